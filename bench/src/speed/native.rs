@@ -70,7 +70,7 @@ impl Host for NativeHost {
     }
 
     fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
-        self.memory.transact_each(transactions)
+        transactions.iter().map(|transaction| self.transact(transaction)).collect()
     }
 
     fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {

@@ -3,32 +3,32 @@
 use keepline_filter::contract::StoreCapabilities;
 use keepline_filter::{Config, Host};
 
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 #[test]
 fn a_time_to_live_is_refused_where_nothing_expires() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     let options = r#"{"session_ttl_hours":0.5}"#;
-    assert_eq!(Config::parse_for(&fake, options), Config::parse(options));
-    fake.capabilities.set(Some(StoreCapabilities { expiring: false, ..fake.capabilities() }));
-    let problem = Config::parse_for(&fake, options).unwrap_err();
+    assert_eq!(Config::parse_for(&host, options), Config::parse(options));
+    host.capabilities.set(Some(StoreCapabilities { expiring: false, ..host.capabilities() }));
+    let problem = Config::parse_for(&host, options).unwrap_err();
     assert_eq!(problem.field, "session_ttl_hours");
     assert_eq!(problem.message, "session_ttl_hours must be 0 (for ever), not 0.5: the store lets nothing expire");
     for options in ["{}", r#"{"session_ttl_hours":0,"session_ttl_mode":"sliding"}"#] {
-        assert_eq!(Config::parse_for(&fake, options), Config::parse(options));
+        assert_eq!(Config::parse_for(&host, options), Config::parse(options));
     }
-    assert_eq!(Config::parse_for(&fake, "[]").unwrap_err().field, "");
-    assert_eq!(fake.lines(), Vec::<String>::new());
+    assert_eq!(Config::parse_for(&host, "[]").unwrap_err().field, "");
+    assert_eq!(host.lines(), Vec::<String>::new());
 }
 
 #[test]
 fn missing_capabilities_are_logged_once() {
-    let fake = Fake::new();
-    let all = fake.capabilities();
-    fake.capabilities.set(Some(StoreCapabilities { atomic: false, exactly_once: false, ..all }));
-    Config::parse_for(&fake, "{}").unwrap();
+    let host = TestHost::new();
+    let all = host.capabilities();
+    host.capabilities.set(Some(StoreCapabilities { atomic: false, exactly_once: false, ..all }));
+    Config::parse_for(&host, "{}").unwrap();
     assert_eq!(
-        fake.lines(),
+        host.lines(),
         [
             "Warn keepline.store The store does not apply transactions as a whole: counts may be off when several \
              write at once",

@@ -9,16 +9,16 @@ mod summaries;
 use keepline_filter::{AnswerEntry, AnswerReply, Config, Effect, QuestionEntry, QuestionReply};
 use serde_json::Value;
 
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const S: &str = r#"{"session_id":"s"}"#;
 
 /// The filter, with shorter ways to call it.
-pub struct Filter<'a>(keepline_filter::Filter<&'a Fake>);
+pub struct Filter<'a>(keepline_filter::Filter<&'a TestHost>);
 
 impl<'a> Filter<'a> {
-    pub fn new(fake: &'a Fake, config: Config) -> Self {
-        Self(keepline_filter::Filter::new(fake, config))
+    pub fn new(host: &'a TestHost, config: Config) -> Self {
+        Self(keepline_filter::Filter::new(host, config))
     }
 
     pub fn question(&self, text: &str, metadata: &str) -> QuestionReply {
@@ -30,8 +30,8 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn filter<'a>(fake: &'a Fake, options: &str) -> Filter<'a> {
-    Filter::new(fake, Config::parse(options).unwrap())
+fn filter<'a>(host: &'a TestHost, options: &str) -> Filter<'a> {
+    Filter::new(host, Config::parse(options).unwrap())
 }
 
 fn counts(record: &str) -> (u64, u64) {
@@ -53,8 +53,8 @@ pub fn told(history: &[String]) -> u64 {
 
 #[test]
 fn a_question_gets_the_value_of_the_answer_before() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "{}");
+    let host = TestHost::new();
+    let filter = filter(&host, "{}");
     let first = filter.question("q", S);
     assert_eq!((first.effect, first.metadata, first.attached), (Effect::Resumed, None, 0));
     let answer = filter.answer("Héllo \"you\"\n", "{}", &first.turn);
@@ -66,9 +66,9 @@ fn a_question_gets_the_value_of_the_answer_before() {
         second.metadata.unwrap(),
         r#"{"session_id":"s" , "n": 1.50,"memory_context":{"answer_count":1,"last_answer":"Héllo \"you\"\n"}}"#
     );
-    assert_eq!(fake.transactions.get(), 3);
+    assert_eq!(host.transactions.get(), 3);
     assert_eq!(
-        fake.lines(),
+        host.lines(),
         [
             "Debug keepline.session Stored answer in session s",
             "Debug keepline.session Attached 2 memory keys to question for session s",
@@ -78,15 +78,15 @@ fn a_question_gets_the_value_of_the_answer_before() {
 
 #[test]
 fn an_answer_leaves_two_records_as_python_writes_them() {
-    let fake = Fake::new();
-    filter(&fake, "{}").answer("a", S, "");
+    let host = TestHost::new();
+    filter(&host, "{}").answer("a", S, "");
     assert_eq!(
-        fake.history("s"),
+        host.history("s"),
         [
             r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#,
             r#"{"op": "increment", "key": "answer_count", "timestamp": 1795186917.032595}"#,
         ]
     );
-    assert_eq!(fake.get("s", "answer_count").unwrap(), "1");
-    assert_eq!(fake.transactions.get(), 1);
+    assert_eq!(host.get("s", "answer_count").unwrap(), "1");
+    assert_eq!(host.transactions.get(), 1);
 }

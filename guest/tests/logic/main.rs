@@ -1,10 +1,13 @@
-//! The rules of the filter and of the operations on sessions, over a small faithful store.
+//! The rules of the filter and of the operations on sessions, over the memory store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod configure;
 mod conversation;
-mod fake;
 mod filter;
+mod memory;
 mod message_id;
 mod properties;
 mod sessions;
+mod test_host;
+
+use keepline_stores as stores;

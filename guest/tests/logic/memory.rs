@@ -26,12 +26,6 @@ impl Memory {
         at_once(self.store.transact(writer.advance(), &transaction, Deadline::NEVER)).convert()
     }
 
-    pub fn transact_each(&self, transactions: &[wit::Transaction<'_>]) -> Vec<Result<wit::Receipt, wit::Failure>> {
-        let transactions: Vec<stores::Transaction> = transactions.convert();
-        let mut writer = self.writer.borrow_mut();
-        at_once(self.store.transact_each(writer.advance(), &transactions, Deadline::NEVER)).convert()
-    }
-
     pub fn list(&self, kind: wit::BucketKind, cursor: &str, limit: u32) -> Result<wit::BucketPage, wit::Failure> {
         at_once(self.store.list_buckets(kind.convert(), cursor, limit, Deadline::NEVER)).convert()
     }

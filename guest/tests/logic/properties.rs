@@ -5,8 +5,8 @@ use keepline_filter::{Config, Effect};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::fake::Fake;
 use crate::filter::Filter;
+use crate::test_host::TestHost;
 
 /// JSON with the names that matter in it, now and then.
 fn json() -> impl Strategy<Value = Value> {
@@ -53,9 +53,9 @@ proptest! {
 
     #[test]
     fn whatever_comes_is_answered(metadata in text(), options in text(), turn in text(), said in text()) {
-        let fake = Fake::new();
+        let host = TestHost::new();
         let config = Config::parse(&options).unwrap_or_default();
-        let filter = Filter::new(&fake, config);
+        let filter = Filter::new(&host, config);
         filter.question(&said, &metadata);
         filter.answer(&said, &metadata, &turn);
         filter.answer(&said, &metadata, &format!("k1:{turn}"));
@@ -64,25 +64,25 @@ proptest! {
 
     #[test]
     fn metadata_without_a_session_comes_back_untouched(metadata in text()) {
-        let fake = Fake::new();
+        let host = TestHost::new();
         let parsed: Option<Value> = serde_json::from_str(&metadata).ok();
         let session = parsed.as_ref().and_then(|value| value.get("session_id")).and_then(Value::as_str);
-        let reply = Filter::new(&fake, Config::default()).question("", &metadata);
+        let reply = Filter::new(&host, Config::default()).question("", &metadata);
         if session.is_none_or(str::is_empty) {
             prop_assert_eq!(&reply.metadata, &None);
-            prop_assert_eq!(fake.transactions.get(), 0);
+            prop_assert_eq!(host.transactions.get(), 0);
         }
     }
 
     #[test]
     fn enrichment_changes_the_context_and_nothing_else(mut value in json(), pretty: bool) {
-        let fake = Fake::new();
-        fake.set("s", "k", "[1]");
+        let host = TestHost::new();
+        host.set("s", "k", "[1]");
         if let Some(object) = value.as_object_mut() {
             object.insert("session_id".into(), "s".into());
         }
         let before = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
-        let reply = Filter::new(&fake, Config::default()).question("", &before);
+        let reply = Filter::new(&host, Config::default()).question("", &before);
         if let Some(object) = value.as_object_mut() {
             prop_assert_eq!(reply.effect, Effect::Enriched);
             object.insert("memory_context".into(), serde_json::json!({"k": [1]}));
@@ -93,9 +93,9 @@ proptest! {
 
     #[test]
     fn answers_are_stored_as_they_were_said(said in "\\PC{0,40}|.{0,40}|[\\x00-\\x7f]{0,40}") {
-        let fake = Fake::new();
-        Filter::new(&fake, Config::default()).answer(&said, r#"{"session_id":"s"}"#, "");
-        let stored: String = serde_json::from_str(&fake.get("s", "last_answer").unwrap()).unwrap();
+        let host = TestHost::new();
+        Filter::new(&host, Config::default()).answer(&said, r#"{"session_id":"s"}"#, "");
+        let stored: String = serde_json::from_str(&host.get("s", "last_answer").unwrap()).unwrap();
         prop_assert_eq!(stored, said);
     }
 

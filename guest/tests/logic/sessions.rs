@@ -7,14 +7,14 @@ use keepline_filter::admin::sessions::HistoryPage;
 use keepline_filter::contract::{FailureCode, StoreCapabilities};
 use keepline_filter::{Config, Context, Host, SessionProblem, SessionProblemCode as Code};
 
-use crate::fake::Fake;
 use crate::filter::told;
+use crate::test_host::TestHost;
 
-fn sessions<'a>(fake: &'a Fake, options: &str) -> Context<&'a Fake> {
-    Context::new(fake, Config::parse(options).unwrap())
+fn sessions<'a>(host: &'a TestHost, options: &str) -> Context<&'a TestHost> {
+    Context::new(host, Config::parse(options).unwrap())
 }
 
-type Call = fn(&Context<&Fake>) -> Result<(), SessionProblem>;
+type Call = fn(&Context<&TestHost>) -> Result<(), SessionProblem>;
 
 #[track_caller]
 fn refused<T>(result: Result<T, SessionProblem>, code: Code, message: &str) {
@@ -24,11 +24,10 @@ fn refused<T>(result: Result<T, SessionProblem>, code: Code, message: &str) {
 
 #[test]
 fn a_session_is_created_once() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::with_room_for(1);
+    let sessions = sessions(&host, "{}");
     assert_eq!(admin::create(&sessions, "s").unwrap(), "life-1");
     refused(admin::create(&sessions, "s"), Code::AlreadyExists, "Session 's' already exists");
-    fake.max_buckets.set(1);
     refused(admin::create(&sessions, "t"), Code::TooManySessions, "Maximum sessions (1) reached");
     refused(
         admin::create(&sessions, "a b"),
@@ -39,8 +38,8 @@ fn a_session_is_created_once() {
 
 #[test]
 fn all_but_create_want_a_session_that_is_there() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"session_ttl_hours":1}"#);
+    let host = TestHost::new();
+    let sessions = sessions(&host, r#"{"session_ttl_hours":1}"#);
     let calls: [Call; 10] = [
         |s| admin::resume(s, "s").map(|_| ()),
         |s| admin::delete(s, "s").map(|_| ()),
@@ -56,7 +55,7 @@ fn all_but_create_want_a_session_that_is_there() {
     for call in calls {
         refused(call(&sessions), Code::NotFound, "Session 's' not found");
         admin::create(&sessions, "s").unwrap();
-        fake.pass(3_600_000);
+        host.pass(3_600_000);
         refused(call(&sessions), Code::Expired, "Session 's' has expired");
         admin::create(&sessions, "s").unwrap();
         call(&sessions).unwrap();
@@ -66,8 +65,8 @@ fn all_but_create_want_a_session_that_is_there() {
 
 #[test]
 fn values_come_back_as_they_were_put() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     for value in [r#"{"a": [1, 2.50]}"#, "\"Héllo\"", "null", "-0", "1e400"] {
         admin::put(&sessions, "s", "k", value).unwrap();
@@ -81,8 +80,8 @@ fn values_come_back_as_they_were_put() {
 
 #[test]
 fn put_refuses_what_is_not_json_too_long_or_without_room() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"max_value_bytes":8,"max_keys":2}"#);
+    let host = TestHost::new();
+    let sessions = sessions(&host, r#"{"max_value_bytes":8,"max_keys":2}"#);
     admin::create(&sessions, "s").unwrap();
     for value in ["", "x", "NaN", "1 2", "\"\n\"", "{"] {
         refused(admin::put(&sessions, "s", "k", value), Code::InvalidValue, "Value of key 'k' is not valid JSON");
@@ -97,14 +96,14 @@ fn put_refuses_what_is_not_json_too_long_or_without_room() {
     refused(admin::put(&sessions, "s", "c", "1"), Code::Limit, "Session 's' holds max_keys (2) keys");
     refused(admin::increment(&sessions, "s", "c", 1), Code::Limit, "Session 's' holds max_keys (2) keys");
     admin::put(&sessions, "s", "a", "2").unwrap();
-    assert_eq!(fake.lines().len(), 3);
-    assert_eq!(fake.history("s").len(), 3);
+    assert_eq!(host.lines().len(), 3);
+    assert_eq!(host.history("s").len(), 3);
 }
 
 #[test]
 fn keys_are_checked() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     for key in ["", "a b", "a\n", "__keys__", "__history__", "__meta__"] {
         for problem in [
@@ -121,11 +120,11 @@ fn keys_are_checked() {
 
 #[test]
 fn stored_values_that_cannot_be_given_are_refused() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"max_value_bytes":8}"#);
-    fake.set("s", "nan", "NaN");
-    fake.set("s", "bytes", b"\xff".to_vec());
-    fake.set("s", "long", "123456789");
+    let host = TestHost::new();
+    let sessions = sessions(&host, r#"{"max_value_bytes":8}"#);
+    host.set("s", "nan", "NaN");
+    host.set("s", "bytes", b"\xff".to_vec());
+    host.set("s", "long", "123456789");
     let message = "Stored value of key 'nan' is not valid JSON";
     refused(admin::get(&sessions, "s", "nan"), Code::InvalidValue, message);
     assert_eq!(admin::get(&sessions, "s", "bytes").unwrap_err().code, Code::InvalidValue);
@@ -134,8 +133,8 @@ fn stored_values_that_cannot_be_given_are_refused() {
 
 #[test]
 fn counters_count_and_nothing_else_does() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     assert_eq!(admin::increment(&sessions, "s", "n", 5).unwrap(), 5);
     assert_eq!(admin::increment(&sessions, "s", "n", -7).unwrap(), -2);
@@ -145,13 +144,13 @@ fn counters_count_and_nothing_else_does() {
     admin::put(&sessions, "s", "n", "9223372036854775807").unwrap();
     let message = "Counter 'n' in session 's' would leave the range of a signed 64-bit integer";
     refused(admin::increment(&sessions, "s", "n", 1), Code::CounterOverflow, message);
-    assert_eq!(fake.history("s")[0], r#"{"op": "increment", "key": "n", "timestamp": 1795186917.032595}"#);
+    assert_eq!(host.history("s")[0], r#"{"op": "increment", "key": "n", "timestamp": 1795186917.032595}"#);
 }
 
 #[test]
 fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     let message =
         "Key 'answer_count' in session 's' counts the answers: it must be an integer from 0 to 9007199254740991";
@@ -179,11 +178,11 @@ fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
     }
     assert_eq!(admin::increment(&sessions, "s", "answer_count", -9_007_199_254_740_990).unwrap(), 1);
     refused(admin::increment(&sessions, "s", "answer_count", -2), Code::InvalidValue, message);
-    assert_eq!(fake.history("s").len(), 4);
+    assert_eq!(host.history("s").len(), 4);
     // What others left can be brought back, or is told for what it is.
-    fake.set("s", "answer_count", "-5");
+    host.set("s", "answer_count", "-5");
     assert_eq!(admin::increment(&sessions, "s", "answer_count", 5).unwrap(), 0);
-    fake.set("s", "answer_count", "\"x\"");
+    host.set("s", "answer_count", "\"x\"");
     assert_eq!(admin::increment(&sessions, "s", "answer_count", 1).unwrap_err().code, Code::NotACounter);
     admin::put(&sessions, "s", "answer_count", "3").unwrap();
     // The text of the last answer may be anything: nothing is computed with it.
@@ -192,24 +191,24 @@ fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
 
 #[test]
 fn keys_come_in_as_many_pages_as_the_host_likes() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     for n in 0..10_000 {
-        fake.set("s", &format!("k{n:04}"), "1");
+        host.set("s", &format!("k{n:04}"), "1");
     }
     for page in [10_000, 4999, 100] {
-        fake.page.set(page);
+        host.page.set(page);
         let keys = admin::keys(&sessions, "s").unwrap();
         assert!(keys.len() == 10_000 && keys.is_sorted(), "{page}");
     }
     // Names that are none of ours are not told.
-    fake.set("s", "not a key", "1");
+    host.set("s", "not a key", "1");
     assert_eq!(admin::keys(&sessions, "s").unwrap().len(), 10_000);
-    fake.set("s", "one-more", "1");
+    host.set("s", "one-more", "1");
     let message = "Session 's' holds more than the 10000 keys that can be listed";
     for page in [10_000, 100] {
-        fake.page.set(page);
+        host.page.set(page);
         refused(admin::keys(&sessions, "s"), Code::Limit, message);
         refused(admin::clear(&sessions, "s", None), Code::Limit, message);
     }
@@ -217,10 +216,10 @@ fn keys_come_in_as_many_pages_as_the_host_likes() {
 
 #[test]
 fn a_broken_history_stops_only_what_needs_it() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
-    fake.set("s", "k", "1");
-    fake.spoil("history");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
+    host.set("s", "k", "1");
+    host.spoil("history");
     assert_eq!(admin::keys(&sessions, "s").unwrap(), ["k"]);
     assert_eq!(admin::get(&sessions, "s", "k").unwrap().as_deref(), Some("1"));
     for problem in [admin::clear(&sessions, "s", None).unwrap_err(), admin::put(&sessions, "s", "k", "2").unwrap_err()]
@@ -232,27 +231,27 @@ fn a_broken_history_stops_only_what_needs_it() {
 
 #[test]
 fn clearing_one_key_tells_whether_it_was_there() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     admin::put(&sessions, "s", "k", "1").unwrap();
     assert_eq!(admin::clear(&sessions, "s", Some("k")).unwrap(), ["k"]);
     assert_eq!(admin::clear(&sessions, "s", Some("k")).unwrap(), Vec::<String>::new());
     let record = r#"{"op": "clear", "key": "k", "timestamp": 1795186917.032595}"#;
-    assert_eq!(fake.history("s")[1..], [record, record]);
+    assert_eq!(host.history("s")[1..], [record, record]);
 }
 
 #[test]
 fn clearing_all_keeps_the_session_and_names_the_keys() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     admin::put(&sessions, "s", "b", "1").unwrap();
     admin::put(&sessions, "s", "a", "1").unwrap();
     assert_eq!(admin::clear(&sessions, "s", None).unwrap(), ["a", "b"]);
     assert_eq!(admin::clear(&sessions, "s", None).unwrap(), Vec::<String>::new());
     assert_eq!(
-        fake.history("s")[2..],
+        host.history("s")[2..],
         [
             r#"{"op": "clear", "key": null, "cleared": ["a", "b"], "timestamp": 1795186917.032595}"#,
             r#"{"op": "clear", "key": null, "cleared": [], "timestamp": 1795186917.032595}"#,
@@ -263,53 +262,53 @@ fn clearing_all_keeps_the_session_and_names_the_keys() {
 
 #[test]
 fn clearing_all_begins_again_when_another_writer_comes_between() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
-    let theirs = |fake: &Fake, key: &str| {
-        fake.set("s", key, "1");
-        let mut buckets = fake.buckets.borrow_mut();
+    let theirs = |host: &TestHost, key: &str| {
+        host.set("s", key, "1");
+        let mut buckets = host.buckets_mut();
         buckets.get_mut("s").unwrap().logs.entry("history".into()).or_default().1.push("{}".into());
     };
-    fake.before_each(move |fake, n| {
+    host.before_each(move |host, n| {
         if n == 3 {
-            theirs(fake, "theirs");
+            theirs(host, "theirs");
         }
     });
     assert_eq!(admin::clear(&sessions, "s", None).unwrap(), ["theirs"]);
-    assert_eq!(fake.transactions.get(), 5);
+    assert_eq!(host.transactions.get(), 5);
     // And gives up when one always does.
-    fake.before_each(move |fake, n| theirs(fake, &format!("k{n}")));
+    host.before_each(move |host, n| theirs(host, &format!("k{n}")));
     let message = "Session 's' was written to by others each time; nothing was changed";
     refused(admin::clear(&sessions, "s", None), Code::Conflict, message);
-    assert!(fake.get("s", "k6").is_some());
+    assert!(host.get("s", "k6").is_some());
     // As does the count of answers.
     refused(admin::increment(&sessions, "s", "answer_count", 1), Code::Conflict, message);
-    assert_eq!(fake.get("s", "answer_count"), None);
+    assert_eq!(host.get("s", "answer_count"), None);
 }
 
 #[test]
 fn the_count_of_answers_stays_in_bounds_beside_other_writers() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     admin::put(&sessions, "s", "answer_count", "5").unwrap();
-    let next = fake.transactions.get() + 2;
-    fake.before_each(move |fake, n| {
+    let next = host.transactions.get() + 2;
+    host.before_each(move |host, n| {
         if n == next {
-            fake.set("s", "answer_count", "3");
-            fake.push("s", "{}");
+            host.set("s", "answer_count", "3");
+            host.push("s", "{}");
         }
     });
     let problem = admin::increment(&sessions, "s", "answer_count", -4).unwrap_err();
     assert_eq!(problem.code, Code::InvalidValue);
     assert_eq!(admin::increment(&sessions, "s", "answer_count", -3).unwrap(), 0);
     // A session that ended meanwhile, and began anew, is looked at anew.
-    let next = fake.transactions.get() + 2;
-    fake.before_each(move |fake, n| {
+    let next = host.transactions.get() + 2;
+    host.before_each(move |host, n| {
         if n == next {
-            fake.end("s");
-            admin::create(&self::sessions(fake, "{}"), "s").unwrap();
+            host.end("s");
+            admin::create(&self::sessions(host, "{}"), "s").unwrap();
         }
     });
     assert_eq!(admin::increment(&sessions, "s", "answer_count", 2).unwrap(), 2);
@@ -317,8 +316,8 @@ fn the_count_of_answers_stays_in_bounds_beside_other_writers() {
 
 #[test]
 fn every_write_is_summarised_clears_too() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"max_history":5}"#);
+    let host = TestHost::new();
+    let sessions = sessions(&host, r#"{"max_history":5}"#);
     admin::create(&sessions, "s").unwrap();
     for n in 1..=40 {
         match n % 4 {
@@ -327,7 +326,7 @@ fn every_write_is_summarised_clears_too() {
             2 => admin::clear(&sessions, "s", Some("c")).map(|_| ()).unwrap(),
             _ => admin::clear(&sessions, "s", None).map(|_| ()).unwrap(),
         }
-        let history = fake.history("s");
+        let history = host.history("s");
         assert!(history.len() <= 5);
         assert_eq!(told(&history), n);
     }
@@ -335,26 +334,26 @@ fn every_write_is_summarised_clears_too() {
 
 #[test]
 fn sessions_are_listed_page_by_page() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     for name in ["c", "a", "b"] {
         admin::create(&sessions, name).unwrap();
     }
-    fake.set("not a session", "k", "1");
+    host.set("not a session", "k", "1");
     let first = admin::list(&sessions, "", 2).unwrap();
     assert_eq!((first.sessions, &*first.cursor), (vec!["a".into(), "b".into()], "b"));
     let rest = admin::list(&sessions, "b", 0).unwrap();
     assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
-    let capabilities = fake.capabilities();
-    fake.capabilities.set(Some(StoreCapabilities { listing: false, ..capabilities }));
+    let capabilities = host.capabilities();
+    host.capabilities.set(Some(StoreCapabilities { listing: false, ..capabilities }));
     let problem = admin::list(&sessions, "", 2).unwrap_err();
     assert_eq!((problem.code, &*problem.store_code), (Code::Store, "unsupported"));
 }
 
 #[test]
 fn deleting_names_the_keys() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    let sessions = sessions(&host, "{}");
     admin::create(&sessions, "s").unwrap();
     admin::put(&sessions, "s", "k", "1").unwrap();
     let deleted = admin::delete(&sessions, "s").unwrap();
@@ -364,9 +363,9 @@ fn deleting_names_the_keys() {
 
 #[test]
 fn a_failing_store_is_reported_in_its_words() {
-    let fake = Fake::new();
-    fake.fail(FailureCode::Denied);
-    let sessions = sessions(&fake, "{}");
+    let host = TestHost::new();
+    host.fail(FailureCode::Denied);
+    let sessions = sessions(&host, "{}");
     refused(admin::create(&sessions, "s"), Code::Store, "It broke");
     assert_eq!(admin::create(&sessions, "s").unwrap_err().store_code, "denied");
     assert_eq!(admin::create(&sessions, "a b").unwrap_err().store_code, "");

@@ -15,10 +15,14 @@ mod run;
 mod stored;
 mod turn;
 
-/// The store of the filter's own tests: it asserts the contract from the other side.
-#[path = "../../../guest/tests/logic/fake/mod.rs"]
+/// The host of the filter's own tests, on the memory store: it asserts the contract from the other side.
+#[path = "../../../guest/tests/logic/memory.rs"]
+mod memory;
+#[path = "../../../guest/tests/logic/test_host.rs"]
 #[allow(dead_code, reason = "of what it offers, the rest is for the filter's tests")]
-mod fake;
+mod test_host;
+
+use keepline::store as stores;
 
 /// Asserts what must hold for some bytes.
 pub type Target = fn(&[u8]);

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use keepline_filter::{AnswerEntry, Config, Effect, Filter};
 use serde_json::Value;
 
-use crate::{fake::Fake, is_json, tree};
+use crate::{is_json, test_host::TestHost, tree};
 
 const KEPT: usize = 500;
 const MOST: usize = 1000;
@@ -39,7 +39,7 @@ pub fn holds(data: &[u8]) {
 
 /// One session and what must be true of it.
 struct Session {
-    fake: Fake,
+    host: TestHost,
     /// Stored in this life.
     count: u64,
     /// The ids in the order in which they were stored; none for what others left in the log.
@@ -51,17 +51,17 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        Self { fake: Fake::new(), count: 0, log: Vec::new(), stored: HashMap::new(), number: 0 }
+        Self { host: TestHost::new(), count: 0, log: Vec::new(), stored: HashMap::new(), number: 0 }
     }
 
     fn delete(&mut self) {
-        self.fake.end("s");
+        self.host.end("s");
         (self.count, self.log, self.stored) = (0, Vec::new(), HashMap::new());
     }
 
     /// What others leave among the ids: anything, an id that is there already among it.
     fn leave(&mut self, record: &str) {
-        if let Some(bucket) = self.fake.buckets.borrow_mut().get_mut("s") {
+        if let Some(bucket) = self.host.buckets_mut().get_mut("s") {
             bucket.logs.entry("answers".into()).or_default().1.push(record.to_owned());
             self.log.push(None);
             if let Some(named) = tree(record).as_ref().and_then(Value::as_str).and_then(|id| self.stored.get_mut(id)) {
@@ -85,7 +85,7 @@ impl Session {
         let metadata = format!("{{\"message_id\":0,\"session_id\":\"s\",\"message_id\":{raw}}}");
         let of_metadata = tree(raw).and_then(|value| value.as_str().map(str::to_owned));
         let id = given.map(str::to_owned).filter(|id| !id.is_empty()).or(of_metadata).filter(|id| !id.is_empty());
-        let filter = Filter::new(&self.fake, Config { auto_summarize: false, ..Config::default() });
+        let filter = Filter::new(&self.host, Config { auto_summarize: false, ..Config::default() });
         let entry = AnswerEntry { text: "said", metadata: &metadata, message_id: given, ..AnswerEntry::default() };
         let reply = filter.answer(&entry);
         assert_eq!(reply.problem, None, "{id:?}");
@@ -101,8 +101,7 @@ impl Session {
             Effect::Repeated => assert!(id.is_some_and(|id| self.stored.contains_key(&id)), "taken for another"),
             effect => panic!("{effect:?}"),
         }
-        let buckets = self.fake.buckets.borrow();
-        let bucket = &buckets["s"];
+        let bucket = self.host.bucket("s");
         assert!(
             bucket
                 .logs
@@ -110,8 +109,7 @@ impl Session {
                 .is_none_or(|(_, records)| records.len() <= MOST || reply.effect == Effect::Repeated)
         );
         assert!(bucket.maps.get("messages").is_none_or(|ids| ids.len() <= MOST));
-        drop(buckets);
-        assert_eq!(self.fake.get("s", "answer_count").unwrap(), self.count.to_string());
+        assert_eq!(self.host.get("s", "answer_count").unwrap(), self.count.to_string());
     }
 
     fn must_know(&self, id: &str) -> bool {

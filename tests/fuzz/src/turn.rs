@@ -7,14 +7,14 @@ use keepline_filter::entry::turn_token::PlainTurnToken;
 use keepline_filter::text::ids::SessionIds;
 use keepline_filter::{AnswerEntry, Config, Effect, Filter, QuestionEntry};
 
-use crate::{fake::Fake, is_session, texts};
+use crate::{is_session, test_host::TestHost, texts};
 
 pub fn holds(data: &[u8]) {
     let Some(parts) = texts(data) else { return };
     let (state, text, metadata) = (part(&parts, 0), part(&parts, 1), part(&parts, 2));
     // Each session with the life that a question would have seen.
-    let fake = Fake::new();
-    let filter = Filter::new(&fake, Config { max_history: 2, ..Config::default() });
+    let host = TestHost::new();
+    let filter = Filter::new(&host, Config { max_history: 2, ..Config::default() });
     for session in ["s", "other"] {
         let reply = filter.question(&QuestionEntry {
             metadata: &format!("{{\"session_id\":\"{session}\"}}"),
@@ -35,14 +35,14 @@ pub fn holds(data: &[u8]) {
         Session::Malformed { .. } => None,
         Session::None => turn.map(|turn| turn.session),
     };
-    let before = fake.buckets.borrow().clone();
+    let before = host.buckets();
     let reply = filter.answer(&AnswerEntry { text, metadata, turn: state, ..AnswerEntry::default() });
     assert_eq!(reply.metadata, None);
-    let after = fake.buckets.borrow().clone();
+    let after = host.buckets();
     for (session, bucket) in &after {
         let was = before.get(session);
         if reply.effect == Effect::Stored && named == Some(session) {
-            let stored: String = serde_json::from_slice(&bucket.maps[VALUES]["last_answer"]).unwrap();
+            let stored: String = serde_json::from_str(&bucket.maps[VALUES]["last_answer"]).unwrap();
             assert_eq!(stored, text);
             // In the life that it names, if it names one of this session.
             if let Some(incarnation) = turn.filter(|turn| turn.session == session).and_then(|turn| turn.incarnation) {
@@ -59,7 +59,7 @@ pub fn holds(data: &[u8]) {
         Some(_) => assert!(matches!(reply.effect, Effect::Stored | Effect::Ended | Effect::Limited), "{reply:?}"),
         None => assert!(matches!(reply.effect, Effect::Passed | Effect::Ignored), "{reply:?}"),
     }
-    for (_, _, message) in fake.lines.borrow().iter() {
+    for (_, _, message) in host.lines.borrow().iter() {
         assert!(message.len() < 2000, "{message}");
     }
 }

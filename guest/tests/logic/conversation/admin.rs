@@ -13,16 +13,16 @@ use super::tasks::Work;
 use super::{
     STORED, UNASKED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn,
 };
-use crate::fake::{Bucket, Fake};
+use crate::test_host::{Bucket, TestHost};
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-fn sessions(fake: &Fake) -> Context<&Fake> {
-    Context::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
+fn sessions(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
 }
 
 /// Everything that a query finds, page after page: position and what was said.
-fn found(sessions: &Context<&Fake>, query: &MessageQuery<'_>) -> Vec<(u64, String)> {
+fn found(sessions: &Context<&TestHost>, query: &MessageQuery<'_>) -> Vec<(u64, String)> {
     let mut all = Vec::new();
     let mut query = *query;
     loop {
@@ -35,13 +35,13 @@ fn found(sessions: &Context<&Fake>, query: &MessageQuery<'_>) -> Vec<(u64, Strin
     }
 }
 
-fn positions(sessions: &Context<&Fake>, query: MessageQuery<'_>) -> Vec<u64> {
+fn positions(sessions: &Context<&TestHost>, query: MessageQuery<'_>) -> Vec<u64> {
     found(sessions, &query).into_iter().map(|(position, _)| position).collect()
 }
 
 /// Two branches: 1, 2 and 3 in a line, and 4 that goes on from 1.
-fn branched(fake: &Fake) {
-    let filter = filter(fake, "");
+fn branched(host: &TestHost) {
+    let filter = filter(host, "");
     for (name, after) in [("1", None), ("2", Some("a1")), ("3", Some("a2")), ("4", Some("a1"))] {
         assert_eq!(turn(&filter, name, after).effect, STORED);
     }
@@ -49,9 +49,9 @@ fn branched(fake: &Fake) {
 
 #[test]
 fn messages_are_found_by_their_details() {
-    let fake = Fake::new();
-    branched(&fake);
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    branched(&host);
+    let sessions = sessions(&host);
     let all = MessageQuery::default();
     assert_eq!(positions(&sessions, all), [0, 1, 2, 3, 4, 5, 6, 7]);
     for limit in 1..10 {
@@ -83,30 +83,30 @@ fn messages_are_found_by_their_details() {
     let long = admin::messages(&sessions, &S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
     assert_eq!(long.code, Code::InvalidValue);
     let gone = admin::messages(&sessions, &Transcript { session: "t", ..S }, &all).unwrap_err();
-    assert_eq!((gone.code, fake.buckets.borrow().len()), (Code::NotFound, 1));
+    assert_eq!((gone.code, host.names().len()), (Code::NotFound, 1));
     admin::clear_messages(&sessions, &S, None).unwrap();
     is_unknown();
 }
 
 #[test]
 fn long_records_are_found_one_by_one_and_none_is_left_out() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_message_length": 0"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_message_length": 0"#);
     for number in 0..12 {
         let text = number.to_string() + &"x".repeat(900_000);
         reply(&filter, &number.to_string(), &text, &ask(&filter, &number.to_string(), &s()).turn);
     }
-    assert_eq!(positions(&sessions(&fake), MessageQuery::default()), (0..24).collect::<Vec<u64>>());
+    assert_eq!(positions(&sessions(&host), MessageQuery::default()), (0..24).collect::<Vec<u64>>());
 }
 
 #[test]
 fn a_whole_result_is_had_in_parts() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 1000"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 1000"#);
     let whole = "é".repeat(5000);
     let activity = [call("c", "read", r#"{"path":"a"}"#), result("c", "read", &whole)];
     assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
-    let sessions = sessions(&fake);
+    let sessions = sessions(&host);
     let part = admin::content(&sessions, &S, 2, 10, 5).unwrap();
     assert_eq!((&*part.text, part.length), ("ééééé", 5000));
     assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap().text, whole);
@@ -114,23 +114,23 @@ fn a_whole_result_is_had_in_parts() {
     assert_eq!(admin::content(&sessions, &S, 1, 0, 0).unwrap().text, r#"{"path":"a"}"#);
     assert_eq!(admin::content(&sessions, &S, 9, 0, 0).unwrap_err().code, Code::NotFound);
     // What is removed takes the whole with it.
-    assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 1);
+    assert_eq!(host.bucket("s").maps["results"].len(), 1);
     assert_eq!(admin::rewrite(&sessions, &S, 2, None), Ok(1));
-    assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 0);
+    assert!(!host.bucket("s").maps.contains_key("results"));
     assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
 }
 
 #[test]
 fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 1000"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 1000"#);
     let lines =
         (1..=3000).map(|number| format!("é line {number} {}\n", if number % 1000 == 500 { "NEEDLE" } else { "hay" }));
     let whole: String = lines.collect();
     let activity = [call("c", "read", r#"{"path":"needle"}"#), result("c", "read", &whole)];
     assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
-    assert!(!transcript(&fake, "s")[2]["content"].as_str().unwrap().contains("NEEDLE"), "not in the preview");
-    let sessions = sessions(&fake);
+    assert!(!transcript(&host, "s")[2]["content"].as_str().unwrap().contains("NEEDLE"), "not in the preview");
+    let sessions = sessions(&host);
     let query = LineQuery { text: "needle", ignore_case: true, context: 1, limit: 2, ..LineQuery::default() };
     let found = admin::find_lines(&sessions, &S, 2, &query).unwrap();
     let numbers: Vec<u64> = found.lines.iter().map(|line| line.number).collect();
@@ -153,30 +153,30 @@ fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
 
 #[test]
 fn a_removed_message_is_nowhere_and_threads_stay() {
-    let fake = Fake::new();
-    branched(&fake);
-    let sessions = sessions(&fake);
-    let before: Vec<Value> = transcript(&fake, "s").iter().map(|record| record["weight"].clone()).collect();
+    let host = TestHost::new();
+    branched(&host);
+    let sessions = sessions(&host);
+    let before: Vec<Value> = transcript(&host, "s").iter().map(|record| record["weight"].clone()).collect();
     let summary = r#"{"text":"question 1","to":3,"total":9}"#;
-    let mut buckets = fake.buckets.borrow_mut();
+    let mut buckets = host.buckets_mut();
     let maps = &mut buckets.get_mut("s").unwrap().maps;
     maps.entry("session".into()).or_default().insert("summary".into(), summary.into());
     drop(buckets);
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "question 1");
+    assert_eq!(entry(&host, "session", "title").unwrap(), "question 1");
     // What it does not cover stays.
     assert_eq!(admin::rewrite(&sessions, &S, 6, None), Ok(1));
-    assert!(entry(&fake, "session", "summary").is_some() && entry(&fake, "session", "title").is_some());
+    assert!(entry(&host, "session", "summary").is_some() && entry(&host, "session", "title").is_some());
     assert_eq!(admin::rewrite(&sessions, &S, 0, None), Ok(1));
-    assert_eq!((entry(&fake, "session", "summary"), entry(&fake, "session", "title")), (None, None));
+    assert_eq!((entry(&host, "session", "summary"), entry(&host, "session", "title")), (None, None));
     assert_eq!(admin::rewrite(&sessions, &S, 0, None), Ok(0), "once is enough");
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     assert!(!records.iter().any(|record| record.to_string().contains("question 1")), "{records:?}");
     let after: Vec<Value> = records.iter().map(|record| record["weight"].clone()).collect();
     assert_eq!(before, after, "the window begins where it began");
-    let bytes: usize = fake.buckets.borrow()["s"].logs["transcript"].1.iter().map(String::len).sum();
-    assert_eq!(entry(&fake, "session", "bytes").unwrap(), bytes.to_string());
+    let bytes: usize = host.records("s", "transcript").iter().map(String::len).sum();
+    assert_eq!(entry(&host, "session", "bytes").unwrap(), bytes.to_string());
     assert_eq!(positions(&sessions, MessageQuery { thread: Some("a4"), ..MessageQuery::default() }), [1, 7]);
-    let shown = messages(&ask(&filter(&fake, ""), "?", &s()));
+    let shown = messages(&ask(&filter(&host, ""), "?", &s()));
     assert_eq!(shown, [UNASKED, "assistant: answer 1", "assistant: answer 4"]);
     assert_eq!(admin::rewrite(&sessions, &S, 8, None).unwrap_err().code, Code::NotFound);
     assert_eq!(admin::rewrite(&sessions, &S, 0, Some("back")).unwrap_err().code, Code::NotFound);
@@ -184,8 +184,8 @@ fn a_removed_message_is_nowhere_and_threads_stay() {
 
 #[test]
 fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 4000, "memory_trace": true, "recall": "session""#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 4000, "memory_trace": true, "recall": "session""#);
     let secret = "SECRET ".repeat(3000);
     let whole = ToolActivity {
         error: Some("SECRET"),
@@ -197,26 +197,20 @@ fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
     turn(&filter, "2", None);
     let recall = || while Work::of(&done.due, "recall").step(&filter, "h", None).step == Step::Again {};
     recall();
-    let before = transcript(&fake, "s");
+    let before = transcript(&host, "s");
     let secrets = || {
-        let bucket = fake.buckets.borrow()["s"].clone();
+        let bucket = host.bucket("s");
         let mut texts: Vec<String> = bucket.logs.into_values().flat_map(|(_, records)| records).collect();
-        texts.extend(
-            bucket
-                .maps
-                .into_values()
-                .flat_map(std::collections::BTreeMap::into_values)
-                .map(|text| String::from_utf8(text).unwrap()),
-        );
+        texts.extend(bucket.maps.into_values().flat_map(std::collections::BTreeMap::into_values));
         texts.concat().matches("SECRET").count()
     };
-    assert!(secrets() > 3000 && fake.buckets.borrow()["s"].logs.contains_key("passages"));
+    assert!(secrets() > 3000 && host.bucket("s").logs.contains_key("passages"));
 
-    let sessions = sessions(&fake);
+    let sessions = sessions(&host);
     assert_eq!((admin::rewrite(&sessions, &S, 2, None), admin::rewrite(&sessions, &S, 2, None)), (Ok(1), Ok(0)));
     recall();
     assert_eq!(secrets(), 0);
-    let record = transcript(&fake, "s").remove(2);
+    let record = transcript(&host, "s").remove(2);
     let kept = json!({
         "v": 1, "turn": before[2]["turn"], "kind": "tool_result", "role": "tool", "content": "", "at": before[2]["at"],
         "weight": before[2]["weight"], "tokens": 6, "tool": {"call_id": "c", "name": ""},
@@ -237,16 +231,16 @@ fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
 
 #[test]
 fn an_edited_message_says_the_new_words_and_counts_by_them() {
-    let fake = Fake::new();
-    branched(&fake);
+    let host = TestHost::new();
+    branched(&host);
     let sessions = Context::new(
-        &fake,
+        &host,
         Config::parse(r#"{"conversation": true, "redact": ["sk-{d+}"], "max_message_length": 400}"#).unwrap(),
     );
     assert_eq!(admin::rewrite(&sessions, &S, 1, Some("the key is sk-123")), Ok(1));
-    assert_eq!(messages(&ask(&filter(&fake, ""), "?", &s()))[1], "assistant: the key is [redacted]");
+    assert_eq!(messages(&ask(&filter(&host, ""), "?", &s()))[1], "assistant: the key is [redacted]");
     assert_eq!(admin::rewrite(&sessions, &S, 1, Some(&"x".repeat(500))), Ok(1));
-    let record = transcript(&fake, "s").remove(1);
+    let record = transcript(&host, "s").remove(1);
     let said = record["content"].as_str().unwrap();
     assert!(said.ends_with("x\n[… 148 characters left out …]") && said.chars().count() <= 400, "{said}");
     assert_eq!(record["truncated"], true);
@@ -256,42 +250,42 @@ fn an_edited_message_says_the_new_words_and_counts_by_them() {
 
 #[test]
 fn writers_in_between_lose_nothing() {
-    let fake = Fake::new();
-    branched(&fake);
+    let host = TestHost::new();
+    branched(&host);
     // A summary that comes between the look and the change is not left with what was removed.
-    let before = fake.transactions.get();
-    fake.before_each(move |fake, number| {
+    let before = host.transactions.get();
+    host.before_each(move |host, number| {
         if number == before + 2 {
-            let mut buckets = fake.buckets.borrow_mut();
+            let mut buckets = host.buckets_mut();
             let maps = &mut buckets.get_mut("s").unwrap().maps;
             let summary = r#"{"text":"question 1","to":3,"total":9}"#;
             maps.entry("session".into()).or_default().insert("summary".into(), summary.into());
         }
     });
-    assert_eq!(admin::rewrite(&sessions(&fake), &S, 0, None), Ok(1));
-    assert_eq!(entry(&fake, "session", "summary"), None);
-    assert_eq!(fake.transactions.get(), before + 4);
+    assert_eq!(admin::rewrite(&sessions(&host), &S, 0, None), Ok(1));
+    assert_eq!(entry(&host, "session", "summary"), None);
+    assert_eq!(host.transactions.get(), before + 4);
 }
 
 #[test]
 fn messages_replaced_during_a_read_are_read_again() {
-    let fake = Fake::new();
-    branched(&fake);
-    let before = fake.transactions.get();
-    fake.before_each(move |fake, number| {
+    let host = TestHost::new();
+    branched(&host);
+    let before = host.transactions.get();
+    host.before_each(move |host, number| {
         if number == before + 2 {
             let texts = [r#"{"role":"user","content":"New?"}"#, r#"{"role":"assistant","content":"New."}"#];
-            admin::set_messages(&sessions(fake), &S, &texts.map(str::to_owned), None).unwrap();
+            admin::set_messages(&sessions(host), &S, &texts.map(str::to_owned), None).unwrap();
         }
     });
-    assert_eq!(positions(&sessions(&fake), MessageQuery::default()), [8, 9]);
+    assert_eq!(positions(&sessions(&host), MessageQuery::default()), [8, 9]);
 }
 
 #[test]
 fn a_branch_goes_and_the_rest_stays() {
-    let fake = Fake::new();
-    branched(&fake);
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    branched(&host);
+    let sessions = sessions(&host);
     assert_eq!(admin::clear_messages(&sessions, &S, Some(2)), Ok(4), "turns 2 and 3");
     assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 6, 7]);
     assert_eq!(admin::clear_messages(&sessions, &S, Some(2)), Ok(0));
@@ -302,15 +296,16 @@ fn a_branch_goes_and_the_rest_stays() {
 
 #[test]
 fn all_messages_go_and_the_session_stays() {
-    let fake = Fake::new();
-    branched(&fake);
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    branched(&host);
+    let sessions = sessions(&host);
     assert_eq!(admin::clear_messages(&sessions, &S, None), Ok(8));
-    let maps = fake.buckets.borrow()["s"].maps.clone();
+    let maps = host.bucket("s").maps;
     let left: Vec<_> = maps["session"].keys().cloned().collect();
-    assert_eq!((left, maps["messages"].len(), maps["branches"].len()), (vec!["revision".to_owned()], 0, 0));
-    assert_eq!(fake.get("s", "answer_count").unwrap(), "4");
-    let filter = filter(&fake, "");
+    assert_eq!(left, ["revision"]);
+    assert!(!maps.contains_key("messages") && !maps.contains_key("branches"));
+    assert_eq!(host.get("s", "answer_count").unwrap(), "4");
+    let filter = filter(&host, "");
     assert_eq!(messages(&ask(&filter, "?", &s())), Vec::<String>::new());
     turn(&filter, "5", None);
     assert_eq!(messages(&ask(&filter, "?", &s())).len(), 2);
@@ -319,9 +314,9 @@ fn all_messages_go_and_the_session_stays() {
 
 #[test]
 fn a_title_is_one_line_and_stays() {
-    let fake = Fake::new();
-    branched(&fake);
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    branched(&host);
+    let sessions = sessions(&host);
     assert_eq!(admin::describe(&sessions, &S).unwrap().title.unwrap(), "question 1");
     assert_eq!(admin::set_title(&sessions, &S, Some(" My\n parcel ")).unwrap().unwrap(), "My parcel");
     let state = admin::describe(&sessions, &S).unwrap();
@@ -333,8 +328,8 @@ fn a_title_is_one_line_and_stays() {
 }
 
 /// All that is stored, and until when.
-fn written(fake: &Fake) -> String {
-    let mut buckets = fake.buckets.borrow().clone();
+fn written(host: &TestHost) -> String {
+    let mut buckets = host.buckets().clone();
     for bucket in buckets.values_mut() {
         bucket.maps.retain(|_, entries| !entries.is_empty());
     }
@@ -346,20 +341,20 @@ fn written(fake: &Fake) -> String {
 
 #[test]
 fn the_window_of_admin_equals_a_questions_and_writes_nothing() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 100"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 100"#);
     let look = |metadata: Value| ask(&filter, "?", &metadata);
     let missing = look(json!({"session_id": "s", "memory": {"look": true}}));
     assert_eq!((missing.effect, &*missing.problem.unwrap().code), (Effect::Failed, "other"));
-    assert!(fake.buckets.borrow().is_empty());
+    assert!(host.names().is_empty());
     for name in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
         turn(&filter, name, None);
     }
     let node = r#"{"session_id":"s","node_id":"n","memory_mode":"node"}"#;
     let node = say(&filter, "?", "!", "", &serde_json::from_str(node).unwrap());
     assert_eq!(node.effect, STORED);
-    fake.pass(5000);
-    let before = written(&fake);
+    host.pass(5000);
+    let before = written(&host);
     let window = look(json!({"session_id": "s", "memory": {"look": true}}));
     assert_eq!((window.effect, window.due.len()), (Effect::Enriched, 0));
     let trace = attached(&window, "memory_trace");
@@ -370,18 +365,18 @@ fn the_window_of_admin_equals_a_questions_and_writes_nothing() {
         json!({"session_id": "s", "node_id": "n", "memory_mode": "node", "user_id": "anna", "memory": {"look": true}}),
     );
     assert_eq!(messages(&of_node).len(), 2);
-    let after = written(&fake);
+    let after = written(&host);
     assert_eq!(before, after, "nothing was written, no life renewed");
     assert_eq!(messages(&window), messages(&ask(&filter, "?", &s())));
 }
 
 #[test]
 fn a_node_has_a_transcript_of_its_own() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let metadata = json!({"session_id": "s", "memory_mode": "node", "app_id": "app", "node_id": "n"});
     reply(&filter, "1", "one", &ask(&filter, "1", &metadata).turn);
-    let sessions = sessions(&fake);
+    let sessions = sessions(&host);
     let node = Transcript { session: "s", app_id: Some("app"), node_id: Some("n") };
     assert_eq!(admin::messages(&sessions, &node, &MessageQuery::default()).unwrap().messages.len(), 2);
     assert_eq!(admin::messages(&sessions, &S, &MessageQuery::default()).unwrap().messages.len(), 0);
@@ -396,8 +391,8 @@ proptest! {
     /// Against a straightforward reference: follow parents.
     #[test]
     fn a_thread_is_the_way_to_a_message(parents in proptest::collection::vec(any::<prop::sample::Index>(), 1..12), limit in 1..9_u32) {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         turn(&filter, "0", None);
         let mut ways = vec![vec![0_u64, 1]];
         for (number, parent) in parents.iter().enumerate() {
@@ -406,7 +401,7 @@ proptest! {
             let own = 2 * (number as u64 + 1);
             ways.push(ways[parent].iter().copied().chain([own, own + 1]).collect());
         }
-        let sessions = sessions(&fake);
+        let sessions = sessions(&host);
         for (number, way) in ways.iter().enumerate() {
             let id = format!("a{number}");
             let query = MessageQuery { thread: Some(&id), limit, ..MessageQuery::default() };
@@ -427,8 +422,8 @@ fn a_title_goes_with_the_message_that_it_was_made_of() {
     for (given, model, is_gone) in [(None, None, true), (None, Some("Lost Parcel"), true), (Some("Mine"), None, false)]
     {
         for is_replaced in [false, true] {
-            let fake = Fake::new();
-            let filter = filter(&fake, r#""title_max_length": 20"#);
+            let host = TestHost::new();
+            let filter = filter(&host, r#""title_max_length": 20"#);
             let question = "Where is my secret parcel, please tell me?";
             let due = reply(&filter, question, "In Bonn.", &ask(&filter, question, &s()).turn).due;
             if let Some(title) = model {
@@ -437,23 +432,23 @@ fn a_title_goes_with_the_message_that_it_was_made_of() {
                 work.step(&filter, "h", Some(title));
             }
             let sessions =
-                Context::new(&fake, Config::parse(r#"{"conversation": true, "title_max_length": 60}"#).unwrap());
+                Context::new(&host, Config::parse(r#"{"conversation": true, "title_max_length": 60}"#).unwrap());
             if given.is_some() {
                 admin::set_title(&sessions, &S, given).unwrap();
             }
-            let before = entry(&fake, "session", "title");
+            let before = entry(&host, "session", "title");
             if is_replaced {
                 let new = json!({"role": "user", "content": "Hello"}).to_string();
                 admin::set_messages(&sessions, &S, &[new], None).unwrap();
                 let expected = if is_gone { Some("Hello".to_owned()) } else { before };
-                assert_eq!(entry(&fake, "session", "title"), expected);
+                assert_eq!(entry(&host, "session", "title"), expected);
             } else {
                 admin::rewrite(&sessions, &S, 1, None).unwrap();
-                assert_eq!(entry(&fake, "session", "title"), before, "it was not made of the answer");
+                assert_eq!(entry(&host, "session", "title"), before, "it was not made of the answer");
                 admin::rewrite(&sessions, &S, 0, None).unwrap();
-                assert_eq!(entry(&fake, "session", "title"), before.filter(|_| !is_gone));
+                assert_eq!(entry(&host, "session", "title"), before.filter(|_| !is_gone));
             }
-            let kept = format!("{:?}", fake.buckets.borrow()["s"].maps["session"]);
+            let kept = format!("{:?}", host.bucket("s").maps["session"]);
             assert!(!is_gone || !kept.contains("secret") && !kept.contains("Parcel"), "{kept}");
         }
     }
@@ -462,18 +457,18 @@ fn a_title_goes_with_the_message_that_it_was_made_of() {
 #[test]
 fn of_a_version_that_recorded_nothing_a_title_goes_as_well() {
     for (title, untitled) in [("Where is my...", "1"), ("A model's", "0")] {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         let question = "Where is my secret parcel?";
         reply(&filter, question, "In Bonn.", &ask(&filter, question, &s()).turn);
-        let mut buckets = fake.buckets.borrow_mut();
+        let mut buckets = host.buckets_mut();
         let map = buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap();
         map.remove("title_of");
         map.insert("title".into(), title.into());
         map.insert("untitled".into(), untitled.into());
         drop(buckets);
-        let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+        let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
         admin::rewrite(&sessions, &S, 0, None).unwrap();
-        assert_eq!(entry(&fake, "session", "title"), None, "{title}");
+        assert_eq!(entry(&host, "session", "title"), None, "{title}");
     }
 }

@@ -8,17 +8,17 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{act, ask, attached, call, entry, filter, transcript};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-fn sessions(fake: &Fake) -> Context<&Fake> {
-    Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
+fn sessions(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap())
 }
 
 /// The messages of a window, as they are spelt.
-fn window(fake: &Fake) -> Vec<String> {
-    let asked = ask(&filter(fake, ""), "?", &json!({"session_id": "s", "memory": {"look": true}}));
+fn window(host: &TestHost) -> Vec<String> {
+    let asked = ask(&filter(host, ""), "?", &json!({"session_id": "s", "memory": {"look": true}}));
     let (mut window, mut messages) = (String::from("[]"), Vec::new());
     keepline_json::members(asked.metadata.as_deref().unwrap_or("{}"), |key, raw| {
         if key == "\"memory_messages\"" {
@@ -31,22 +31,22 @@ fn window(fake: &Fake) -> Vec<String> {
 }
 
 /// What is set in a new session, and its window.
-fn set(given: &[String]) -> (Fake, Vec<String>) {
-    let fake = Fake::new();
-    let sessions = sessions(&fake);
+fn set(given: &[String]) -> (TestHost, Vec<String>) {
+    let host = TestHost::new();
+    let sessions = sessions(&host);
     admin::create(&sessions, "s").unwrap();
     admin::set_messages(&sessions, &S, given, None).unwrap();
-    let window = window(&fake);
-    (fake, window)
+    let window = window(&host);
+    (host, window)
 }
 
-fn set_values(given: &[Value]) -> (Fake, Vec<Value>) {
-    let (fake, window) = set(&given.iter().map(Value::to_string).collect::<Vec<_>>());
-    (fake, window.iter().map(|message| serde_json::from_str(message).unwrap()).collect())
+fn set_values(given: &[Value]) -> (TestHost, Vec<Value>) {
+    let (host, window) = set(&given.iter().map(Value::to_string).collect::<Vec<_>>());
+    (host, window.iter().map(|message| serde_json::from_str(message).unwrap()).collect())
 }
 
-fn notes(fake: &Fake) -> String {
-    let lines = fake.lines.borrow();
+fn notes(host: &TestHost) -> String {
+    let lines = host.lines.borrow();
     let told = lines.iter().filter(|(_, context, _)| context == "keepline.messages");
     told.map(|(_, _, line)| line.as_str()).collect::<Vec<_>>().join("\n")
 }
@@ -64,17 +64,17 @@ fn chat_messages_come_back_as_they_were_set() {
         json!({"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "rising"}]}),
         json!({"role": "assistant", "content": "Three metres."}),
     ];
-    let (fake, window) = set_values(&given);
+    let (host, window) = set_values(&given);
     assert_eq!(window, given);
-    assert_eq!(notes(&fake), "");
-    let records = transcript(&fake, "s");
+    assert_eq!(notes(&host), "");
+    let records = transcript(&host, "s");
     assert_eq!(records.len(), 7);
     assert_eq!(records[2]["tool"], json!({"call_id": "a", "name": "depth", "arguments": "{\"n\":1.0}"}));
 }
 
 #[test]
 fn old_calls_and_refusals_are_kept_in_today_s_form() {
-    let (fake, window) = set_values(&[
+    let (host, window) = set_values(&[
         json!({"role": "user", "content": "Old style call"}),
         json!({"role": "assistant", "content": null, "function_call": {"name": "tide", "arguments": "{}"}}),
         json!({"role": "function", "name": "tide", "content": "low"}),
@@ -84,7 +84,7 @@ fn old_calls_and_refusals_are_kept_in_today_s_form() {
     assert_eq!(window[1]["tool_calls"][0]["function"], json!({"name": "tide", "arguments": "{}"}));
     assert_eq!(window[1]["tool_calls"][0]["id"], window[2]["tool_call_id"]);
     assert_eq!((&window[2]["content"], &window[3]["content"]), (&json!("low"), &json!("I can't help with that.")));
-    let notes = notes(&fake);
+    let notes = notes(&host);
     assert!(notes.contains("the refusal is stored as the content (message 4)"), "{notes}");
     assert!(notes.contains("member 'logprobs' is not stored (message 5)"), "{notes}");
 }
@@ -105,13 +105,13 @@ fn anthropic_s_calls_and_results_among_parts_are_tools() {
     // A call in both forms is one.
     let both = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "berths", "input": {}}], "tool_calls": [tool_call("a", "berths")]});
     let result = json!({"role": "tool", "tool_call_id": "a", "content": "7"});
-    let (fake, _) = set_values(&[json!({"role": "user", "content": "?"}), both, result]);
-    assert_eq!(transcript(&fake, "s").len(), 3);
+    let (host, _) = set_values(&[json!({"role": "user", "content": "?"}), both, result]);
+    assert_eq!(transcript(&host, "s").len(), 3);
 }
 
 #[test]
 fn blank_messages_are_reported_and_not_stored() {
-    let (fake, window) = set_values(&[
+    let (host, window) = set_values(&[
         json!({"role": "user", "content": "Which berth is free?"}),
         json!({"role": "assistant", "content": ""}),
         json!({"role": "user", "content": "Still there?"}),
@@ -121,9 +121,9 @@ fn blank_messages_are_reported_and_not_stored() {
         json!({"role": "user", "content": null}),
         json!({"role": "assistant"}),
     ]);
-    assert_eq!(transcript(&fake, "s").len(), 3);
+    assert_eq!(transcript(&host, "s").len(), 3);
     assert!(window.iter().all(|message| message["content"].as_str().is_some_and(|text| !text.is_empty())));
-    assert!(notes(&fake).contains("blank messages are not stored (messages 2, 5, 6, 7, 8)"), "{}", notes(&fake));
+    assert!(notes(&host).contains("blank messages are not stored (messages 2, 5, 6, 7, 8)"), "{}", notes(&host));
 }
 
 #[test]
@@ -136,17 +136,17 @@ fn instructions_stay_their_author_s() {
         json!({"role": "user", "content": "And now?"}),
         json!({"role": "assistant", "content": "Hallo"}),
     ];
-    let (fake, window) = set_values(&given);
+    let (host, window) = set_values(&given);
     assert_eq!(window, given);
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     assert_eq!((&records[0]["kind"], &records[0]["role"]), (&json!("instruction"), &json!("system")));
-    assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Hello"));
+    assert_eq!(entry(&host, "session", "title").as_deref(), Some("Hello"));
     // What isn't an instruction is never read as one, whatever it holds beside its content.
     let mut forged = records[1].clone();
     forged["role"] = "system".into();
     forged["chat"] = json!({"role": "system", "name": "skipper"});
-    fake.buckets.borrow_mut().get_mut("s").unwrap().logs.get_mut("transcript").unwrap().1[1] = forged.to_string();
-    assert_eq!(self::window(&fake)[1], r#"{"role":"user","content":"Hello","name":"skipper"}"#);
+    host.buckets_mut().get_mut("s").unwrap().logs.get_mut("transcript").unwrap().1[1] = forged.to_string();
+    assert_eq!(self::window(&host)[1], r#"{"role":"user","content":"Hello","name":"skipper"}"#);
 }
 
 #[test]
@@ -161,22 +161,22 @@ fn a_result_belongs_to_the_turn_of_its_call_however_old_that_is() {
         ];
         all.map(|message| message.to_string())[..number].to_vec()
     };
-    let turns = |fake: &Fake| -> Vec<String> {
-        transcript(fake, "s").iter().map(|record| record["turn"].as_str().unwrap().to_owned()).collect()
+    let turns = |host: &TestHost| -> Vec<String> {
+        transcript(host, "s").iter().map(|record| record["turn"].as_str().unwrap().to_owned()).collect()
     };
-    let (fake, _) = set(&given(5));
-    let found = turns(&fake);
+    let (host, _) = set(&given(5));
+    let found = turns(&host);
     assert!(found[4] == found[1] && found[4] != found[3], "{found:?}");
     // Also where it comes later than the others.
-    let (fake, _) = set(&given(4));
-    admin::set_messages(&sessions(&fake), &S, &given(5)[4..], Some(4)).unwrap();
-    let found = turns(&fake);
+    let (host, _) = set(&given(4));
+    admin::set_messages(&sessions(&host), &S, &given(5)[4..], Some(4)).unwrap();
+    let found = turns(&host);
     assert!(found[4] == found[1] && found[4] != found[3], "{found:?}");
-    assert_eq!(transcript(&fake, "s")[4].get("begins"), None);
+    assert_eq!(transcript(&host, "s")[4].get("begins"), None);
     // One that nobody waits for is kept.
-    let (fake, _) = set(&given(5)[2..]);
-    assert_eq!(transcript(&fake, "s").len(), 3);
-    assert!(notes(&fake).contains("results that no call waits for are stored, but not shown to models (message 3)"));
+    let (host, _) = set(&given(5)[2..]);
+    assert_eq!(transcript(&host, "s").len(), 3);
+    assert!(notes(&host).contains("results that no call waits for are stored, but not shown to models (message 3)"));
 }
 
 #[test]
@@ -186,30 +186,30 @@ fn an_id_of_a_call_that_is_used_again_belongs_to_the_newest_round() {
         json!({"role": "tool", "tool_call_id": "a", "content": "3 m"}),
     ];
     let given = [&[json!({"role": "user", "content": "?"})][..], &round, &round].concat();
-    let (fake, window) = set_values(&given);
-    assert_eq!(notes(&fake), "");
+    let (host, window) = set_values(&given);
+    assert_eq!(notes(&host), "");
     assert_eq!(window.iter().filter(|message| message["role"] == "tool").count(), 2);
 }
 
 #[test]
 fn operators_name_the_source_of_their_messages() {
-    let (fake, _) = set_values(&[
+    let (host, _) = set_values(&[
         json!({"role": "user", "content": "a", "source": "crm"}),
         json!({"role": "user", "content": "b"}),
         json!({"role": "user", "content": "c", "source": "crm", "trust": "low"}),
     ]);
     let told: Vec<_> =
-        transcript(&fake, "s").iter().map(|record| (record["source"].clone(), record["trust"].clone())).collect();
+        transcript(&host, "s").iter().map(|record| (record["source"].clone(), record["trust"].clone())).collect();
     assert_eq!(told, [("crm".into(), Value::Null), ("import".into(), "low".into()), ("crm".into(), "low".into())]);
 }
 
 #[test]
 fn json_that_python_writes_is_read() {
-    let (fake, window) = set(&[
+    let (host, window) = set(&[
         "\u{feff}{\"role\":\"user\",\"content\":\"otter \\ud83e\",\"metadata\":{\"score\":NaN}}".to_owned(),
         "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"\\ud83e\\udda6 \\udda6\"}]}".to_owned(),
     ]);
-    assert_eq!(transcript(&fake, "s")[0]["metadata"], json!({"score": null}));
+    assert_eq!(transcript(&host, "s")[0]["metadata"], json!({"score": null}));
     let window: Vec<Value> = window.iter().map(|message| serde_json::from_str(message).unwrap()).collect();
     assert_eq!(
         (&window[0]["content"], &window[1]["content"][0]["text"]),
@@ -248,33 +248,33 @@ proptest! {
     #[test]
     fn a_window_that_is_set_comes_back_the_same(given in prop::collection::vec(any_message(), 0..24)) {
         let (_, first) = set(&given);
-        let (fake, second) = set(&first);
+        let (host, second) = set(&first);
         prop_assert_eq!(&second, &first);
-        prop_assert_eq!(notes(&fake), "");
+        prop_assert_eq!(notes(&host), "");
         // In pieces as well, and with what the lanes store after them.
-        let fake = Fake::new();
-        let sessions = sessions(&fake);
+        let host = TestHost::new();
+        let sessions = sessions(&host);
         admin::create(&sessions, "s").unwrap();
         for (index, message) in first.iter().enumerate() {
-            let next = (index > 0).then(|| transcript(&fake, "s").len() as u64);
+            let next = (index > 0).then(|| transcript(&host, "s").len() as u64);
             admin::set_messages(&sessions, &S, std::slice::from_ref(message), next).unwrap();
         }
-        prop_assert_eq!(&window(&fake), &first);
-        let lanes = filter(&fake, "");
+        prop_assert_eq!(&window(&host), &first);
+        let lanes = filter(&host, "");
         act(&lanes, "And?", "So.", &ask(&lanes, "And?", &json!({"session_id": "s"})).turn, &[call("z", "n", "{}")]);
-        let third = window(&fake);
+        let third = window(&host);
         prop_assert_eq!(set(&third).1, third);
     }
 }
 
 #[test]
 fn messages_can_be_set_as_they_were_returned() {
-    let (fake, first) = set_values(&[
+    let (host, first) = set_values(&[
         json!({"role": "system", "content": "Be brief."}),
         json!({"role": "user", "content": "?", "name": "skipper"}),
         json!({"role": "assistant", "content": "!", "reasoning_content": "r"}),
     ]);
-    let page = admin::messages(&sessions(&fake), &S, &MessageQuery::default()).unwrap();
+    let page = admin::messages(&sessions(&host), &S, &MessageQuery::default()).unwrap();
     let records: Vec<String> = page.messages.into_iter().map(|message| message.text).collect();
     let (other, second) = set(&records);
     let second: Vec<Value> = second.iter().map(|message| serde_json::from_str(message).unwrap()).collect();

@@ -5,26 +5,26 @@ use keepline_filter::{Effect, Filter};
 use serde_json::{Value, json};
 
 use super::{STORED, UNASKED, ask, attached, entry, filter, messages, reply, s, say, transcript};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 /// The turn of a question that got nothing.
-fn failed(fake: &Fake, filter: &Filter<&Fake>, text: &str, metadata: &Value) -> String {
-    fake.fail(FailureCode::TimedOut);
+fn failed(host: &TestHost, filter: &Filter<&TestHost>, text: &str, metadata: &Value) -> String {
+    host.fail(FailureCode::TimedOut);
     let asked = ask(filter, text, metadata);
     assert_eq!((asked.effect, messages(&asked).len()), (Effect::Failed, 0));
-    fake.works();
+    host.works();
     asked.turn
 }
 
 #[test]
 fn of_another_user_are_refused() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let of = |user: &str| json!({"session_id": "s", "user_id": user});
     reply(&filter, "1", "one", &ask(&filter, "1", &of("anna")).turn);
-    let turn = failed(&fake, &filter, "2", &of("eve"));
+    let turn = failed(&host, &filter, "2", &of("eve"));
     assert_eq!(reply(&filter, "2", "two", &turn).effect, Effect::Foreign);
-    let turn = failed(&fake, &filter, "3", &of("anna"));
+    let turn = failed(&host, &filter, "3", &of("anna"));
     assert_eq!(reply(&filter, "3", "three", &turn).effect, STORED);
     let said = messages(&ask(&filter, "?", &of("anna")));
     assert_eq!(said, ["user: 1", "assistant: one", "user: 3", "assistant: three"]);
@@ -32,53 +32,53 @@ fn of_another_user_are_refused() {
 
 #[test]
 fn give_a_new_session_its_owner() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
-    let turn = failed(&fake, &filter, "1", &json!({"session_id": "s", "user_id": "anna"}));
+    let host = TestHost::new();
+    let filter = filter(&host, "");
+    let turn = failed(&host, &filter, "1", &json!({"session_id": "s", "user_id": "anna"}));
     assert_eq!(reply(&filter, "1", "one", &turn).effect, STORED);
-    assert_eq!(entry(&fake, "session", "owner").unwrap(), "anna");
-    assert!(fake.buckets.borrow()["User/anna"].maps["sessions"].contains_key("s"));
+    assert_eq!(entry(&host, "session", "owner").unwrap(), "anna");
+    assert!(host.bucket("User/anna").maps["sessions"].contains_key("s"));
 }
 
 #[test]
 fn of_a_node_stay_out_of_the_conversation() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let node = json!({"session_id": "s", "memory_mode": "node", "node_id": "n", "app_id": "a"});
-    let turn = failed(&fake, &filter, "1", &node);
+    let turn = failed(&host, &filter, "1", &node);
     assert_eq!(reply(&filter, "1", "one", &turn).effect, STORED);
-    assert!(transcript(&fake, "s").is_empty());
+    assert!(transcript(&host, "s").is_empty());
     assert_eq!(messages(&ask(&filter, "2", &node)), ["user: 1", "assistant: one"]);
 }
 
 #[test]
 fn are_stored_as_their_question_wants_it() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let unwritten = json!({"session_id": "s", "memory": {"write": false}});
-    let turn = failed(&fake, &filter, "secret", &unwritten);
+    let turn = failed(&host, &filter, "secret", &unwritten);
     assert_eq!(reply(&filter, "secret", "one", &turn).effect, STORED);
     assert_eq!(messages(&ask(&filter, "?", &s())), [UNASKED, "assistant: one"]);
 
     let named = json!({"session_id": "t", "message_id": "m1", "files": [{"id": "f"}]});
     for effect in [STORED, Effect::Repeated] {
-        fake.pass(1);
-        let turn = failed(&fake, &filter, "2", &named);
+        host.pass(1);
+        let turn = failed(&host, &filter, "2", &named);
         assert_eq!(reply(&filter, "2", "two", &turn).effect, effect);
     }
-    let records = transcript(&fake, "t");
+    let records = transcript(&host, "t");
     assert_eq!((records.len(), &records[0]["id"], &records[0]["files"]), (2, &json!("m1"), &json!([{"id": "f"}])));
 }
 
 #[test]
 fn leave_what_the_thread_weighs_as_it_is() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""memory_trace": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""memory_trace": true"#);
     for number in 0..3 {
         let question = format!("question {number}");
         reply(&filter, &question, "answer", &ask(&filter, &question, &s()).turn);
     }
-    let turn = failed(&fake, &filter, "question 3", &s());
+    let turn = failed(&host, &filter, "question 3", &s());
     reply(&filter, "question 3", "answer", &turn);
     let trace = attached(&ask(&filter, "?", &s()), "memory_trace");
     let turns = trace["turns"].as_array().unwrap();
@@ -88,12 +88,12 @@ fn leave_what_the_thread_weighs_as_it_is() {
 
 #[test]
 fn follow_the_message_that_their_question_named() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     super::turn(&filter, "1", None);
     super::turn(&filter, "2", None);
     let branch = json!({"session_id": "s", "message_id": "q3", "parent_message_id": "a1"});
-    let turn = failed(&fake, &filter, "question 3", &branch);
+    let turn = failed(&host, &filter, "question 3", &branch);
     let answer = json!({"message_id": "a3"});
     assert_eq!(say(&filter, "question 3", "answer 3", &turn, &answer).effect, STORED);
     let after = json!({"session_id": "s", "parent_message_id": "a3"});
@@ -103,8 +103,8 @@ fn follow_the_message_that_their_question_named() {
 
 #[test]
 fn are_not_stored_where_a_node_is_required_and_none_is_named() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""require_node": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""require_node": true"#);
     let fails = |metadata: Value| {
         let asked = ask(&filter, "1", &metadata);
         assert_eq!((asked.effect, &*asked.turn), (Effect::Failed, ""), "{metadata}");
@@ -117,7 +117,7 @@ fn are_not_stored_where_a_node_is_required_and_none_is_named() {
     fails(json!({"session_id": "s", "memory_mode": "node", "node_id": "n", "app_id": 5}));
     fails(json!({"memory_mode": "node", "node_id": "n"}));
     assert_eq!(say(&filter, "1", "one", "", &json!({"memory_mode": "node"})).effect, Effect::Failed);
-    assert!(fake.buckets.borrow().is_empty());
+    assert!(host.names().is_empty());
     // Conversations need none.
     assert_eq!(reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn).effect, STORED);
 }

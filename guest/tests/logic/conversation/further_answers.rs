@@ -6,9 +6,9 @@ use keepline_filter::{AnswerEntry, AnswerReply, Context, Effect, Filter, ToolAct
 use serde_json::json;
 
 use super::{STORED, act, ask, call, filter, messages, reply, result, s, say, transcript};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
-fn answer(filter: &Filter<&Fake>, question: &str, text: &str, turn: &str, id: Option<&str>) -> AnswerReply {
+fn answer(filter: &Filter<&TestHost>, question: &str, text: &str, turn: &str, id: Option<&str>) -> AnswerReply {
     let metadata = id.map_or_else(|| json!({}), |id| json!({"message_id": id}));
     say(filter, question, text, turn, &metadata)
 }
@@ -16,15 +16,15 @@ fn answer(filter: &Filter<&Fake>, question: &str, text: &str, turn: &str, id: Op
 #[test]
 fn every_answer_to_a_question_without_a_text_is_stored() {
     for has_ids in [true, false] {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         let turn = ask(&filter, "", &s()).turn;
         for number in 0..5 {
             let id = format!("a{number}");
             let told = answer(&filter, "", &format!("answer {number}"), &turn, has_ids.then_some(&*id));
             assert_eq!((told.effect, told.problem), (STORED, None), "{number}");
         }
-        assert_eq!(fake.get("s", "answer_count").unwrap(), "5");
+        assert_eq!(host.get("s", "answer_count").unwrap(), "5");
         let expected: Vec<_> = (0..5).map(|number| format!("assistant: answer {number}")).collect();
         assert_eq!(messages(&ask(&filter, "?", &s()))[1..], expected);
         // A retry with its id is none.
@@ -35,8 +35,8 @@ fn every_answer_to_a_question_without_a_text_is_stored() {
 
 #[test]
 fn an_answer_without_its_question_s_message_stays_on_its_own_branch() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     super::turn(&filter, "1", None);
     super::turn(&filter, "2", None);
     let branch = json!({"session_id": "s", "parent_message_id": "a1", "memory": {"write": false}});
@@ -50,28 +50,28 @@ fn an_answer_without_its_question_s_message_stays_on_its_own_branch() {
 
 #[test]
 fn answers_after_a_change_of_the_transcript_are_stored() {
-    let set = |sessions: &Context<&Fake>, transcript: &Transcript<'_>| {
+    let set = |sessions: &Context<&TestHost>, transcript: &Transcript<'_>| {
         let record = json!({"role": "user", "content": "imported"}).to_string();
         admin::set_messages(sessions, transcript, &[record], None).unwrap();
     };
-    let clear = |sessions: &Context<&Fake>, transcript: &Transcript<'_>| {
+    let clear = |sessions: &Context<&TestHost>, transcript: &Transcript<'_>| {
         admin::clear_messages(sessions, transcript, None).unwrap();
     };
-    let remove = |sessions: &Context<&Fake>, transcript: &Transcript<'_>| {
+    let remove = |sessions: &Context<&TestHost>, transcript: &Transcript<'_>| {
         admin::rewrite(sessions, transcript, 0, None).unwrap();
     };
-    type Change<'a> = &'a dyn Fn(&Context<&Fake>, &Transcript<'_>);
+    type Change<'a> = &'a dyn Fn(&Context<&TestHost>, &Transcript<'_>);
     let changes: [Change<'_>; 3] = [&set, &clear, &remove];
     for (number, change) in changes.into_iter().enumerate() {
         for has_ids in [true, false] {
-            let fake = Fake::new();
-            let filter = filter(&fake, "");
+            let host = TestHost::new();
+            let filter = filter(&host, "");
             let turn = ask(&filter, "1", &s()).turn;
             let id = |id: &'static str| has_ids.then_some(id);
             assert_eq!(answer(&filter, "1", "one", &turn, id("a")).effect, STORED);
             let config = keepline_filter::Config::parse(r#"{"conversation": true}"#).unwrap();
             let transcript = Transcript { session: "s", app_id: None, node_id: None };
-            change(&Context::new(&fake, config), &transcript);
+            change(&Context::new(&host, config), &transcript);
             for (text, id) in [("two", id("b")), ("three", id("c")), ("four", id("d"))] {
                 assert_eq!(answer(&filter, "", text, &turn, id).effect, STORED, "{number}: {text}");
             }
@@ -88,8 +88,8 @@ fn answers_after_a_change_of_the_transcript_are_stored() {
 fn another_answer_to_a_long_turn_is_one_more() {
     for pairs in [128, 300] {
         for ids in [[None, None], [Some("a"), Some("b")]] {
-            let fake = Fake::new();
-            let filter = filter(&fake, r#""max_context_tokens": 100000"#);
+            let host = TestHost::new();
+            let filter = filter(&host, r#""max_context_tokens": 100000"#);
             let names: Vec<String> = (0..pairs).map(|number| format!("c{number}")).collect();
             let activity: Vec<_> = names
                 .iter()
@@ -103,7 +103,7 @@ fn another_answer_to_a_long_turn_is_one_more() {
             let second = AnswerEntry { text: "two", message_id: ids[1], ..first };
             assert_eq!(filter.answer(&second).effect, STORED, "{pairs} {ids:?}");
             assert_eq!(messages(&ask(&filter, "?", &s())), ["user: 1", "assistant: two"], "{pairs} {ids:?}");
-            assert_eq!(fake.get("s", "answer_count").unwrap(), "2");
+            assert_eq!(host.get("s", "answer_count").unwrap(), "2");
         }
     }
 }
@@ -111,8 +111,8 @@ fn another_answer_to_a_long_turn_is_one_more() {
 /// What a store gives at once is bounded in bytes, too.
 #[test]
 fn another_answer_to_a_turn_of_large_results_is_one_more() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 2000000"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 2000000"#);
     let turn = ask(&filter, "1", &s()).turn;
     let large = "x".repeat(200 << 10);
     let names: Vec<String> = (0..2).map(|number| format!("c{number}")).collect();
@@ -130,22 +130,22 @@ fn another_answer_to_a_turn_of_large_results_is_one_more() {
 
 #[test]
 fn steps_of_tools_without_a_text_are_stored_when_a_question_is_asked_again() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let named = json!({"session_id": "s", "message_id": "q"});
     let step = |number: &'static str| [call("x", "look", number), result("x", "look", number)];
     for (number, effect) in [("1", STORED), ("2", STORED), ("2", Effect::Repeated)] {
-        fake.pass(1);
+        host.pass(1);
         let turn = ask(&filter, "1", &named).turn;
         assert_eq!(act(&filter, "1", "", &turn, &step(number)).effect, effect, "{number}");
     }
-    assert_eq!(transcript(&fake, "s").len(), 5);
+    assert_eq!(transcript(&host, "s").len(), 5);
 }
 
 #[test]
 fn a_first_answer_without_its_questions_text_names_the_missing_part() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "1", &s()).turn;
     let told = answer(&filter, "", "one", &turn, None);
     let problem = told.problem.unwrap();
@@ -169,8 +169,8 @@ fn a_first_answer_without_its_questions_text_names_the_missing_part() {
 
 #[test]
 fn answers_to_a_question_of_a_foreign_session_are_not_stored_whatever_they_name() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let of = |user: serde_json::Value| json!({"session_id": "s", "user_id": user});
     reply(&filter, "1", "one", &ask(&filter, "1", &of("anna".into())).turn);
     for user in [json!("eve"), json!(7)] {
@@ -185,8 +185,8 @@ fn answers_to_a_question_of_a_foreign_session_are_not_stored_whatever_they_name(
 
 #[test]
 fn an_answer_that_names_another_transcript_of_the_session_is_none_of_its_question() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let node = json!({"session_id": "s", "user_id": "anna", "memory_mode": "node", "node_id": "n"});
     let turn = ask(&filter, "1", &json!({"session_id": "s", "user_id": "anna"})).turn;
     let other = json!({"session_id": "s", "memory_mode": "node", "node_id": "n"});

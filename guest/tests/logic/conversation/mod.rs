@@ -1,4 +1,4 @@
-//! Conversations, over the fake store.
+//! Conversations, over the memory store.
 
 mod admin;
 mod chat_form;
@@ -28,12 +28,12 @@ use keepline_filter::{
 };
 use serde_json::{Value, json};
 
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 /// A filter that keeps the conversation.
-pub fn filter<'a>(fake: &'a Fake, options: &str) -> Filter<&'a Fake> {
+pub fn filter<'a>(host: &'a TestHost, options: &str) -> Filter<&'a TestHost> {
     let separator = if options.is_empty() { "" } else { "," };
-    Filter::new(fake, Config::parse(&format!("{{\"conversation\": true{separator}{options}}}")).unwrap())
+    Filter::new(host, Config::parse(&format!("{{\"conversation\": true{separator}{options}}}")).unwrap())
 }
 
 pub fn ask(filter: &Filter<impl Host>, text: &str, metadata: &Value) -> QuestionReply {
@@ -93,17 +93,13 @@ pub fn messages(reply: &QuestionReply) -> Vec<String> {
 }
 
 /// The records of a bucket's transcript.
-pub fn transcript(fake: &Fake, bucket: &str) -> Vec<Value> {
-    let buckets = fake.buckets.borrow();
-    let log = buckets.get(bucket).and_then(|bucket| bucket.logs.get("transcript"));
-    log.map_or_else(Vec::new, |(_, records)| records.iter().map(|text| serde_json::from_str(text).unwrap()).collect())
+pub fn transcript(host: &TestHost, bucket: &str) -> Vec<Value> {
+    host.records(bucket, "transcript").iter().map(|text| serde_json::from_str(text).unwrap()).collect()
 }
 
 /// An entry of a map of session `s`.
-pub fn entry(fake: &Fake, map: &str, key: &str) -> Option<String> {
-    let buckets = fake.buckets.borrow();
-    let value = buckets.get("s")?.maps.get(map)?.get(key)?;
-    Some(String::from_utf8(value.clone()).unwrap())
+pub fn entry(host: &TestHost, map: &str, key: &str) -> Option<String> {
+    host.entry("s", map, key)
 }
 
 pub fn s() -> Value {
@@ -132,10 +128,10 @@ proptest::proptest! {
         state in ".{0,30}|\\{\"s\":\"s\",\"t\":\"t\",\"q\":\"q\",\"p\":\"p\",\"a\":[0-9]{1,20},\"b\":1,\"x\":[0-3]\\}",
         said in ".{0,40}", details in ".{0,20}|\\{\"raw\":.{0,9}\\}", parent in "[a-z]{0,2}",
     ) {
-        let fake = Fake::new();
-        let filter = filter(&fake, r#""max_context_tokens": 64, "pin_first_turn": true, "memory_trace": true"#);
+        let host = TestHost::new();
+        let filter = filter(&host, r#""max_context_tokens": 64, "pin_first_turn": true, "memory_trace": true"#);
         reply(&filter, &said, &said, &ask(&filter, &said, &s()).turn);
-        if let Some(bucket) = fake.buckets.borrow_mut().get_mut("s") {
+        if let Some(bucket) = host.buckets_mut().get_mut("s") {
             bucket.logs.entry("transcript".into()).or_default().1.extend([record.clone(), record]);
         }
         let metadata = json!({"session_id": "s", "parent_message_id": parent, "files": [said], "user_id": "u"});

@@ -4,7 +4,7 @@ use keepline_filter::{AnswerEntry, AnswerReply, Filter, Host, ToolActivity};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, call, filter, messages, result, s, transcript, turn};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 fn named(id: &str) -> Value {
     json!({"session_id": "s", "message_id": id})
@@ -49,16 +49,16 @@ fn with<'a>(shown: &[String], more: impl IntoIterator<Item = &'a str>) -> Vec<St
 #[test]
 fn the_same_question_again_closes_its_turn() {
     for again in [named("u1"), after("u1", "m1")] {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         let shown = open(&filter);
-        let waits = fake.waits.get();
+        let waits = host.waits.get();
         let asked = ask(&filter, "one", &again);
         assert_eq!(messages(&asked), shown[..2]);
         assert_eq!(step(&filter, "one", &asked.turn, &[result("a", "look", "late")], ("Done.", "m3")).effect, STORED);
-        assert_eq!(fake.waits.get(), waits + 2);
+        assert_eq!(host.waits.get(), waits + 2);
         assert_eq!(messages(&ask(&filter, "?", &s())), with(&shown, ["assistant: Done."]));
-        let records = transcript(&fake, "s");
+        let records = transcript(&host, "s");
         assert!(records.len() == 5 && records.iter().all(|record| record["turn"] == records[0]["turn"]));
         // What comes next follows it.
         turn(&filter, "2", Some("m3"));
@@ -69,8 +69,8 @@ fn the_same_question_again_closes_its_turn() {
 
 #[test]
 fn a_continuing_question_is_stored_after_the_results_it_brings() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let shown = open(&filter);
     let asked = ask(&filter, "And?", &after("u2", "m1"));
     assert_eq!(messages(&asked), shown[..2]);
@@ -84,7 +84,7 @@ fn a_continuing_question_is_stored_after_the_results_it_brings() {
     assert_eq!((calls[1], calls[4]), (&json!("a"), &json!("b")));
     let whole = with(&shown, ["user: And?", "assistant: Let me see.", "tool: later", "assistant: Done."]);
     assert_eq!(messages(&ask(&filter, "?", &s())), whole);
-    assert_eq!(transcript(&fake, "s").iter().filter(|record| record["begins"] == true).count(), 1);
+    assert_eq!(transcript(&host, "s").iter().filter(|record| record["begins"] == true).count(), 1);
     // It is found by its id, and another answer to it goes on from it.
     assert_eq!(messages(&ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "u2"}))), whole[..4]);
     let again = ask(&filter, "And?", &after("u2", "m1"));
@@ -96,8 +96,8 @@ fn a_continuing_question_is_stored_after_the_results_it_brings() {
 #[test]
 fn a_last_step_without_tools_goes_on_with_the_turn_that_was_continued() {
     for again in [named("u1"), after("u2", "u1")] {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         step(&filter, "one", &ask(&filter, "one", &named("u1")).turn, &[call("a", "look", "{}")], ("", ""));
         let asked = ask(&filter, "", &again);
         let entry = AnswerEntry { metadata: "{}", turn: &asked.turn, ..AnswerEntry::default() };
@@ -111,8 +111,8 @@ fn a_last_step_without_tools_goes_on_with_the_turn_that_was_continued() {
 
 #[test]
 fn an_open_turn_is_continued_where_it_is_though_others_wrote_meanwhile() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     turn(&filter, "0", None);
     let asked = ask(&filter, "one", &after("u1", "a0"));
     step(&filter, "one", &asked.turn, &[call("a", "look", "{}")], ("", "m1"));
@@ -127,8 +127,8 @@ fn an_open_turn_is_continued_where_it_is_though_others_wrote_meanwhile() {
 
 #[test]
 fn a_question_that_brings_no_result_is_a_turn_of_its_own() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     open(&filter);
     let asked = ask(&filter, "Never mind.", &after("u2", "m1"));
     assert_eq!(step(&filter, "Never mind.", &asked.turn, &[], ("Well.", "m2")).effect, STORED);

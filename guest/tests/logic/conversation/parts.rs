@@ -8,19 +8,19 @@ use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, entry, filter, messages, reply, s, transcript};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-/// A fake with these messages, imported under these options.
-fn imported(options: &str, given: &[Value]) -> Fake {
-    let fake = Fake::new();
+/// A host with these messages, imported under these options.
+fn imported(options: &str, given: &[Value]) -> TestHost {
+    let host = TestHost::new();
     let config = Config::parse(&format!("{{\"conversation\": true, {options}}}")).unwrap();
-    let sessions = Context::new(&fake, config);
+    let sessions = Context::new(&host, config);
     admin::create(&sessions, "s").unwrap();
     let given: Vec<String> = given.iter().map(Value::to_string).collect();
     assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(given.len() as u64));
-    fake
+    host
 }
 
 fn said(role: &str, text: &str) -> Value {
@@ -44,22 +44,22 @@ fn shown_tokens(messages: &Value) -> u64 {
 fn parts_weigh_what_their_text_does_and_windows_keep_to_the_budget() {
     let options = r#""max_context_tokens": 1000, "max_message_length": 0"#;
     let given: Vec<Value> = (0..40).map(|n| said(["user", "assistant"][n % 2], &"long ".repeat(3600))).collect();
-    let fake = imported(options, &given);
-    for record in transcript(&fake, "s") {
+    let host = imported(options, &given);
+    for record in transcript(&host, "s") {
         let text = record["content"][1]["text"].as_str().unwrap();
         assert_eq!(record["weight"], tokens::of(text) + tokens::IMAGE + tokens::MESSAGE);
     }
-    let check = |fake: &Fake| {
-        let shown = attached(&ask(&filter(fake, options), "?", &s()), "memory_messages");
+    let check = |host: &TestHost| {
+        let shown = attached(&ask(&filter(host, options), "?", &s()), "memory_messages");
         assert!(shown_tokens(&shown) <= 1000, "{}", shown_tokens(&shown));
         // The newest turn, as what of its texts fits.
         let texts: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one["content"].as_str().unwrap()).collect();
         assert!(texts.len() == 2 && texts.iter().all(|text| text.starts_with("long long ") && text.len() > 1000));
     };
-    check(&fake);
+    check(&host);
 
     // Those of an earlier version were stored as if they weighed nothing.
-    let mut buckets = fake.buckets.borrow_mut();
+    let mut buckets = host.buckets_mut();
     let (_, records) = buckets.get_mut("s").unwrap().logs.get_mut("transcript").unwrap();
     for text in records.iter_mut() {
         let mut record = Record::parse(text).unwrap();
@@ -68,17 +68,17 @@ fn parts_weigh_what_their_text_does_and_windows_keep_to_the_budget() {
         *text = written;
     }
     drop(buckets);
-    check(&fake);
+    check(&host);
 }
 
 #[test]
 fn short_parts_are_shown_as_they_are_and_their_texts_are_read() {
-    let fake =
+    let host =
         imported(r#""max_context_tokens": 3000"#, &[said("user", "Where is it?"), said("assistant", "In Bonn.")]);
-    assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Where is it?"));
-    let shown = attached(&ask(&filter(&fake, ""), "?", &s()), "memory_messages");
+    assert_eq!(entry(&host, "session", "title").as_deref(), Some("Where is it?"));
+    let shown = attached(&ask(&filter(&host, ""), "?", &s()), "memory_messages");
     assert_eq!(shown[1]["content"], said("", "In Bonn.")["content"]);
-    let shown = attached(&ask(&filter(&fake, r#""window_form": "text""#), "?", &s()), "memory_messages");
+    let shown = attached(&ask(&filter(&host, r#""window_form": "text""#), "?", &s()), "memory_messages");
     assert_eq!(shown, "Human: [image]\n  Where is it?\nAssistant: [image]\n  In Bonn.");
 }
 
@@ -89,7 +89,7 @@ fn their_texts_are_stored_by_the_rules_of_texts() {
     let text = |text: &str| json!({"type": "text", "text": text});
     let content = json!([text("<think>hm</think>12345"), image, text("678"), text("90 and more"), text("more")]);
     let secret = json!([text("a sk-1234567"), image]);
-    let fake = imported(
+    let host = imported(
         options,
         &[
             json!({"role": "user", "content": secret}),
@@ -97,12 +97,12 @@ fn their_texts_are_stored_by_the_rules_of_texts() {
             json!({"role": "user", "content": [text("0123456789"), image]}),
         ],
     );
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     assert_eq!(records[0]["content"], json!([text("a [redacte"), image]));
     assert_eq!(records[1]["content"], json!([text("12345"), image, text("678"), text("90")]));
     let marks: Vec<bool> = records.iter().map(|record| record["truncated"] == true).collect();
     assert_eq!((marks, &records[1]["tokens"]), (vec![true, true, false], &Value::Null));
-    assert_eq!(entry(&fake, "session", "title").as_deref(), Some("a [redacte"));
+    assert_eq!(entry(&host, "session", "title").as_deref(), Some("a [redacte"));
 }
 
 fn picture(bytes: usize) -> Value {
@@ -115,17 +115,17 @@ fn a_picture_of_any_size_weighs_as_one_and_leaves_the_window_its_room() {
     let mut given = vec![json!({"role": "user", "content": [{"type": "text", "text": "Look"}, picture(225_000)]})];
     let role = |n: usize| ["assistant", "user"][n % 2];
     given.extend((0..40).map(|n| json!({"role": role(n), "content": format!("message {n}")})));
-    let fake = imported(r#""summaries": true"#, &given);
-    let shown = attached(&ask(&filter(&fake, ""), "?", &s()), "memory_messages");
+    let host = imported(r#""summaries": true"#, &given);
+    let shown = attached(&ask(&filter(&host, ""), "?", &s()), "memory_messages");
     assert_eq!(shown.as_array().unwrap().len(), 41);
     assert_eq!(shown[0]["content"], given[0]["content"]);
-    assert!(transcript(&fake, "s")[0]["weight"].as_u64().unwrap() < 2 * tokens::IMAGE);
+    assert!(transcript(&host, "s")[0]["weight"].as_u64().unwrap() < 2 * tokens::IMAGE);
 
     // One that no record can hold refuses nothing: a text stands in its place, and says so.
     let text = json!({"type": "text", "text": "Look"});
     let huge = json!({"role": "user", "content": [text, picture(3 << 20), picture(800)]});
-    let fake = imported(r#""summaries": true"#, &[huge, json!({"role": "assistant", "content": "A lamp."})]);
-    let record = &transcript(&fake, "s")[0];
+    let host = imported(r#""summaries": true"#, &[huge, json!({"role": "assistant", "content": "A lamp."})]);
+    let record = &transcript(&host, "s")[0];
     assert_eq!((&record["content"][0], &record["truncated"]), (&text, &json!(true)));
     let note = record["content"][1]["text"].as_str().unwrap();
     assert!(note.starts_with("[A part of type image_url, 31") && note.contains("left out"), "{note}");
@@ -134,9 +134,9 @@ fn a_picture_of_any_size_weighs_as_one_and_leaves_the_window_its_room() {
 
 #[test]
 fn images_count_against_the_budget_also_where_the_host_counts_texts() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     let options = r#""max_context_tokens": 4000"#;
-    let filter = filter(&fake, options);
+    let filter = filter(&host, options);
     for number in 0..40 {
         let asked = ask(&filter, "Look", &json!({"session_id": "s", "files": [{"type": "image", "id": number}]}));
         let counted = keepline_filter::AnswerEntry {
@@ -157,19 +157,19 @@ fn images_count_against_the_budget_also_where_the_host_counts_texts() {
 
 #[test]
 fn a_message_of_parts_comes_in_by_the_lanes_as_parts() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""redact": ["sk-{w6+}"], "strip_thinking": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""redact": ["sk-{w6+}"], "strip_thinking": true"#);
     let question = json!([{"type": "text", "text": "Look at sk-1234567"}, picture(90_000)]);
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "x"});
     let answer = json!([thought, {"type": "text", "text": "A lamp."}]);
     let asked = ask(&filter, &question.to_string(), &s());
     assert_eq!(reply(&filter, &question.to_string(), &answer.to_string(), &asked.turn).effect, STORED);
     let kept = json!([{"type": "text", "text": "Look at [redacted]"}, picture(90_000)]);
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     assert_eq!((&records[0]["content"], &records[0]["truncated"]), (&kept, &Value::Null));
     assert_eq!(records[1]["content"], json!([{"type": "text", "text": "A lamp."}]));
-    assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Look at [redacted]"));
-    assert_eq!(fake.get("s", "last_answer").unwrap(), r#""A lamp.""#);
+    assert_eq!(entry(&host, "session", "title").as_deref(), Some("Look at [redacted]"));
+    assert_eq!(host.get("s", "last_answer").unwrap(), r#""A lamp.""#);
     let shown = attached(&ask(&filter, "?", &s()), "memory_messages");
     assert_eq!(shown[0]["content"], kept);
     // An answer of thoughts alone says nothing; one of a picture does.
@@ -177,20 +177,20 @@ fn a_message_of_parts_comes_in_by_the_lanes_as_parts() {
     assert_eq!(reply(&filter, "", &thoughts, &ask(&filter, "?", &s()).turn).problem.unwrap().code, "blank");
     let drawn = json!([picture(80)]).to_string();
     assert_eq!(reply(&filter, "Draw", &drawn, &ask(&filter, "Draw", &s()).turn).effect, STORED);
-    assert_eq!(transcript(&fake, "s")[3]["content"], json!([picture(80)]));
+    assert_eq!(transcript(&host, "s")[3]["content"], json!([picture(80)]));
     // What is no content of a message stays a text.
     let text = r#"[{"type": "tool_result", "content": "x"}]"#;
     reply(&filter, text, "No.", &ask(&filter, text, &s()).turn);
-    assert_eq!(transcript(&fake, "s")[4]["content"], text);
+    assert_eq!(transcript(&host, "s")[4]["content"], text);
 }
 
 #[test]
 fn a_message_that_is_cut_says_so() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_message_length": 1000, "max_context_tokens": 100000"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_message_length": 1000, "max_context_tokens": 100000"#);
     let long = "word ".repeat(1000);
     reply(&filter, &long, &long, &ask(&filter, &long, &s()).turn);
-    for record in transcript(&fake, "s") {
+    for record in transcript(&host, "s") {
         let text = record["content"].as_str().unwrap();
         assert!(text.ends_with("\n[… 4048 characters left out …]") && text.chars().count() <= 1000, "{text}");
         assert_eq!(record["truncated"], true);
@@ -201,7 +201,7 @@ fn a_message_that_is_cut_says_so() {
 fn a_result_that_is_parts_is_cut_to_a_preview() {
     let long = (0..2000).map(|line| format!("line {line}\n")).collect::<String>();
     let text = |text: &str| json!({"type": "text", "text": text});
-    let fake = imported(
+    let host = imported(
         r#""max_context_tokens": 4000"#,
         &[
             json!({"role": "user", "content": "?"}),
@@ -210,13 +210,13 @@ fn a_result_that_is_parts_is_cut_to_a_preview() {
             json!({"role": "assistant", "content": "!"}),
         ],
     );
-    let record = &transcript(&fake, "s")[2];
+    let record = &transcript(&host, "s")[2];
     let preview = record["content"][0]["text"].as_str().unwrap();
     assert!(preview.len() <= 1600 && preview.starts_with("line 0\n") && preview.ends_with("\nend"), "{preview}");
     assert_eq!((&record["content"][1], &record["content"][2]), (&json!({"type": "image"}), &Value::Null));
     let key = record["tool"]["whole"].as_str().unwrap();
-    assert_eq!(entry(&fake, "results", key).unwrap(), [&*long, "end"].join("\n"));
+    assert_eq!(entry(&host, "results", key).unwrap(), [&*long, "end"].join("\n"));
     // In a small window it is cut further, to what of its text fits.
-    let shown = messages(&ask(&filter(&fake, r#""max_context_tokens": 200"#), "?", &s()));
+    let shown = messages(&ask(&filter(&host, r#""max_context_tokens": 200"#), "?", &s()));
     assert!(shown[2].starts_with("tool: line 0") && shown[2].len() < 800, "{shown:?}");
 }

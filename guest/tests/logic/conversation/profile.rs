@@ -7,10 +7,10 @@ use keepline_filter::{Config, Context, Effect, Filter, Host, SessionProblemCode 
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, entry, filter, reply, say};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
-fn sessions(fake: &Fake) -> Context<&Fake> {
-    Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
+fn sessions(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap())
 }
 
 fn of(session: &str, user: &str) -> Value {
@@ -19,10 +19,10 @@ fn of(session: &str, user: &str) -> Value {
 
 #[test]
 fn a_users_values_are_attached_to_their_questions() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     assert_eq!(admin::user_values(&sessions, "anna", None).unwrap(), ("anna".to_owned(), vec![]));
-    assert!(fake.buckets.borrow().is_empty());
+    assert!(host.names().is_empty());
     assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some(r#" "es""#)).unwrap(), "anna");
     let asked = ask(&filter, "?", &of("s", "anna"));
     assert_eq!(attached(&asked, "memory_context"), json!({"language": "es"}));
@@ -39,13 +39,13 @@ fn a_users_values_are_attached_to_their_questions() {
 
 #[test]
 fn a_users_sessions_are_listed_newest_first() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     assert_eq!(admin::user_sessions(&sessions, "anna", None, 0).unwrap().sessions, Vec::<String>::new());
     for name in ["a", "b", "c"] {
         let asked = ask(&filter, &format!("about {name}"), &of(name, "anna"));
         reply(&filter, &format!("about {name}"), &"é".repeat(150), &asked.turn);
-        fake.pass(1000);
+        host.pass(1000);
     }
     admin::delete(&sessions, "b").unwrap();
     let page = admin::user_sessions(&sessions, "anna", None, 0).unwrap();
@@ -66,8 +66,8 @@ fn a_users_sessions_are_listed_newest_first() {
 
 #[test]
 fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     admin::put_user_value(&sessions, "anna", "language", Some("1")).unwrap();
     for number in 0..40 {
         let asked = ask(&filter, "secret", &of(&format!("s{number}"), "anna"));
@@ -81,7 +81,7 @@ fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
     let ben = ask(&filter, "?", &of("bens", "ben"));
     reply(&filter, "?", "!", &ben.turn);
     // A registration whose session is another's by now.
-    let mut buckets = fake.buckets.borrow_mut();
+    let mut buckets = host.buckets_mut();
     let user = buckets.get_mut("User/anna").unwrap();
     user.maps.get_mut("sessions").unwrap().insert("bens".into(), r#"{"incarnation":"x"}"#.into());
     drop(buckets);
@@ -100,7 +100,7 @@ fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
     for (question, session) in [(late, "new"), (late_there, "s3")] {
         assert_eq!(reply(&filter, "secret", "secret", &question.turn).effect, Effect::Ended, "{session}");
     }
-    let buckets = fake.buckets.borrow();
+    let buckets = host.buckets();
     let left: Vec<_> = buckets.keys().map(String::as_str).collect();
     assert_eq!(left, ["User/anna", "User/ben", "bens", "new"]);
     let told = format!("{:?} {:?}", buckets["User/anna"].logs, buckets["new"].logs);
@@ -115,27 +115,27 @@ fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
 
 #[test]
 fn failures_while_a_user_is_forgotten_are_retried_by_the_next_call() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     for number in 0..3 {
         reply(&filter, "1", "one", &ask(&filter, "1", &of(&format!("s{number}"), "anna")).turn);
     }
     for at in 1..8 {
-        let before = fake.transactions.get();
-        fake.before_each(move |fake, number| {
+        let before = host.transactions.get();
+        host.before_each(move |host, number| {
             if number == before + at {
-                fake.fail(keepline_filter::contract::FailureCode::Unavailable);
+                host.fail(keepline_filter::contract::FailureCode::Unavailable);
             }
         });
         let failed = admin::forget_user(&sessions, "anna").is_err();
-        *fake.hook.borrow_mut() = None;
-        fake.works();
+        host.before_each(|_, _| {});
+        host.works();
         if !failed {
             break;
         }
     }
     assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
-    assert_eq!(fake.buckets.borrow().len(), 1);
+    assert_eq!(host.names().len(), 1);
 }
 
 /// A turn of a user, and what is due after it.
@@ -168,7 +168,7 @@ fn steps(filter: &Filter<impl Host>, subject: &str, state: &str) -> Step {
     }
 }
 
-fn listed(sessions: &Context<&Fake>, user: &str, limit: u32) -> Vec<String> {
+fn listed(sessions: &Context<&TestHost>, user: &str, limit: u32) -> Vec<String> {
     let (mut names, mut before) = (Vec::new(), None);
     loop {
         let page = admin::user_sessions(sessions, user, before, limit).unwrap();
@@ -188,11 +188,11 @@ fn listed(sessions: &Context<&Fake>, user: &str, limit: u32) -> Vec<String> {
 
 #[test]
 fn the_session_used_last_is_the_first() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     for name in ["a", "b", "c"] {
         assert_eq!(note(&filter, &turn(&filter, name, "anna")), 0, "its registration notes it");
-        fake.pass(1000);
+        host.pass(1000);
     }
     // Who goes on with the newest has nothing noted.
     assert_eq!(note(&filter, &turn(&filter, "c", "anna")), 0);
@@ -204,11 +204,11 @@ fn the_session_used_last_is_the_first() {
     // Done twice, it is there once.
     assert_eq!(note(&filter, &due), 1);
     assert_eq!(listed(&sessions, "anna", 2), ["a", "c", "b"]);
-    fake.pass(1000);
+    host.pass(1000);
     assert_eq!(note(&filter, &turn(&filter, "b", "anna")), 1);
     assert_eq!(listed(&sessions, "anna", 10), ["b", "a", "c"]);
     // A turn of a node is a use of its session.
-    fake.pass(1000);
+    host.pass(1000);
     let of_node = json!({"session_id": "c", "user_id": "anna", "memory_mode": "node", "node_id": "n"});
     for noted in [0, 0] {
         let asked = ask(&filter, "1", &of_node);
@@ -219,14 +219,14 @@ fn the_session_used_last_is_the_first() {
 
 #[test]
 fn stale_entries_are_dropped_from_the_list() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     for number in 0..5 {
         turn(&filter, &format!("s{number}"), "anna");
     }
-    let length = || fake.buckets.borrow()["User/anna"].logs["activity"].1.len();
+    let length = || host.records("User/anna", "activity").len();
     for round in 0..600 {
-        fake.pass(10);
+        host.pass(10);
         assert_eq!(note(&filter, &turn(&filter, &format!("s{}", round % 3), "anna")), 1);
         assert!(length() <= 5 + 512, "{round}: {}", length());
     }
@@ -239,7 +239,7 @@ fn stale_entries_are_dropped_from_the_list() {
     assert_eq!(listed(&sessions, "anna", 10), ["s2", "s1", "s0", "s4", "s3"]);
     // Answers without questions register each time.
     for _ in 0..600 {
-        fake.pass(10);
+        host.pass(10);
         let stored = say(&filter, "1", "one", "", &of("s3", "anna"));
         assert_eq!(stored.effect, STORED);
         note(&filter, &stored.due);
@@ -250,20 +250,20 @@ fn stale_entries_are_dropped_from_the_list() {
 
 #[test]
 fn forgotten_users_and_unregistered_sessions_leave_no_activity() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     turn(&filter, "a", "anna");
     turn(&filter, "b", "anna");
-    fake.pass(1000);
+    host.pass(1000);
     let due = turn(&filter, "a", "anna");
     let state = &due.iter().find(|task| task.name == "activity").unwrap().state;
     while admin::forget_user(&sessions, "anna").unwrap().remaining > 0 {}
     assert_eq!(steps(&filter, "user/anna", state), Step::Ended);
     // Who comes back is noted, and what was on its way from before is not.
-    fake.pass(1000);
+    host.pass(1000);
     for name in ["a", "c"] {
         turn(&filter, name, "anna");
-        fake.pass(1000);
+        host.pass(1000);
     }
     assert_eq!(steps(&filter, "user/anna", state), Step::Ended);
     assert_eq!(listed(&sessions, "anna", 10), ["c", "a"]);
@@ -281,25 +281,25 @@ fn forgotten_users_and_unregistered_sessions_leave_no_activity() {
     }
     assert_eq!(steps(&filter, "session/a", &now.state), Step::Failed);
     assert_eq!(steps(&filter, "user/nobody", ""), Step::Ended);
-    assert!(!fake.buckets.borrow().contains_key("User/nobody"));
+    assert!(!host.names().iter().any(|name| name == "User/nobody"));
 }
 
 #[test]
 fn sessions_created_while_a_user_is_forgotten_stay_listed_until_the_next_call() {
     // At whichever transaction of the call somebody comes in between.
     for at in 1..30 {
-        let fake = Fake::new();
-        let (quiet, sessions) = (filter(&fake, ""), sessions(&fake));
+        let host = TestHost::new();
+        let (quiet, sessions) = (filter(&host, ""), sessions(&host));
         for name in ["a", "b"] {
             turn(&quiet, name, "anna");
         }
         let node = json!({"session_id": "a", "user_id": "anna", "memory_mode": "node", "node_id": "n"});
         reply(&quiet, "secret", "secret", &ask(&quiet, "secret", &node).turn);
-        fake.pass(1000);
-        let before = fake.transactions.get();
-        fake.before_each(move |fake, number| {
+        host.pass(1000);
+        let before = host.transactions.get();
+        host.before_each(move |host, number| {
             if number == before + at {
-                let filter = filter(fake, "");
+                let filter = filter(host, "");
                 for metadata in [of("a", "anna"), node.clone()] {
                     let asked = ask(&filter, "secret", &metadata);
                     reply(&filter, "secret", "secret", &asked.turn);
@@ -307,21 +307,21 @@ fn sessions_created_while_a_user_is_forgotten_stay_listed_until_the_next_call() 
             }
         });
         let mut done = admin::forget_user(&sessions, "anna").unwrap();
-        *fake.hook.borrow_mut() = None;
-        let is_over = fake.transactions.get() < before + at;
+        host.before_each(|_, _| {});
+        let is_over = host.transactions.get() < before + at;
         // Whatever there is of the user, the user's lists lead to it.
-        if fake.buckets.borrow().contains_key("a") {
-            let of_user = fake.buckets.borrow()["User/anna"].maps.get("sessions").cloned().unwrap_or_default();
+        if host.names().iter().any(|name| name == "a") {
+            let of_user = host.bucket("User/anna").maps.get("sessions").cloned().unwrap_or_default();
             assert!(of_user.contains_key("a"), "{at}");
         }
-        fake.pass(1000);
+        host.pass(1000);
         for _ in 0..3 {
             done = admin::forget_user(&sessions, "anna").unwrap();
         }
         assert_eq!(done.remaining, 0);
-        let left: Vec<_> = fake.buckets.borrow().keys().cloned().collect();
+        let left: Vec<_> = host.names();
         assert_eq!(left, ["User/anna"], "{at}");
-        let told = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+        let told = format!("{:?}", host.bucket("User/anna").logs);
         assert!(!told.contains("\"a\""), "{told}");
         if is_over {
             return;
@@ -332,15 +332,15 @@ fn sessions_created_while_a_user_is_forgotten_stay_listed_until_the_next_call() 
 
 #[test]
 fn an_answer_without_a_question_counts_as_late_for_a_day() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     let asked = ask(&filter, "1", &of("asked", "anna"));
     admin::forget_user(&sessions, "anna").unwrap();
     let answer = |session: &str| say(&filter, "1", "one", "", &of(session, "anna")).effect;
     assert_eq!(answer("s"), Effect::Ended);
-    fake.pass(86_399_000);
+    host.pass(86_399_000);
     assert_eq!(answer("s"), Effect::Ended);
-    fake.pass(2000);
+    host.pass(2000);
     assert_eq!(answer("s"), STORED);
     assert_eq!(listed(&sessions, "anna", 10), ["s"]);
     // One whose question was asked before the tombstone is late whenever it comes.
@@ -349,12 +349,12 @@ fn an_answer_without_a_question_counts_as_late_for_a_day() {
 
 #[test]
 fn another_owners_entries_reach_no_node_of_an_earlier_life() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     let of_node = |user: &str| json!({"session_id": "s", "user_id": user, "memory_mode": "node", "node_id": "n"});
     reply(&filter, "secret", "secret", &ask(&filter, "secret", &of_node("anna")).turn);
     // Its time is over, that of its node is not.
-    fake.buckets.borrow_mut().remove("s");
+    host.buckets_mut().remove("s");
     turn(&filter, "s", "ben");
     let asked = ask(&filter, "1", &of_node("ben"));
     assert_eq!((asked.effect, asked.metadata.is_some_and(|it| it.contains("secret"))), (Effect::Foreign, false));
@@ -364,23 +364,23 @@ fn another_owners_entries_reach_no_node_of_an_earlier_life() {
     assert_eq!(admin::describe(&sessions, &node).unwrap().owner.as_deref(), Some("anna"));
     let done = admin::forget_user(&sessions, "anna").unwrap();
     assert_eq!((done.sessions, done.nodes, done.remaining), (0, 1, 0));
-    let left: Vec<_> = fake.buckets.borrow().keys().cloned().collect();
+    let left: Vec<_> = host.names();
     assert_eq!(left, ["User/anna", "User/ben", "s"]);
-    assert_eq!(entry(&fake, "session", "owner").unwrap(), "ben");
+    assert_eq!(entry(&host, "session", "owner").unwrap(), "ben");
 }
 
 #[test]
 fn a_session_is_deleted_with_its_nodes() {
-    let fake = Fake::new();
-    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
     for node in 0..40 {
         let of_node = json!({"session_id": "s", "memory_mode": "node", "node_id": node.to_string()});
         reply(&filter, "secret", "secret", &ask(&filter, "secret", &of_node).turn);
     }
-    assert_eq!(fake.buckets.borrow().len(), 41);
-    fake.page.set(7);
+    assert_eq!(host.names().len(), 41);
+    host.page.set(7);
     admin::delete(&sessions, "s").unwrap();
-    assert_eq!(fake.buckets.borrow().len(), 0);
+    assert_eq!(host.names().len(), 0);
 }
 
 #[test]
@@ -392,18 +392,18 @@ fn a_first_answer_that_was_registered_before_the_tombstone_is_late_all_the_same(
         [(of("s", "anna"), true), (of("s", "anna"), false), (of_node("s"), true), (of_node("s"), false)]
     {
         for at in 1..7 {
-            let fake = Fake::new();
-            let filter = filter(&fake, "");
+            let host = TestHost::new();
+            let filter = filter(&host, "");
             let turn = if has_question { ask(&filter, "secret", &metadata).turn } else { String::new() };
-            let before = fake.transactions.get();
-            fake.before_each(move |fake, number| {
+            let before = host.transactions.get();
+            host.before_each(move |host, number| {
                 if number == before + at {
-                    while admin::forget_user(&sessions(fake), "anna").unwrap().remaining > 0 {}
+                    while admin::forget_user(&sessions(host), "anna").unwrap().remaining > 0 {}
                 }
             });
             let answered = say(&filter, "secret", "secret", &turn, &metadata);
-            *fake.hook.borrow_mut() = None;
-            if fake.transactions.get() < before + at {
+            host.before_each(|_, _| {});
+            if host.transactions.get() < before + at {
                 assert_eq!(answered.effect, STORED);
                 break;
             }
@@ -411,8 +411,7 @@ fn a_first_answer_that_was_registered_before_the_tombstone_is_late_all_the_same(
             let is_stored = at == 4 && !has_question && metadata["memory_mode"].is_null();
             let expected = if is_stored { STORED } else { Effect::Ended };
             assert_eq!(answered.effect, expected, "{metadata} {has_question} {at}");
-            let told: String =
-                fake.buckets.borrow().values().map(|it| format!("{:?} {:?}", it.maps, it.logs)).collect();
+            let told: String = host.buckets().values().map(|it| format!("{:?} {:?}", it.maps, it.logs)).collect();
             assert!(!told.contains("secret") && !told.contains("owner"), "{metadata} {has_question} {at}: {told}");
         }
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::tasks::until_due;
 use super::{STORED, act, ask, attached, call, filter, messages, reply, result, s, say, turn};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 /// Records of turns that weigh 20 each, a question and an answer.
 fn short_turns(count: usize) -> Vec<Record<'static>> {
@@ -74,7 +74,7 @@ fn turns_after_the_summary_are_shown_as_long_as_they_fit() {
 fn a_branch_gets_a_summary_of_its_own() {
     let options = r#""max_context_tokens": 300, "auto_generate_titles": false"#;
     // Turns from the first one on until a summary is due.
-    let until_due_after_the_first = |filter: &Filter<&Fake>| {
+    let until_due_after_the_first = |filter: &Filter<&TestHost>| {
         let mut parent = "afirst".to_owned();
         (0..100).find(|number| {
             let name = format!("branch{number}");
@@ -83,8 +83,8 @@ fn a_branch_gets_a_summary_of_its_own() {
             due.iter().any(|task| task.name == "summary")
         })
     };
-    let (fake, other) = (Fake::new(), Fake::new());
-    let (filter, alone) = (filter(&fake, options), filter(&other, options));
+    let (host, other) = (TestHost::new(), TestHost::new());
+    let (filter, alone) = (filter(&host, options), filter(&other, options));
     turn(&alone, "first", None);
     let expected = until_due_after_the_first(&alone);
     turn(&filter, "first", None);
@@ -98,8 +98,8 @@ fn a_branch_gets_a_summary_of_its_own() {
 #[test]
 fn a_turn_resumed_after_many_others_is_shown_then_and_afterwards() {
     for options in [r#""max_context_tokens": 300"#, r#""max_context_tokens": 300, "summaries": false"#] {
-        let fake = Fake::new();
-        let filter = filter(&fake, options);
+        let host = TestHost::new();
+        let filter = filter(&host, options);
         let named = json!({"session_id": "s", "message_id": "u0"});
         act(&filter, "Look!", "", &ask(&filter, "Look!", &named).turn, &[call("c", "look", "{}")]);
         if let Some(mut work) = until_due_or_many(&filter) {
@@ -117,7 +117,7 @@ fn a_turn_resumed_after_many_others_is_shown_then_and_afterwards() {
 }
 
 /// Some turns, and the summary that they make due, if it is.
-fn until_due_or_many(filter: &Filter<&Fake>) -> Option<super::tasks::Work> {
+fn until_due_or_many(filter: &Filter<&TestHost>) -> Option<super::tasks::Work> {
     for number in 0..12 {
         let question = format!("question {number}: what is this about?");
         let asked = ask(filter, &question, &s());
@@ -131,13 +131,13 @@ fn until_due_or_many(filter: &Filter<&Fake>) -> Option<super::tasks::Work> {
 
 #[test]
 fn ids_from_before_there_was_a_transcript_are_unknown() {
-    let fake = Fake::new();
-    let before = Filter::new(&fake, Config::parse("{}").unwrap());
+    let host = TestHost::new();
+    let before = Filter::new(&host, Config::parse("{}").unwrap());
     for number in 0..8 {
         let asked = ask(&before, "?", &s());
         say(&before, "?", "!", &asked.turn, &json!({"message_id": format!("old{number}")}));
     }
-    let filter = filter(&fake, "");
+    let filter = filter(&host, "");
     turn(&filter, "0", None);
     turn(&filter, "1", None);
     let expected = messages(&ask(&filter, "?", &s()));
@@ -158,8 +158,8 @@ fn ids_from_before_there_was_a_transcript_are_unknown() {
 
 #[test]
 fn an_old_branch_that_ends_in_a_long_turn_of_tools_is_shown() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 4000"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 4000"#);
     turn(&filter, "0", None);
     let ids: Vec<String> = (0..150).map(|number| format!("c{number}")).collect();
     let activity: Vec<_> = ids
@@ -186,8 +186,8 @@ fn an_old_branch_that_ends_in_a_long_turn_of_tools_is_shown() {
 
 #[test]
 fn the_first_question_again_does_not_recall_itself() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""recall": "session", "auto_generate_titles": false"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""recall": "session", "auto_generate_titles": false"#);
     let first = json!({"session_id": "s", "message_id": "q0"});
     let asked = ask(&filter, "Where is the zebra?", &first);
     let due = say(&filter, "Where is the zebra?", "In the zoo.", &asked.turn, &json!({"message_id": "a0"})).due;
@@ -198,9 +198,9 @@ fn the_first_question_again_does_not_recall_itself() {
 
 #[test]
 fn a_turn_before_one_that_was_removed_is_shown_though_one_read_does_not_hold_it() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 300, "message_limit": 4"#);
-    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 300, "message_limit": 4"#);
+    let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
     let asked = ask(&filter, "Look around.", &s());
     let calls = |_| [call("c", "look", "{}"), result("c", "look", "a tree")];
     let activity: Vec<_> = (0..100).flat_map(calls).collect();
@@ -210,7 +210,7 @@ fn a_turn_before_one_that_was_removed_is_shown_though_one_read_does_not_hold_it(
     for position in 202..204 {
         assert_eq!(admin::rewrite(&sessions, &at, position, None).unwrap(), 1);
     }
-    let before = fake.waits.get();
+    let before = host.waits.get();
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: Look around.", "assistant: Trees."]);
-    assert_eq!(fake.waits.get() - before, 2);
+    assert_eq!(host.waits.get() - before, 2);
 }

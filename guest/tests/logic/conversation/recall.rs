@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::tasks::Work;
 use super::{STORED, act, ask, attached, entry, filter, reply, result, s, turn};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const OPTIONS: &str = r#""max_context_tokens": 64, "recall": "session", "summaries": false"#;
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
@@ -63,19 +63,19 @@ fn recalled(filter: &Filter<impl Host>, question: &str) -> Vec<String> {
     passages.iter().map(|passage| passage["text"].as_str().unwrap().to_owned()).collect()
 }
 
-fn sessions(fake: &Fake) -> Context<&Fake> {
-    Context::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+fn sessions(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
 }
 
 /// All that the session's bucket holds, the index's documents among it.
-fn everything(fake: &Fake) -> String {
-    let buckets = fake.buckets.borrow();
+fn everything(host: &TestHost) -> String {
+    let buckets = host.buckets();
     let bucket = &buckets["s"];
     format!("{:?} {:?}", bucket.logs, bucket.maps)
 }
 
-fn documents(fake: &Fake) -> usize {
-    fake.buckets.borrow()["s"].indexes.get("recall").map_or(0, |index| index.documents.len())
+fn documents(host: &TestHost) -> usize {
+    host.bucket("s").indexes.get("recall").copied().unwrap_or_default()
 }
 
 /// Something that nobody asks for.
@@ -90,8 +90,8 @@ fn chat(filter: &Filter<impl Host>, count: usize) {
 
 #[test]
 fn without_a_window_its_turns_can_be_recalled() {
-    let fake = Fake::new();
-    let filter = super::filter(&fake, r#""recall": "session", "summaries": false"#);
+    let host = TestHost::new();
+    let filter = super::filter(&host, r#""recall": "session", "summaries": false"#);
     talk(&filter, &["Our dog is called Bello."], true);
     assert_eq!(recalled(&filter, "How is the dog called?"), [""; 0], "the window shows it");
     for look in [false, true] {
@@ -106,8 +106,8 @@ fn without_a_window_its_turns_can_be_recalled() {
 
 #[test]
 fn passages_the_window_has_lost_are_recalled() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello.", "The boiler was mended in March."], true);
     chat(&filter, 3);
     let asked = ask(&filter, "How is the dog called?", &s());
@@ -131,139 +131,139 @@ fn passages_the_window_has_lost_are_recalled() {
 
 #[test]
 fn passages_in_the_window_are_not_recalled() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
     chat(&filter, 8);
     talk(&filter, &["Our dog barks."], true);
     let texts = recalled(&filter, "dog?");
     assert!(texts.contains(&"Our dog is called Bello.".to_owned()), "{texts:?}");
     assert!(!texts.iter().any(|text| text.contains("barks")), "{texts:?}");
-    let wide = super::filter(&fake, r#""recall": "session""#);
+    let wide = super::filter(&host, r#""recall": "session""#);
     assert_eq!(recalled(&wide, "dog?"), [""; 0]);
 }
 
 #[test]
 fn it_costs_one_more_wait_and_is_off_unless_asked_for() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
     chat(&filter, 3);
-    let waits = |filter: &Filter<&Fake>, question: &str, metadata: &Value| {
-        let before = fake.waits.get();
+    let waits = |filter: &Filter<&TestHost>, question: &str, metadata: &Value| {
+        let before = host.waits.get();
         let asked = ask(filter, question, metadata);
-        (fake.waits.get() - before, attached(&asked, "memory_recall") != Value::Null)
+        (host.waits.get() - before, attached(&asked, "memory_recall") != Value::Null)
     };
     assert_eq!(waits(&filter, "dog?", &s()), (2, true));
     assert_eq!(waits(&filter, "Zanzibar?", &s()), (1, false));
     let off = json!({"session_id": "s", "memory": {"recall": false}});
     assert_eq!(waits(&filter, "dog?", &off), (1, false));
-    let plain = super::filter(&fake, r#""max_context_tokens": 64"#);
+    let plain = super::filter(&host, r#""max_context_tokens": 64"#);
     assert_eq!(waits(&plain, "dog?", &s()), (1, false));
     assert!(ask(&plain, "?", &s()).due.is_empty());
 }
 
 #[test]
 fn a_long_conversation_is_folded_and_found() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
     chat(&filter, 150);
-    assert!(documents(&fake) >= 192, "{}", documents(&fake));
-    assert!(fake.buckets.borrow()["s"].logs["terms"].1.len() < 128);
+    assert!(documents(&host) >= 192, "{}", documents(&host));
+    assert!(host.records("s", "terms").len() < 128);
     assert_eq!(recalled(&filter, "Who is called Bello?")[0], "Our dog is called Bello.");
     // All of it once.
-    let (_, passages) = fake.buckets.borrow()["s"].logs["passages"].clone();
+    let (_, passages) = host.bucket("s").logs["passages"].clone();
     assert_eq!(passages.len(), 2 * 151);
     // Made anew, by whoever did not see it before, it is the same.
     reset(&filter);
-    assert_eq!((documents(&fake), recalled(&filter, "Bello?").len()), (0, 0));
+    assert_eq!((documents(&host), recalled(&filter, "Bello?").len()), (0, 0));
     all_kept(&filter);
-    let (_, again) = fake.buckets.borrow()["s"].logs["passages"].clone();
+    let (_, again) = host.bucket("s").logs["passages"].clone();
     assert_eq!(passages, again);
     assert_eq!(recalled(&filter, "Who is called Bello?")[0], "Our dog is called Bello.");
 }
 
 #[test]
 fn a_removed_message_is_nowhere() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
     chat(&filter, 80);
-    assert!(documents(&fake) > 0);
-    let before = documents(&fake);
+    assert!(documents(&host) > 0);
+    let before = documents(&host);
     for position in [0, 1] {
-        admin::rewrite(&sessions(&fake), &S, position, None).unwrap();
+        admin::rewrite(&sessions(&host), &S, position, None).unwrap();
     }
-    assert_eq!(documents(&fake), before - 2);
-    assert!(!everything(&fake).contains("Bello"));
+    assert_eq!(documents(&host), before - 2);
+    assert!(!everything(&host).contains("Bello"));
     assert_eq!(recalled(&filter, "Bello?"), [""; 0]);
     // Of the newest, which nobody has folded, too.
     talk(&filter, &["Our cat is called Mia."], true);
     chat(&filter, 3);
-    let newest = fake.buckets.borrow()["s"].logs["transcript"].1.len() as u64;
+    let newest = host.records("s", "transcript").len() as u64;
     for position in newest - 8..newest {
-        admin::rewrite(&sessions(&fake), &S, position, None).unwrap();
+        admin::rewrite(&sessions(&host), &S, position, None).unwrap();
     }
-    assert!(!everything(&fake).contains("Mia"));
+    assert!(!everything(&host).contains("Mia"));
     assert_eq!(recalled(&filter, "Mia?"), [""; 0]);
     all_kept(&filter);
-    assert!(!everything(&fake).contains("Mia"));
+    assert!(!everything(&host).contains("Mia"));
 }
 
 #[test]
 fn other_words_are_recalled_in_place_of_the_old_ones() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
     chat(&filter, 3);
-    admin::rewrite(&sessions(&fake), &S, 0, Some("Our dog is called Rex.")).unwrap();
-    admin::rewrite(&sessions(&fake), &S, 1, Some("Rex it is.")).unwrap();
-    assert!(!everything(&fake).contains("Bello"));
+    admin::rewrite(&sessions(&host), &S, 0, Some("Our dog is called Rex.")).unwrap();
+    admin::rewrite(&sessions(&host), &S, 1, Some("Rex it is.")).unwrap();
+    assert!(!everything(&host).contains("Bello"));
     assert_eq!(recalled(&filter, "dog?"), [""; 0], "until the deferred work was done");
     all_kept(&filter);
     assert_eq!(recalled(&filter, "Which dog is Rex?"), ["Our dog is called Rex.", "Rex it is."]);
-    assert_eq!(entry(&fake, "session", "recalled").unwrap(), "8");
+    assert_eq!(entry(&host, "session", "recalled").unwrap(), "8");
 }
 
 #[test]
 fn a_task_that_read_a_message_before_its_removal_brings_nothing_back() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &s());
     let due = reply(&filter, "Our dog is called Bello.", "Fine.", &asked.turn).due;
     let removed = std::cell::Cell::new(false);
-    *fake.hook.borrow_mut() = Some(Box::new(move |fake: &Fake, _| {
+    host.before_each(move |host, _| {
         // Between the step's look and what it writes.
-        let has_read = fake.buckets.borrow()["s"].leases.contains_key("recall");
+        let has_read = host.leases("s").contains_key("recall");
         if has_read && !removed.replace(true) {
-            admin::rewrite(&sessions(fake), &S, 0, None).unwrap();
+            admin::rewrite(&sessions(host), &S, 0, None).unwrap();
         }
-    }));
+    });
     let mut work = Work::of(&due, "recall");
     assert_eq!(work.step(&filter, "h", None).step, Step::Taken);
-    *fake.hook.borrow_mut() = None;
-    assert!(!everything(&fake).contains("Bello"));
+    host.before_each(|_, _| {});
+    assert!(!everything(&host).contains("Bello"));
     all_kept(&filter);
-    assert!(!everything(&fake).contains("Bello") && everything(&fake).contains("Fine."));
+    assert!(!everything(&host).contains("Bello") && everything(&host).contains("Fine."));
 }
 
 #[test]
 fn a_replaced_transcript_leaves_no_passages() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     for is_cleared in [true, false] {
         talk(&filter, &["Our dog is called Bello."], true);
         chat(&filter, 80);
-        assert!(documents(&fake) > 0);
+        assert!(documents(&host) > 0);
         if is_cleared {
-            admin::clear_messages(&sessions(&fake), &S, None).unwrap();
+            admin::clear_messages(&sessions(&host), &S, None).unwrap();
         } else {
             let message = r#"{"role": "user", "content": "Our cat is called Mia."}"#.to_owned();
-            admin::set_messages(&sessions(&fake), &S, &[message], None).unwrap();
+            admin::set_messages(&sessions(&host), &S, &[message], None).unwrap();
         }
-        assert_eq!(documents(&fake), 0);
-        let bucket = fake.buckets.borrow()["s"].clone();
+        assert_eq!(documents(&host), 0);
+        let bucket = host.bucket("s");
         assert_eq!((bucket.logs["passages"].1.len(), bucket.logs["terms"].1.len()), (0, 0));
         assert_eq!(recalled(&filter, "dog?"), [""; 0]);
     }
@@ -272,14 +272,14 @@ fn a_replaced_transcript_leaves_no_passages() {
     assert_eq!(recalled(&filter, "cat?")[0], "Our cat is called Mia.");
     let found = attached(&ask(&filter, "cat?", &s()), "memory_recall");
     assert_eq!((&found["passages"][0]["source"], &found["passages"][0]["trust"]), (&json!("import"), &json!("low")));
-    let careful = super::filter(&fake, &format!("{OPTIONS}, \"recall_exclude\": [\"import\"]"));
+    let careful = super::filter(&host, &format!("{OPTIONS}, \"recall_exclude\": [\"import\"]"));
     assert!(recalled(&careful, "cat?").iter().all(|text| !text.contains("Mia")));
 }
 
 #[test]
 fn passages_of_removed_records_go_too() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"max_session_messages\": 20"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"max_session_messages\": 20"));
     let said: Vec<String> = std::iter::once("Our dog is called Bello.".to_owned()).chain(chatter(150)).collect();
     for text in &said {
         let asked = ask(&filter, text, &s());
@@ -291,23 +291,24 @@ fn passages_of_removed_records_go_too() {
         }
     }
     all_kept(&filter);
-    assert!(!everything(&fake).contains("Bello"));
-    let bucket = fake.buckets.borrow()["s"].clone();
-    assert!(bucket.logs["passages"].1.len() <= 20 && documents(&fake) == 0, "{}", documents(&fake));
+    // (The title that was made of it stays.)
+    let bucket = host.bucket("s");
+    assert!(!format!("{:?}", bucket.logs).contains("Bello"));
+    assert!(bucket.logs["passages"].1.len() <= 20 && documents(&host) == 0, "{}", documents(&host));
     assert_eq!(recalled(&filter, "Bello?"), [""; 0]);
 }
 
 #[test]
 fn a_branch_recalls_nothing_of_another() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     for (name, after) in [("1", None), ("2 zebra", Some("a1")), ("3", Some("a1")), ("4", Some("a3")), ("5", Some("a4"))]
     {
         assert_eq!(turn(&filter, name, after).effect, STORED);
     }
     chat(&filter, 8);
     assert!(recalled(&filter, "zebra?").iter().all(|text| !text.contains("zebra")));
-    assert!(everything(&fake).contains("answer 2 zebra"));
+    assert!(everything(&host).contains("answer 2 zebra"));
     let old = json!({"session_id": "s", "parent_message_id": "a2 zebra"});
     assert!(super::messages(&ask(&filter, "?", &old)).join(" ").contains("zebra"));
     assert_eq!(recalled(&filter, "question 3?")[0], "question 1");
@@ -315,8 +316,8 @@ fn a_branch_recalls_nothing_of_another() {
 
 #[test]
 fn tool_results_are_recalled_and_can_be_excluded() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Weather?", &s());
     let call = super::call("c", "weather", "{}");
     act(&filter, "Weather?", "Look.", &asked.turn, &[call, result("c", "weather", "Forty degrees in Rome")]);
@@ -324,14 +325,14 @@ fn tool_results_are_recalled_and_can_be_excluded() {
     let found = attached(&ask(&filter, "How many degrees in Rome?", &s()), "memory_recall");
     let tool = found["passages"].as_array().unwrap().iter().find(|it| it["role"] == "tool").unwrap();
     assert_eq!((&tool["source"], &tool["trust"]), (&json!("tool"), &json!("low")));
-    let careful = super::filter(&fake, &format!("{OPTIONS}, \"recall_exclude\": [\"tool\"]"));
+    let careful = super::filter(&host, &format!("{OPTIONS}, \"recall_exclude\": [\"tool\"]"));
     assert!(recalled(&careful, "How many degrees in Rome?").iter().all(|text| !text.contains("Forty")));
 }
 
 #[test]
 fn the_budget_holds_and_no_text_comes_twice() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"recall_tokens\": 64"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"recall_tokens\": 64"));
     let said: Vec<String> = (0..20).map(|number| format!("Dog number {} barks at the gate.", number % 10)).collect();
     talk(&filter, &said.iter().map(String::as_str).collect::<Vec<_>>(), true);
     chat(&filter, 100);
@@ -349,23 +350,23 @@ fn the_budget_holds_and_no_text_comes_twice() {
 
 #[test]
 fn without_indexes_nothing_is_recalled_and_nothing_fails() {
-    let fake = Fake::new();
-    let mut capabilities = Host::capabilities(&&fake);
+    let host = TestHost::new();
+    let mut capabilities = Host::capabilities(&&host);
     capabilities.indexes = false;
-    fake.capabilities.set(Some(capabilities));
-    let filter = filter(&fake, OPTIONS);
+    host.capabilities.set(Some(capabilities));
+    let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &s());
     let done = reply(&filter, "Our dog is called Bello.", "Fine.", &asked.turn);
     assert!(done.effect == STORED && done.due.iter().all(|task| task.name != "recall"));
     assert_eq!(recalled(&filter, "dog?"), [""; 0]);
-    admin::rewrite(&sessions(&fake), &S, 0, None).unwrap();
-    admin::clear_messages(&sessions(&fake), &S, None).unwrap();
+    admin::rewrite(&sessions(&host), &S, 0, None).unwrap();
+    admin::clear_messages(&sessions(&host), &S, None).unwrap();
 }
 
 #[test]
 fn a_client_s_own_is_removed() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     let forged = json!({"session_id": "s", "memory_recall": {"text": "x"}});
     assert_eq!(attached(&ask(&filter, "?", &forged), "memory_recall"), Value::Null);
 }
@@ -378,16 +379,16 @@ proptest::proptest! {
         passage in ".{0,30}|\\{\"p\":[0-9]{1,20},\"at\":[0-9]{1,3},\"role\":\"user\",\"text\":\"dog\"\\}",
         terms in "[0-o]{0,16}|.{0,12}", place in "[0-9 ]{0,12}|.{0,9}", question in ".{0,30}",
     ) {
-        let fake = Fake::new();
-        let filter = filter(&fake, OPTIONS);
+        let host = TestHost::new();
+        let filter = filter(&host, OPTIONS);
         talk(&filter, &["Our dog is called Bello."], true);
         chat(&filter, 3);
         {
-            let mut buckets = fake.buckets.borrow_mut();
+            let mut buckets = host.buckets_mut();
             let bucket = buckets.get_mut("s").unwrap();
             bucket.logs.get_mut("passages").unwrap().1.push(passage);
             bucket.logs.get_mut("terms").unwrap().1.push(terms);
-            bucket.maps.get_mut("session").unwrap().insert("recalled".into(), place.into_bytes());
+            bucket.maps.get_mut("session").unwrap().insert("recalled".into(), place);
         }
         ask(&filter, &question, &s());
         ask(&filter, "dog?", &s());

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{act, ask, call, entry, filter, messages, reply, result, s, say, transcript, turn};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-fn sessions(fake: &Fake) -> Context<&Fake> {
-    Context::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
+fn sessions(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
 }
 
 fn texts(messages: &[Value]) -> Vec<String> {
@@ -21,23 +21,23 @@ fn texts(messages: &[Value]) -> Vec<String> {
 }
 
 /// All messages as they are stored.
-fn all(sessions: &Context<&Fake>) -> Vec<Value> {
+fn all(sessions: &Context<&TestHost>) -> Vec<Value> {
     let page = admin::messages(sessions, &S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
     page.messages.iter().map(|message| serde_json::from_str(&message.text).unwrap()).collect()
 }
 
-fn window(fake: &Fake, parent: Option<&str>) -> Vec<String> {
+fn window(host: &TestHost, parent: Option<&str>) -> Vec<String> {
     let mut metadata = json!({"session_id": "s", "memory": {"look": true}});
     if let Some(parent) = parent {
         metadata["parent_message_id"] = parent.into();
     }
-    messages(&ask(&filter(fake, ""), "?", &metadata))
+    messages(&ask(&filter(host, ""), "?", &metadata))
 }
 
 #[test]
 fn messages_of_elsewhere_are_a_conversation_afterwards() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    let sessions = sessions(&host);
     admin::create(&sessions, "s").unwrap();
     let given = texts(&[
         json!({"role": "user", "content": "Where is it?", "id": "q1", "at": 1700000000.5}),
@@ -51,7 +51,7 @@ fn messages_of_elsewhere_are_a_conversation_afterwards() {
         json!({"role": "assistant", "content": "Yes.", "id": "a4", "parent": "q3"}),
     ]);
     assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(9));
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     assert!(records.iter().all(|record| record["source"] == "import" && record["trust"] == "low"));
     assert_eq!((&records[0]["at"], &records[1]["at"]), (&json!(1700000000.5), &json!(1795186917.032595)));
     let begins: Vec<bool> = records.iter().map(|record| record["begins"] == true).collect();
@@ -60,16 +60,16 @@ fn messages_of_elsewhere_are_a_conversation_afterwards() {
     assert_eq!(after, [None, None, None, None, None, None, Some(3), None, Some(6)]);
     let whole = ["user: Where is it?", "assistant: null", "tool: Bonn", "assistant: In Bonn."].map(str::to_owned);
     let with = |more: &[&str]| [&whole[..], &more.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()].concat();
-    assert_eq!(window(&fake, None), with(&["user: Really?", "assistant: Yes."]));
-    assert_eq!(window(&fake, Some("a3")), with(&["user: Really?", "assistant: No."]));
-    assert_eq!(window(&fake, Some("a2")), with(&["user: And now?", "assistant: In Köln."]));
-    assert_eq!(window(&fake, Some("a1")), whole);
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is it?");
+    assert_eq!(window(&host, None), with(&["user: Really?", "assistant: Yes."]));
+    assert_eq!(window(&host, Some("a3")), with(&["user: Really?", "assistant: No."]));
+    assert_eq!(window(&host, Some("a2")), with(&["user: And now?", "assistant: In Köln."]));
+    assert_eq!(window(&host, Some("a1")), whole);
+    assert_eq!(entry(&host, "session", "title").unwrap(), "Where is it?");
 
     // The conversation goes on from there.
-    assert_eq!(turn(&filter(&fake, ""), "5", Some("a2")).effect, super::STORED);
-    assert_eq!(window(&fake, None).last().unwrap(), "assistant: answer 5");
-    assert_eq!(window(&fake, Some("a5")).len(), 8);
+    assert_eq!(turn(&filter(&host, ""), "5", Some("a2")).effect, super::STORED);
+    assert_eq!(window(&host, None).last().unwrap(), "assistant: answer 5");
+    assert_eq!(window(&host, Some("a5")).len(), 8);
 }
 
 #[test]
@@ -109,23 +109,23 @@ fn an_import_is_refused_by_message_number_and_stores_nothing() {
         ),
     ];
     for (given, told) in cases {
-        let fake = Fake::new();
-        let sessions = sessions(&fake);
+        let host = TestHost::new();
+        let sessions = sessions(&host);
         admin::create(&sessions, "s").unwrap();
         let problem = admin::set_messages(&sessions, &S, &given, None).unwrap_err();
         assert!(problem.message.starts_with(told), "{given:?}: {}", problem.message);
-        assert_eq!((problem.code, transcript(&fake, "s").len()), (Code::InvalidValue, 0));
+        assert_eq!((problem.code, transcript(&host, "s").len()), (Code::InvalidValue, 0));
     }
-    let fake = Fake::new();
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    let sessions = sessions(&host);
     let missing = admin::set_messages(&sessions, &S, &[], None).unwrap_err();
-    assert_eq!((missing.code, fake.buckets.borrow().len()), (Code::NotFound, 0));
+    assert_eq!((missing.code, host.names().len()), (Code::NotFound, 0));
 }
 
 #[test]
 fn as_much_as_one_call_takes_and_no_more() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    let sessions = sessions(&host);
     admin::create(&sessions, "s").unwrap();
     let said = |number: usize, text: &str| {
         let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
@@ -136,21 +136,21 @@ fn as_much_as_one_call_takes_and_no_more() {
     assert_eq!(problem.code, Code::Limit);
     assert!(problem.message.contains("10001 messages") && problem.message.contains("`next`"), "{}", problem.message);
     assert_eq!(admin::set_messages(&sessions, &S, &many[..10_000], None), Ok(10_000));
-    assert_eq!(transcript(&fake, "s").len(), 10_000);
+    assert_eq!(transcript(&host, "s").len(), 10_000);
     let long: Vec<String> = (0..20).map(|number| said(number, &"x".repeat(900_000))).collect();
     let uncut = Config::parse(r#"{"conversation": true, "max_message_length": 0}"#).unwrap();
-    let sessions = Context::new(&fake, uncut);
+    let sessions = Context::new(&host, uncut);
     assert_eq!(admin::set_messages(&sessions, &S, &long, None).unwrap_err().code, Code::Limit);
     assert_eq!(admin::set_messages(&sessions, &S, &long[..16], None), Ok(16));
 }
 
 #[test]
 fn summary_and_title_are_those_of_the_new_messages() {
-    let fake = Fake::new();
-    turn(&filter(&fake, ""), "1", None);
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    turn(&filter(&host, ""), "1", None);
+    let sessions = sessions(&host);
     let put = |key: &str, text: &str| {
-        let mut buckets = fake.buckets.borrow_mut();
+        let mut buckets = host.buckets_mut();
         let map = buckets.get_mut("s").unwrap().maps.entry("session".into()).or_default();
         map.insert(key.into(), text.into());
     };
@@ -158,20 +158,20 @@ fn summary_and_title_are_those_of_the_new_messages() {
     let new = texts(&[json!({"role": "user", "content": "Other words"})]);
     assert_eq!(admin::set_messages(&sessions, &S, &new, None), Ok(1));
     assert_eq!(
-        (entry(&fake, "session", "summary"), entry(&fake, "session", "title").as_deref()),
+        (entry(&host, "session", "summary"), entry(&host, "session", "title").as_deref()),
         (None, Some("Other words"))
     );
     // What said of the old ones is gone with them.
-    assert_eq!((entry(&fake, "messages", "a1"), transcript(&fake, "s").len()), (None, 1));
+    assert_eq!((entry(&host, "messages", "a1"), transcript(&host, "s").len()), (None, 1));
     admin::set_title(&sessions, &S, Some("Mine")).unwrap();
     assert_eq!(admin::set_messages(&sessions, &S, &texts(&[json!({"role": "user", "content": "Third"})]), None), Ok(1));
-    assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Mine"));
+    assert_eq!(entry(&host, "session", "title").as_deref(), Some("Mine"));
     // The values are as they were.
-    assert_eq!(fake.get("s", "last_answer").as_deref(), Some("\"answer 1\""));
+    assert_eq!(host.get("s", "last_answer").as_deref(), Some("\"answer 1\""));
     admin::set_title(&sessions, &S, None).unwrap();
     assert_eq!(admin::set_messages(&sessions, &S, &[], None), Ok(0));
-    assert_eq!((entry(&fake, "session", "title"), entry(&fake, "session", "head")), (None, None));
-    assert_eq!(window(&fake, None), [""; 0]);
+    assert_eq!((entry(&host, "session", "title"), entry(&host, "session", "head")), (None, None));
+    assert_eq!(window(&host, None), [""; 0]);
 }
 
 #[test]
@@ -183,24 +183,24 @@ fn pieces_follow_each_other_or_none_is_stored() {
             .to_string()
     };
     let given: Vec<String> = (0..10).map(said).collect();
-    let (at_once, in_pieces) = (Fake::new(), Fake::new());
-    for (fake, size) in [(&at_once, 10), (&in_pieces, 2)] {
-        let sessions = sessions(fake);
+    let (at_once, in_pieces) = (TestHost::new(), TestHost::new());
+    for (host, size) in [(&at_once, 10), (&in_pieces, 2)] {
+        let sessions = sessions(host);
         admin::create(&sessions, "s").unwrap();
         for (index, piece) in given.chunks(size).enumerate() {
             let next = (index > 0).then_some((index * size) as u64);
             assert_eq!(admin::set_messages(&sessions, &S, piece, next), Ok(size as u64), "{size} {index}");
         }
     }
-    let without_turns = |fake: &Fake| {
-        let mut records = transcript(fake, "s");
+    let without_turns = |host: &TestHost| {
+        let mut records = transcript(host, "s");
         records.iter_mut().for_each(|record| record["turn"] = Value::Null);
         records
     };
     // But for turns, which are told apart by when they came.
     assert_eq!(without_turns(&at_once), without_turns(&in_pieces));
     for map in ["messages", "branches"] {
-        assert_eq!(at_once.buckets.borrow()["s"].maps.get(map), in_pieces.buckets.borrow()["s"].maps.get(map), "{map}");
+        assert_eq!(at_once.bucket("s").maps.get(map), in_pieces.bucket("s").maps.get(map), "{map}");
     }
     for key in ["head", "total", "bytes"] {
         assert_eq!(entry(&at_once, "session", key), entry(&in_pieces, "session", key), "{key}");
@@ -214,8 +214,8 @@ fn pieces_follow_each_other_or_none_is_stored() {
 
 #[test]
 fn a_long_result_is_kept_whole_beside_the_transcript() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    let sessions = sessions(&host);
     admin::create(&sessions, "s").unwrap();
     let whole = "é".repeat(5000);
     let given = texts(&[
@@ -224,13 +224,13 @@ fn a_long_result_is_kept_whole_beside_the_transcript() {
     ]);
     assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(2));
     assert_eq!(admin::content(&sessions, &S, 1, 0, 0).unwrap().text, whole);
-    assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 1);
+    assert_eq!(host.bucket("s").maps["results"].len(), 1);
 }
 
 #[test]
 fn imported_sessions_are_found_with_their_owner_and_forgotten_with_them() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake);
+    let host = TestHost::new();
+    let sessions = sessions(&host);
     admin::create(&sessions, "s").unwrap();
     let node = Transcript { app_id: Some("a"), node_id: Some("n"), ..S };
     assert_eq!(admin::set_messages(&sessions, &node, &texts(&[json!({"role": "user", "content": "x"})]), None), Ok(1));
@@ -242,7 +242,7 @@ fn imported_sessions_are_found_with_their_owner_and_forgotten_with_them() {
     let foreign = admin::register(&sessions, &S, Some("ben")).unwrap_err();
     assert_eq!(foreign.code, Code::AlreadyExists);
     assert_eq!(admin::user_sessions(&sessions, "anna", None, 0).unwrap().sessions.len(), 1);
-    assert_eq!(fake.buckets.borrow()["s"].maps["nodes"].len(), 1);
+    assert_eq!(host.bucket("s").maps["nodes"].len(), 1);
     let gone = admin::forget_user(&sessions, "anna").unwrap();
     assert_eq!((gone.sessions, gone.nodes, gone.remaining), (1, 1, 0));
 }
@@ -253,8 +253,8 @@ proptest! {
     /// What is read and set again is the same conversation.
     #[test]
     fn records_read_can_be_set_again(steps in proptest::collection::vec((0_usize..4, any::<bool>(), any::<bool>()), 1..8)) {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         for (number, (parent, has_tools, is_named)) in steps.iter().enumerate() {
             let mut metadata = s();
             if *is_named {
@@ -274,15 +274,15 @@ proptest! {
                 reply(&filter, &question, "answer", &asked.turn);
             }
         }
-        let sessions = sessions(&fake);
-        let kept = |fake: &Fake| {
+        let sessions = sessions(&host);
+        let kept = |host: &TestHost| {
             let names = (0..steps.len()).flat_map(|number| [format!("q{number}"), format!("a{number}")]);
-            let known = names.filter(|name| entry(fake, "messages", name).is_some());
-            let windows: Vec<_> = known.map(|name| (name.clone(), window(fake, Some(&name)))).collect();
-            (window(fake, None), windows, entry(fake, "session", "total"), entry(fake, "session", "head"))
+            let known = names.filter(|name| entry(host, "messages", name).is_some());
+            let windows: Vec<_> = known.map(|name| (name.clone(), window(host, Some(&name)))).collect();
+            (window(host, None), windows, entry(host, "session", "total"), entry(host, "session", "head"))
         };
-        let before = (all(&sessions), kept(&fake));
+        let before = (all(&sessions), kept(&host));
         prop_assert_eq!(admin::set_messages(&sessions, &S, &texts(&before.0), None), Ok(before.0.len() as u64));
-        prop_assert_eq!(&kept(&fake), &before.1);
+        prop_assert_eq!(&kept(&host), &before.1);
     }
 }

@@ -12,7 +12,7 @@ use keepline_filter::{Config, Context, Effect, Filter, Host};
 use serde_json::{Value, json};
 
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 /// A task as a host keeps it.
 pub struct Work {
@@ -90,16 +90,16 @@ pub fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
     panic!("no summary is due");
 }
 
-pub fn summary(fake: &Fake) -> Value {
-    serde_json::from_str(&entry(fake, "session", "summary").unwrap()).unwrap()
+pub fn summary(host: &TestHost) -> Value {
+    serde_json::from_str(&entry(host, "session", "summary").unwrap()).unwrap()
 }
 
 #[test]
 fn turns_that_no_longer_fit_are_summarized_up_to_a_position() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500, "memory_trace": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500, "memory_trace": true"#);
     let (last, mut work) = until_due(&filter, 0);
-    let before = transcript(&fake, "s");
+    let before = transcript(&host, "s");
     let asked = work.step(&filter, "h", None);
     assert_eq!(asked.step, Step::Needs);
     let need = completion(asked);
@@ -107,9 +107,9 @@ fn turns_that_no_longer_fit_are_summarized_up_to_a_position() {
     assert!(need.input.starts_with("User:\n```\nquestion 0: what"), "{}", need.input);
     assert!(!need.input.contains(&format!("about {last}.")), "the newest stay");
     assert_eq!(work.step(&filter, "h", Some(" All about numbers.\n")).step, Step::Done);
-    assert_eq!(transcript(&fake, "s"), before, "nothing is deleted");
+    assert_eq!(transcript(&host, "s"), before, "nothing is deleted");
 
-    let reach = summary(&fake)["to"].as_u64().unwrap();
+    let reach = summary(&host)["to"].as_u64().unwrap();
     assert_eq!(reach % 2, 1, "no turn is split");
     let asked = ask(&filter, "?", &s());
     assert_eq!(
@@ -129,19 +129,19 @@ fn turns_that_no_longer_fit_are_summarized_up_to_a_position() {
     assert!(need.input.starts_with("Earlier summary:\n```\nAll about numbers.\n```\nUser:\n"), "{}", need.input);
     assert!(need.input.contains(&format!("question {first}:")) && !need.input.contains("question 0:"));
     assert_eq!(work.step(&filter, "h", Some("More numbers.")).step, Step::Done);
-    assert!(summary(&fake)["to"].as_u64().unwrap() > reach);
+    assert!(summary(&host)["to"].as_u64().unwrap() > reach);
 }
 
 #[test]
 fn without_a_model_there_is_a_digest() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500, "summary_max_tokens": 200"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500, "summary_max_tokens": 200"#);
     let turn = ask(&filter, "Weather in Rome?", &s()).turn;
     act(&filter, "Weather in Rome?", "Hot.", &turn, &[call("c", "weather", "{}"), result("c", "weather", "40")]);
     let (last, mut work) = until_due(&filter, 0);
     work.step(&filter, "h", None);
     assert_eq!(work.step(&filter, "h", Some("")).step, Step::Done);
-    let text = summary(&fake)["text"].as_str().unwrap().to_owned();
+    let text = summary(&host)["text"].as_str().unwrap().to_owned();
     assert!(
         text.len() <= 400 && text.contains("- The user asked: question") && text.contains("- Answered: It is"),
         "{text}"
@@ -150,34 +150,34 @@ fn without_a_model_there_is_a_digest() {
     let (_, mut work) = until_due(&filter, last + 1);
     work.step(&filter, "h", None);
     work.step(&filter, "h", Some(""));
-    let text = summary(&fake)["text"].as_str().unwrap().to_owned();
+    let text = summary(&host)["text"].as_str().unwrap().to_owned();
     assert!(text.len() <= 400 && text.contains("The user asked: question"), "{text}");
 }
 
 #[test]
 fn the_second_writer_undoes_nothing() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500"#);
     let (_, mut one) = until_due(&filter, 0);
     let mut two = Work { subject: one.subject.clone(), name: "summary", state: one.state.clone() };
     assert_eq!(one.step(&filter, "one", None).step, Step::Needs);
     assert_eq!(two.step(&filter, "two", None).step, Step::Taken);
     // The first one takes too long; its lease runs out.
-    fake.pass(1001);
+    host.pass(1001);
     assert_eq!(two.step(&filter, "two", None).step, Step::Needs);
     assert_eq!(two.step(&filter, "two", Some("By the second.")).step, Step::Done);
     assert_eq!(one.step(&filter, "one", Some("By the first.")).step, Step::Taken);
-    assert_eq!(summary(&fake)["text"], "By the second.");
+    assert_eq!(summary(&host)["text"], "By the second.");
     // Nothing is left to be done, and no lease either.
     let mut three = Work { state: "{}".into(), subject: two.subject.clone(), name: "summary" };
     assert_eq!(three.step(&filter, "three", None).step, Step::Done);
-    assert!(fake.buckets.borrow()["s"].leases.is_empty());
+    assert!(host.leases("s").is_empty());
 }
 
 #[test]
 fn a_turn_that_is_written_meanwhile_is_safe() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500"#);
     let (_, mut work) = until_due(&filter, 0);
     work.step(&filter, "h", None);
     turn(&filter, "meanwhile", None);
@@ -186,17 +186,17 @@ fn a_turn_that_is_written_meanwhile_is_safe() {
     // But not if messages were changed.
     let (_, mut work) = until_due(&filter, 500);
     work.step(&filter, "h", None);
-    let mut buckets = fake.buckets.borrow_mut();
-    buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap().insert("revision".into(), b"1".into());
+    let mut buckets = host.buckets_mut();
+    buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap().insert("revision".into(), "1".into());
     drop(buckets);
     assert_eq!(work.step(&filter, "h", Some("Old numbers.")).step, Step::Taken);
-    assert!(fake.buckets.borrow()["s"].leases.is_empty(), "nobody has to wait");
+    assert!(host.leases("s").is_empty(), "nobody has to wait");
 }
 
 #[test]
 fn a_summary_of_another_branch_is_not_attached() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500"#);
     turn(&filter, "root", None);
     let (_, mut work) = until_due(&filter, 0);
     work.step(&filter, "h", None);
@@ -208,10 +208,10 @@ fn a_summary_of_another_branch_is_not_attached() {
 
 #[test]
 fn tasks_of_absent_sessions_end_and_unknown_tasks_fail() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500"#);
     let (_, mut work) = until_due(&filter, 0);
-    fake.buckets.borrow_mut().clear();
+    host.buckets_mut().clear();
     for name in ["summary", "title", "retention"] {
         work.name = name;
         assert_eq!(work.step(&filter, "h", None).step, Step::Ended, "{name}");
@@ -227,28 +227,28 @@ fn tasks_of_absent_sessions_end_and_unknown_tasks_fail() {
         assert_eq!(progress.step, Step::Failed);
         assert!(progress.problem.is_some());
     }
-    assert!(fake.buckets.borrow().is_empty());
+    assert!(host.names().is_empty());
 }
 
 #[test]
 fn a_conversation_gets_its_title_with_the_first_turn() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let question = "Where is my parcel? I have waited for it since the beginning of the month.";
     let asked = ask(&filter, question, &s());
     let stored = reply(&filter, question, "In Leipzig.", &asked.turn);
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is my parcel? I have waited for it since...");
+    assert_eq!(entry(&host, "session", "title").unwrap(), "Where is my parcel? I have waited for it since...");
     let mut work = Work::of(&stored.due, "title");
     let need = completion(work.step(&filter, "h", None));
     assert_eq!((need.purpose, &*need.input), (Purpose::Title, &*format!("```\n{question}\n```\n")));
     assert_eq!(work.step(&filter, "h", Some("Title: \"Lost Parcel\".")).step, Step::Done);
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "Lost Parcel");
+    assert_eq!(entry(&host, "session", "title").unwrap(), "Lost Parcel");
     // With a second turn nothing is due; and what others gave is kept.
     assert_eq!(reply(&filter, "2", "two", &ask(&filter, "2", &s()).turn).due, []);
     assert_eq!(work.step(&filter, "h", Some("Another one")).step, Step::Taken);
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "Lost Parcel");
+    assert_eq!(entry(&host, "session", "title").unwrap(), "Lost Parcel");
 
-    let none = super::filter(&fake, r#""auto_generate_titles": false"#);
+    let none = super::filter(&host, r#""auto_generate_titles": false"#);
     let other = json!({"session_id": "t"});
     let asked = ask(&none, "?", &other);
     assert_eq!(say(&none, "?", "!", &asked.turn, &other).due, []);
@@ -257,8 +257,8 @@ fn a_conversation_gets_its_title_with_the_first_turn() {
 #[test]
 fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
     for options in [r#""max_session_messages": 20"#, r#""max_session_bytes": 4000"#] {
-        let fake = Fake::new();
-        let filter = filter(&fake, &format!("{options}, \"max_context_tokens\": 2000"));
+        let host = TestHost::new();
+        let filter = filter(&host, &format!("{options}, \"max_context_tokens\": 2000"));
         let long = "x".repeat(900);
         let mut most = 0;
         for number in 0..60 {
@@ -268,30 +268,28 @@ fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
             let activity = [call("c", "look", "{}"), result("c", "look", &long)];
             let stored = act(&filter, &name, "done", &asked.turn, &activity);
             assert_eq!(stored.effect, STORED);
-            let records = transcript(&fake, "s");
+            let records = transcript(&host, "s");
             most = most.max(records.len());
             assert_eq!(records[0]["begins"], true, "whole turns go");
             if stored.due.iter().any(|task| task.name == "retention") {
                 let mut work = Work::of(&stored.due, "retention");
                 // The first step only looks, and keeps others out until what is to go has been copied.
                 assert_eq!(work.step(&filter, "h", None).step, Step::Again);
-                assert_eq!(transcript(&fake, "s"), records);
+                assert_eq!(transcript(&host, "s"), records);
                 let mut other = Work::of(&stored.due, "retention");
                 assert_eq!(other.step(&filter, "other", None).step, Step::Taken);
                 while work.step(&filter, "h", None).step == Step::Again {}
             }
         }
         assert!(most <= 30, "{options}: {most}");
-        let records = transcript(&fake, "s");
-        let buckets = fake.buckets.borrow();
-        let bucket = &buckets["s"];
+        let records = transcript(&host, "s");
+        let bucket = host.bucket("s");
         let results = records.iter().filter(|record| record["tool"]["whole"].is_string()).count();
         assert_eq!(bucket.maps["results"].len(), results);
         assert_eq!(bucket.maps["messages"].len(), records.len() / 4);
         let (_, texts) = &bucket.logs["transcript"];
         let bytes: usize = texts.iter().map(String::len).sum();
-        assert_eq!(bucket.maps["session"]["bytes"], bytes.to_string().into_bytes());
-        drop(buckets);
+        assert_eq!(bucket.maps["session"]["bytes"], bytes.to_string());
         assert_eq!(messages(&ask(&filter, "?", &s())).last().unwrap(), "assistant: done");
         // What was stored long ago and is sent again is stored again.
         let metadata = json!({"session_id": "s", "message_id": "q0"});
@@ -301,8 +299,8 @@ fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
 
 #[test]
 fn branches_that_are_used_in_turn_keep_a_summary_each() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500, "auto_generate_titles": false"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500, "auto_generate_titles": false"#);
     turn(&filter, "root", None);
     let mut parents = ["aroot".to_owned(), "aroot".to_owned()];
     let (mut completions, mut attached_to) = (0, [false; 2]);
@@ -326,16 +324,16 @@ fn branches_that_are_used_in_turn_keep_a_summary_each() {
     assert_eq!(attached_to, [true; 2]);
     assert!(completions <= 12, "{completions}");
     // A message that is removed is in none of them.
-    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
     admin::rewrite(&sessions, &Transcript { session: "s", app_id: None, node_id: None }, 0, None).unwrap();
-    assert_eq!(entry(&fake, "session", "summary"), None);
+    assert_eq!(entry(&host, "session", "summary"), None);
 }
 
 #[test]
 fn a_summary_reaches_as_far_as_the_turns_the_model_read() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 4000, "auto_generate_titles": false"#);
-    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 4000, "auto_generate_titles": false"#);
+    let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
     admin::create(&sessions, "s").unwrap();
     let message = |number: usize| {
         let role = ["user", "assistant"][number % 2];
@@ -353,7 +351,7 @@ fn a_summary_reaches_as_far_as_the_turns_the_model_read() {
     while step == Step::Again {
         let need = completion(work.step(&filter, "h", None));
         step = work.step(&filter, "h", Some("What was said.")).step;
-        let to = summary(&fake)["to"].as_u64().unwrap() as usize;
+        let to = summary(&host)["to"].as_u64().unwrap() as usize;
         assert!(to % 2 == 1 && need.input.len() < 600 << 10, "{to}");
         for number in 0..given.len() {
             let is_shown = need.input.contains(&format!("message {number}. "));
@@ -368,19 +366,19 @@ fn a_summary_reaches_as_far_as_the_turns_the_model_read() {
 }
 
 /// Runs retention until there is nothing to remove: how many records are left. Each stays where it was.
-fn retain(fake: &Fake, filter: &Filter<&Fake>) -> usize {
-    let placed = |fake: &Fake| {
-        let (first, texts) = fake.buckets.borrow()["s"].logs["transcript"].clone();
+fn retain(host: &TestHost, filter: &Filter<&TestHost>) -> usize {
+    let placed = |host: &TestHost| {
+        let (first, texts) = host.bucket("s").logs["transcript"].clone();
         (first..).zip(texts).collect::<BTreeMap<_, _>>()
     };
-    let before = placed(fake);
+    let before = placed(host);
     loop {
-        let after = placed(fake);
+        let after = placed(host);
         assert!(after.iter().all(|(position, text)| before.get(position) == Some(text)), "a position is used again");
         let mut work = Work { subject: "session/s".into(), name: "retention", state: String::new() };
         let step = work.step(filter, "h", None).step;
         if step == Step::Done {
-            return transcript(fake, "s").len();
+            return transcript(host, "s").len();
         }
         assert_eq!(step, Step::Again);
         while work.step(filter, "h", None).step == Step::Again {}
@@ -389,8 +387,8 @@ fn retain(fake: &Fake, filter: &Filter<&Fake>) -> usize {
 
 #[test]
 fn an_old_turn_that_goes_on_late_is_whole_while_it_is_the_newest_and_then_a_tenth_goes() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_session_messages": 40"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_session_messages": 40"#);
     let named = json!({"session_id": "s", "message_id": "u0"});
     let open = ask(&filter, "Look.", &named).turn;
     act(&filter, "Look.", "", &open, &[call("a", "look", "{}")]);
@@ -398,36 +396,36 @@ fn an_old_turn_that_goes_on_late_is_whole_while_it_is_the_newest_and_then_a_tent
         turn(&filter, &number.to_string(), None);
     }
     act(&filter, "", "Seen.", &open, &[result("a", "look", "a tree")]);
-    assert_eq!(transcript(&fake, "s").len(), 42);
-    assert_eq!(retain(&fake, &filter), 42);
+    assert_eq!(transcript(&host, "s").len(), 42);
+    assert_eq!(retain(&host, &filter), 42);
     let expected = ["user: Look.", "assistant: null", "tool: a tree", "assistant: Seen."];
     let shown = messages(&ask(&filter, "?", &s()));
     assert_eq!(shown[shown.len() - 4..], expected);
     // Once another comes after it, its beginning is what is oldest.
     turn(&filter, "next", None);
-    let left = retain(&fake, &filter);
+    let left = retain(&host, &filter);
     assert!((34..=36).contains(&left), "{left}");
     let shown = messages(&ask(&filter, "?", &s()));
     assert!(!shown.iter().any(|text| text == "user: Look."), "{shown:?}");
     assert_eq!(shown[shown.len() - 2..], ["user: question next", "assistant: answer next"]);
-    let (_, texts) = fake.buckets.borrow()["s"].logs["transcript"].clone();
+    let (_, texts) = host.bucket("s").logs["transcript"].clone();
     let bytes: usize = texts.iter().map(String::len).sum();
-    assert_eq!(entry(&fake, "session", "bytes").unwrap(), bytes.to_string());
+    assert_eq!(entry(&host, "session", "bytes").unwrap(), bytes.to_string());
     // Its id leads to the part of it that stayed.
-    assert_eq!(entry(&fake, "messages", "u0").unwrap(), "41");
+    assert_eq!(entry(&host, "messages", "u0").unwrap(), "41");
 }
 
 #[test]
 fn of_the_newest_turn_the_beginning_goes_once_a_limit_is_exceeded_twofold() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_session_messages": 40"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_session_messages": 40"#);
     let long = ask(&filter, "Begin.", &s()).turn;
     let mut most = 0;
     for number in 0..60 {
         turn(&filter, &number.to_string(), None);
         act(&filter, "Begin.", &format!("part {number}"), &long, &[]);
-        most = most.max(transcript(&fake, "s").len());
-        retain(&fake, &filter);
+        most = most.max(transcript(&host, "s").len());
+        retain(&host, &filter);
         let shown = messages(&ask(&filter, "?", &s()));
         assert_eq!(shown.last().unwrap(), &format!("assistant: part {number}"));
     }
@@ -436,19 +434,19 @@ fn of_the_newest_turn_the_beginning_goes_once_a_limit_is_exceeded_twofold() {
 
 #[test]
 fn an_answer_given_again_keeps_its_question_while_its_turn_is_the_newest() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_session_messages": 200, "auto_generate_titles": false"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_session_messages": 200, "auto_generate_titles": false"#);
     for number in 0..100 {
         turn(&filter, &number.to_string(), None);
     }
     let first = json!({"session_id": "s", "message_id": "q0"});
     let again = ask(&filter, "question 0", &first).turn;
     say(&filter, "question 0", "again", &again, &json!({"message_id": "b0"}));
-    assert_eq!(retain(&fake, &filter), 201);
+    assert_eq!(retain(&host, &filter), 201);
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: question 0", "assistant: again"]);
     // The other branch goes on, and what is oldest goes.
     turn(&filter, "100", Some("a99"));
-    let left = retain(&fake, &filter);
+    let left = retain(&host, &filter);
     assert!((160..=180).contains(&left), "{left}");
     let shown = messages(&ask(&filter, "?", &s()));
     assert!(shown.len() > 150 && !shown.iter().any(|text| text == "user: question 0"), "{:?}", &shown[..2]);
@@ -459,8 +457,8 @@ fn an_answer_given_again_keeps_its_question_while_its_turn_is_the_newest() {
 
 #[test]
 fn tasks_no_answer_named_do_what_there_is_to_do() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 64"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 64"#);
     until_due(&filter, 0);
     let work = |name| Work { subject: "session/s".into(), name, state: String::new() };
     for name in ["title", "summary"] {
@@ -468,8 +466,8 @@ fn tasks_no_answer_named_do_what_there_is_to_do() {
         assert_eq!(work.step(&filter, "h1", None).step, Step::Needs, "{name}");
         assert_eq!(work.step(&filter, "h1", Some("What it is about")).step, Step::Done, "{name}");
     }
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "What it is about");
-    assert_eq!(summary(&fake)["text"], "What it is about");
+    assert_eq!(entry(&host, "session", "title").unwrap(), "What it is about");
+    assert_eq!(summary(&host)["text"], "What it is about");
     // Now there is no more to do; a title that a model or somebody gave stays. No lease is left behind.
     for holder in ["h2", "h3"] {
         for name in ["title", "summary", "retention"] {
@@ -480,13 +478,13 @@ fn tasks_no_answer_named_do_what_there_is_to_do() {
 
 #[test]
 fn an_unmet_need_changes_nothing_and_leaves_no_lease() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 64, "max_session_messages": 10"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 64, "max_session_messages": 10"#);
     for number in [0, 100, 200, 300, 400, 500] {
         until_due(&filter, number);
     }
-    let before = transcript(&fake, "s");
-    let title = entry(&fake, "session", "title");
+    let before = transcript(&host, "s");
+    let title = entry(&host, "session", "title");
     for (name, first) in [("title", Step::Needs), ("summary", Step::Needs), ("retention", Step::Again)] {
         for holder in ["h1", "h2"] {
             let mut work = Work { subject: "session/s".into(), name, state: String::new() };
@@ -502,14 +500,14 @@ fn an_unmet_need_changes_nothing_and_leaves_no_lease() {
             assert_eq!(filter.advance(&job).step, Step::Failed, "{name}");
         }
     }
-    assert_eq!((entry(&fake, "session", "title"), entry(&fake, "session", "summary")), (title, None));
-    assert_eq!(transcript(&fake, "s"), before);
+    assert_eq!((entry(&host, "session", "title"), entry(&host, "session", "summary")), (title, None));
+    assert_eq!(transcript(&host, "s"), before);
 }
 
 #[test]
 fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = || reply(&filter, "Where is it?", "In Leipzig.", &ask(&filter, "Where is it?", &s()).turn).due;
     let named = |due: &[keepline_filter::Task]| due.iter().map(|task| task.name.clone()).collect::<Vec<_>>();
     let mut work = Work::of(&turn(), "title");
@@ -523,7 +521,7 @@ fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
         result: Some(&failed()),
     };
     assert_eq!(filter.advance(&job).step, Step::Failed);
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is it?");
+    assert_eq!(entry(&host, "session", "title").unwrap(), "Where is it?");
     // So is one that nobody has begun.
     for _ in 0..2 {
         assert_eq!(named(&turn()), ["title"]);
@@ -531,7 +529,7 @@ fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
     let mut again = Work::of(&turn(), "title");
     again.step(&filter, "h", None);
     assert_eq!(again.step(&filter, "h", Some("Lost Parcel")).step, Step::Done);
-    assert_eq!(entry(&fake, "session", "title").unwrap(), "Lost Parcel");
+    assert_eq!(entry(&host, "session", "title").unwrap(), "Lost Parcel");
     assert_eq!(named(&turn()), [""; 0]);
     // Without a model, with one that says nothing of use, and where somebody has given one, it is settled, too.
     for (session, said) in [("t", Some("")), ("u", Some("-")), ("v", None)] {
@@ -544,10 +542,9 @@ fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
                 assert_eq!(work.step(&filter, "h", Some(said)).step, Step::Done);
             }
             None => {
-                let title = br#"Mine"#.to_vec();
-                let mut buckets = fake.buckets.borrow_mut();
+                let mut buckets = host.buckets_mut();
                 let map = buckets.get_mut(session).unwrap().maps.get_mut("session").unwrap();
-                map.insert("title".into(), title);
+                map.insert("title".into(), "Mine".into());
                 drop(buckets);
                 assert_eq!(work.step(&filter, "h", None).step, Step::Done);
             }
@@ -559,24 +556,24 @@ fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
 
 #[test]
 fn a_conversation_without_a_title_gets_one_later_also_without_a_model() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let due = |question: &str, turn: &str| reply(&filter, question, "!", turn).due;
     let title_of = |due: &[keepline_filter::Task]| {
         let mut work = Work::of(due, "title");
         completion(work.step(&filter, "h", None));
         assert_eq!(work.step(&filter, "h", Some("")).step, Step::Done);
-        entry(&fake, "session", "title")
+        entry(&host, "session", "title")
     };
     // An answer alone has nothing to be named after.
     assert!(due("", &ask(&filter, "?", &s()).turn).iter().all(|task| task.name != "title"));
     let due_then = due("Where is it?", &ask(&filter, "Where is it?", &s()).turn);
     assert_eq!(title_of(&due_then).as_deref(), Some("Where is it?"));
     // A title goes with the message that it was made of.
-    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
     let transcript = Transcript { session: "s", app_id: None, node_id: None };
     admin::clear_messages(&sessions, &transcript, None).unwrap();
-    assert_eq!(entry(&fake, "session", "title"), None);
+    assert_eq!(entry(&host, "session", "title"), None);
     let due_then = due("And \u{1b}[31mthis\u{202e}?", &ask(&filter, "And this?", &s()).turn);
     assert_eq!(title_of(&due_then).as_deref(), Some("And [31mthis?"));
     // It is settled.
@@ -585,8 +582,8 @@ fn a_conversation_without_a_title_gets_one_later_also_without_a_model() {
 
 #[test]
 fn a_turn_that_waits_for_a_tool_is_kept_until_the_limit_is_exceeded_twofold() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_session_messages": 20"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_session_messages": 20"#);
     let open = ask(&filter, "Book it.", &json!({"session_id": "s", "message_id": "o"}));
     let stored = act(&filter, "Book it.", "I am on it.", &open.turn, &[call("c", "book", "{}")]);
     assert_eq!(stored.effect, STORED);
@@ -598,11 +595,11 @@ fn a_turn_that_waits_for_a_tool_is_kept_until_the_limit_is_exceeded_twofold() {
             let mut work = Work::of(&stored.due, "retention");
             while work.step(&filter, "h", None).step == Step::Again {}
         }
-        let records = transcript(&fake, "s");
+        let records = transcript(&host, "s");
         if records.iter().any(|record| record["id"] == "o") {
             kept_at = records.len();
         }
     }
     assert!((21..=42).contains(&kept_at), "{kept_at}");
-    assert!(transcript(&fake, "s").len() <= 22);
+    assert!(transcript(&host, "s").len() <= 22);
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{STORED, ask, entry, filter, messages, reply, s, say, transcript, turn};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const NIL: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -22,35 +22,32 @@ fn after(parent: &str) -> serde_json::Value {
 
 #[test]
 fn a_message_goes_on_from_the_one_that_it_names() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     turn(&filter, "1", None);
     turn(&filter, "2", Some("a1"));
     turn(&filter, "3", Some("a2"));
-    assert_eq!(fake.waits.get(), 6, "the newest message is no branch");
+    assert_eq!(host.waits.get(), 6, "the newest message is no branch");
     assert_eq!(turn(&filter, "4", Some("a1")).effect, STORED);
-    assert_eq!(fake.waits.get(), 8, "the question knows where its branch goes");
-    assert_eq!(entry(&fake, "branches", "6").unwrap(), r#"{"after":1,"total":15}"#);
+    assert_eq!(host.waits.get(), 8, "the question knows where its branch goes");
+    assert_eq!(entry(&host, "branches", "6").unwrap(), r#"{"after":1,"total":15}"#);
     assert_eq!(messages(&ask(&filter, "?", &s())), shown(&["1", "4"]));
     assert_eq!(messages(&ask(&filter, "?", &after("a4"))), shown(&["1", "4"]));
     assert_eq!(messages(&ask(&filter, "?", &after("a3"))), shown(&["1", "2", "3"]));
     assert_eq!(messages(&ask(&filter, "?", &after("a2"))), shown(&["1", "2"]));
     assert_eq!(messages(&ask(&filter, "?", &after("q2")))[..2], shown(&["1"]));
     // What names nobody, or nobody that is known, follows the newest.
-    for parent in [NIL, "who?", ""] {
-        assert_eq!(messages(&ask(&filter, "?", &after(parent))), shown(&["1", "4"]), "{parent}");
+    for (parent, position) in [(NIL, "8"), ("who?", "10"), ("", "12")] {
+        assert_eq!(messages(&ask(&filter, "?", &after(parent)))[..4], shown(&["1", "4"]), "{parent}");
         turn(&filter, &format!("x{parent}"), Some(parent));
-        assert!(entry(&fake, "branches", "8").is_none());
-        let mut buckets = fake.buckets.borrow_mut();
-        let (_, records) = buckets.get_mut("s").unwrap().logs.get_mut("transcript").unwrap();
-        records.truncate(8);
+        assert!(entry(&host, "branches", position).is_none());
     }
 }
 
 #[test]
 fn a_second_answer_to_a_question_is_a_branch_of_its_own() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     turn(&filter, "1", None);
     let asked = ask(&filter, "2", &s());
     assert_eq!(reply(&filter, "2", "two", &asked.turn).effect, STORED);
@@ -62,7 +59,7 @@ fn a_second_answer_to_a_question_is_a_branch_of_its_own() {
     assert_eq!(say(&filter, "2", "best", &asked.turn, &json!({"message_id": "a2c"})).effect, STORED);
     expected[3] = "assistant: best".to_owned();
     assert_eq!(messages(&ask(&filter, "?", &s())), expected);
-    assert_eq!(transcript(&fake, "s").len(), 6);
+    assert_eq!(transcript(&host, "s").len(), 6);
 
     turn(&filter, "3", Some("a2c"));
     let again = ask(&filter, "question 3", &json!({"session_id": "s", "message_id": "q3", "parent_message_id": "a2c"}));
@@ -75,8 +72,8 @@ fn a_second_answer_to_a_question_is_a_branch_of_its_own() {
 
 #[test]
 fn a_question_asked_again_gets_the_thread_before_it() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""pin_first_turn": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""pin_first_turn": true"#);
     let named = |id: &str| json!({"session_id": "s", "message_id": id});
     for name in ["1", "2", "3"] {
         turn(&filter, name, None);
@@ -84,9 +81,9 @@ fn a_question_asked_again_gets_the_thread_before_it() {
     // One that has an answer without an id leads to that, and to others that came in between.
     reply(&filter, "unnamed", "x", &ask(&filter, "unnamed", &named("qx")).turn);
     for (id, before) in [("q1", &[][..]), ("q2", &["1"]), ("q3", &["1", "2"]), ("qx", &["1", "2", "3"])] {
-        let waits = fake.waits.get();
+        let waits = host.waits.get();
         assert_eq!(messages(&ask(&filter, "again", &named(id))), shown(before), "{id}");
-        assert_eq!(fake.waits.get(), waits + 1);
+        assert_eq!(host.waits.get(), waits + 1);
     }
     let asked = ask(&filter, "question 2", &named("q2"));
     assert_eq!(say(&filter, "question 2", "better 2", &asked.turn, &json!({"message_id": "b2"})).effect, STORED);
@@ -100,14 +97,14 @@ fn a_question_asked_again_gets_the_thread_before_it() {
 
 #[test]
 fn a_question_that_was_asked_long_ago_is_read_in_a_second_wait() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 64"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 64"#);
     for number in 0..300 {
         turn(&filter, &number.to_string(), None);
     }
-    let waits = fake.waits.get();
+    let waits = host.waits.get();
     let asked = ask(&filter, "again", &json!({"session_id": "s", "message_id": "q40"}));
-    assert_eq!(fake.waits.get(), waits + 2);
+    assert_eq!(host.waits.get(), waits + 2);
     let found = messages(&asked);
     assert!(found.len() >= 4, "{found:?}");
     assert_eq!(found[found.len() - 2..], shown(&["39"]));
@@ -115,15 +112,15 @@ fn a_question_that_was_asked_long_ago_is_read_in_a_second_wait() {
 
 #[test]
 fn the_slower_writer_gets_a_branch() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     turn(&filter, "1", None);
     let named = |name: &str| json!({"session_id": "s", "message_id": name, "parent_message_id": "a1"});
     let (one, two) = (ask(&filter, "x", &named("qx")), ask(&filter, "y", &named("qy")));
     say(&filter, "x", "x", &one.turn, &json!({"message_id": "ax"}));
-    let before = fake.waits.get();
+    let before = host.waits.get();
     assert_eq!(say(&filter, "y", "y", &two.turn, &json!({"message_id": "ay"})).effect, STORED);
-    assert!(fake.waits.get() - before <= 4);
+    assert!(host.waits.get() - before <= 4);
     let mut expected = shown(&["1"]);
     expected.extend(["user: y".to_owned(), "assistant: y".to_owned()]);
     assert_eq!(messages(&ask(&filter, "?", &s())), expected);
@@ -137,8 +134,8 @@ fn the_slower_writer_gets_a_branch() {
 
 #[test]
 fn a_fork_that_others_write_meanwhile_finds_its_place_again() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     for (name, parent) in [("1", None), ("2", Some("a1")), ("3", Some("a2"))] {
         turn(&filter, name, parent);
     }
@@ -150,8 +147,8 @@ fn a_fork_that_others_write_meanwhile_finds_its_place_again() {
 
     // Without end: it gives up, and says so.
     let asked = ask(&filter, "y", &json!({"session_id": "s", "message_id": "qy", "parent_message_id": "a1"}));
-    fake.before_each(|fake, _| {
-        let mut buckets = fake.buckets.borrow_mut();
+    host.before_each(|host, _| {
+        let mut buckets = host.buckets_mut();
         if let Some((_, records)) = buckets.get_mut("s").and_then(|bucket| bucket.logs.get_mut("transcript")) {
             records.push("{}".to_owned());
         }
@@ -163,8 +160,8 @@ fn a_fork_that_others_write_meanwhile_finds_its_place_again() {
 
 #[test]
 fn an_old_branch_is_read_by_spans_in_a_second_wait() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 64"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 64"#);
     turn(&filter, "root", None);
     turn(&filter, "old", Some("aroot"));
     let mut parent = "aroot".to_owned();
@@ -172,11 +169,11 @@ fn an_old_branch_is_read_by_spans_in_a_second_wait() {
         turn(&filter, &number.to_string(), Some(&parent));
         parent = format!("a{number}");
     }
-    let before = fake.waits.get();
+    let before = host.waits.get();
     assert_eq!(messages(&ask(&filter, "?", &after("aold"))), shown(&["root", "old"]));
-    assert_eq!(fake.waits.get(), before + 2);
+    assert_eq!(host.waits.get(), before + 2);
     ask(&filter, "?", &after("a299"));
-    assert_eq!(fake.waits.get(), before + 3);
+    assert_eq!(host.waits.get(), before + 3);
     let tail = messages(&ask(&filter, "?", &after("a120")));
     assert_eq!(tail.last().unwrap(), "assistant: answer 120");
     assert_eq!(tail[..2], shown(&[&format!("{}", 121 - tail.len() / 2)]));
@@ -191,8 +188,8 @@ proptest! {
         parents in prop::collection::vec(prop::option::weighted(0.7, any::<prop::sample::Index>()), 1..40),
         budget in prop_oneof![Just(64_u64), Just(100_000)],
     ) {
-        let fake = Fake::new();
-        let filter = filter(&fake, &format!("\"max_context_tokens\": {budget}"));
+        let host = TestHost::new();
+        let filter = filter(&host, &format!("\"max_context_tokens\": {budget}"));
         let mut tree: BTreeMap<usize, Option<usize>> = BTreeMap::new();
         for (number, parent) in parents.iter().enumerate() {
             let parent = parent.filter(|_| number > 0).map(|index| index.index(number));
@@ -222,8 +219,8 @@ proptest! {
 
 #[test]
 fn a_regenerated_answer_is_a_branch_without_a_question() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "1", &json!({"session_id": "s", "message_id": "q"})).turn;
     // The host hands the question in with the first answer only.
     assert_eq!(say(&filter, "1", "one", &turn, &json!({"message_id": "a"})).effect, STORED);
@@ -236,17 +233,17 @@ fn a_regenerated_answer_is_a_branch_without_a_question() {
 
 #[test]
 fn another_answer_to_a_question_that_is_asked_again_is_one_more_the_same_is_not() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let question = json!({"session_id": "s", "message_id": "m1"});
     for (answer, effect) in
         [("first", STORED), ("first", Effect::Repeated), ("second", STORED), ("second", Effect::Repeated)]
     {
-        fake.pass(1);
+        host.pass(1);
         let asked = ask(&filter, "?", &question);
         assert_eq!(messages(&asked), [""; 0], "{answer}");
         assert_eq!(reply(&filter, "?", answer, &asked.turn).effect, effect, "{answer}");
     }
-    assert_eq!(fake.get("s", "answer_count").unwrap(), "2");
+    assert_eq!(host.get("s", "answer_count").unwrap(), "2");
     assert_eq!(messages(&ask(&filter, "And?", &s())), ["user: ?", "assistant: second"]);
 }

@@ -4,12 +4,12 @@ use keepline_filter::{AnswerEntry, ToolActivity};
 use serde_json::{Value, json};
 
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript, turn};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 #[test]
 fn calls_and_results_are_stored_with_the_turn_and_paired() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "Weather?", &s()).turn;
     let activity = [
         call("c1", "weather", r#"{"city":"Leipzig"}"#),
@@ -18,7 +18,7 @@ fn calls_and_results_are_stored_with_the_turn_and_paired() {
         result("c1", "weather", "wet"),
     ];
     assert_eq!(act(&filter, "Weather?", "Wet and hot.", &turn, &activity).effect, STORED);
-    assert_eq!(transcript(&fake, "s").len(), 6);
+    assert_eq!(transcript(&host, "s").len(), 6);
     let messages = attached(&ask(&filter, "?", &s()), "memory_messages");
     let function = |id: &str, city: &str| {
         let arguments = json!({"city": city}).to_string();
@@ -38,8 +38,8 @@ fn calls_and_results_are_stored_with_the_turn_and_paired() {
 
 #[test]
 fn a_turn_is_written_step_by_step_and_shown_at_each() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
     let named = json!({"session_id": "s", "message_id": "q2"});
     let turn = ask(&filter, "2", &named).turn;
@@ -52,10 +52,10 @@ fn a_turn_is_written_step_by_step_and_shown_at_each() {
         ["user: 1", "assistant: one", "user: 2", "assistant: Let me look."]
     );
     // The result, another call, and the end: steps of the same turn, in one transaction each.
-    let before = fake.waits.get();
+    let before = host.waits.get();
     assert_eq!(act(&filter, "", "", &turn, &[result("c", "look", "a"), call("d", "look", "{}")]).effect, STORED);
     assert_eq!(act(&filter, "", "Done.", &turn, &[result("d", "look", "b")]).effect, STORED);
-    assert_eq!(fake.waits.get(), before + 2);
+    assert_eq!(host.waits.get(), before + 2);
     assert_eq!(
         messages(&ask(&filter, "3", &s())),
         [
@@ -69,14 +69,14 @@ fn a_turn_is_written_step_by_step_and_shown_at_each() {
             "assistant: Done."
         ]
     );
-    assert_eq!(fake.get("s", "answer_count").unwrap(), "3");
-    assert_eq!(entry(&fake, "branches", "2"), None);
+    assert_eq!(host.get("s", "answer_count").unwrap(), "3");
+    assert_eq!(entry(&host, "branches", "2"), None);
 }
 
 #[test]
 fn interleaved_steps_stay_in_their_turn() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let open = ask(&filter, "1", &s()).turn;
     act(&filter, "1", "", &open, &[call("c", "look", "{}")]);
     reply(&filter, "2", "two", &ask(&filter, "2", &s()).turn);
@@ -90,20 +90,20 @@ fn interleaved_steps_stay_in_their_turn() {
 
 #[test]
 fn a_last_step_without_tools_continues_its_turn_too() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "1", &s()).turn;
     let whole = [keepline_filter::ToolActivity { output: Some("a"), ..call("c", "look", "{}") }];
     act(&filter, "1", "", &turn, &whole);
     assert_eq!(reply(&filter, "1", "one", &turn).effect, STORED);
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: 1", "assistant: null", "tool: a", "assistant: one"]);
-    assert_eq!(transcript(&fake, "s").len(), 4);
+    assert_eq!(transcript(&host, "s").len(), 4);
 }
 
 #[test]
 fn a_step_whose_beginning_was_lost_orphans_nothing() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "1", &s()).turn;
     assert_eq!(act(&filter, "1", "one", &turn, &[result("c", "look", "a")]).effect, STORED);
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: 1", "assistant: one"]);
@@ -111,8 +111,8 @@ fn a_step_whose_beginning_was_lost_orphans_nothing() {
 
 #[test]
 fn a_result_without_a_call_leaves_a_turn_on_its_branch() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     turn(&filter, "1", None);
     turn(&filter, "2", None);
     let metadata = |id: &str, parent: &str| json!({"session_id": "s", "message_id": id, "parent_message_id": parent});
@@ -127,7 +127,7 @@ fn a_result_without_a_call_leaves_a_turn_on_its_branch() {
         ..AnswerEntry::default()
     };
     assert_eq!(filter.answer(&entry).effect, STORED);
-    assert_eq!(transcript(&fake, "s")[4]["after"], 1);
+    assert_eq!(transcript(&host, "s")[4]["after"], 1);
     let expected = ["user: question 1", "assistant: answer 1", "user: regenerated", "assistant: three"];
     assert_eq!(messages(&ask(&filter, "?", &metadata("u4", "a3"))), expected);
     // Nor does it find its place by chance, where the newest message is another one by then.
@@ -142,8 +142,8 @@ fn a_result_without_a_call_leaves_a_turn_on_its_branch() {
 
 #[test]
 fn a_result_with_an_output_and_an_error_is_shown_with_both() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "?", &s()).turn;
     let failed = |call_id, output| ToolActivity { error: Some("disk full"), ..result(call_id, "copy", output) };
     let activity =
@@ -152,7 +152,7 @@ fn a_result_with_an_output_and_an_error_is_shown_with_both() {
     let shown = messages(&ask(&filter, "?", &s()));
     let results: Vec<_> = shown.iter().filter(|text| text.starts_with("tool: ")).collect();
     assert_eq!(results, ["tool: 2 of 3 files\n[Error] disk full", "tool: cp: disk full"]);
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     assert_eq!((&records[2]["tool"]["error"], &records[2]["truncated"]), (&json!("disk full"), &Value::Null));
     // Both count: as many tokens as one text of that length.
     assert_eq!(records[2]["weight"], 17);
@@ -160,28 +160,28 @@ fn a_result_with_an_output_and_an_error_is_shown_with_both() {
 
 #[test]
 fn long_results_are_stored_whole_beside_the_transcript() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 4000"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 4000"#);
     let turn = ask(&filter, "1", &s()).turn;
     let long = (0..2000).map(|line| format!("line {line}\n")).collect::<String>();
     let failed = keepline_filter::ToolActivity { error: Some("it broke"), ..call("d", "look", "{}") };
     let activity = [call("c", "look", "{}"), result("c", "look", &long), failed];
     act(&filter, "1", "one", &turn, &activity);
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     let preview = records[2]["content"].as_str().unwrap();
     assert!(preview.len() <= 1600 && preview.starts_with("line 0\n") && preview.ends_with("line 1999\n"), "{preview}");
     assert_eq!(records[2]["truncated"], true);
     let key = records[2]["tool"]["whole"].as_str().unwrap();
-    assert_eq!(entry(&fake, "results", key).unwrap(), long);
+    assert_eq!(entry(&host, "results", key).unwrap(), long);
     assert_eq!((&records[4]["content"], &records[4]["tool"]["error"]), (&json!("it broke"), &json!("it broke")));
     assert!(messages(&ask(&filter, "?", &s()))[2].starts_with("tool: line 0\n"));
 }
 
-/// What a store would refuse fails the test by itself: the fake has the contract's limits.
+/// What a store would refuse fails the test by itself: the host has the contract's limits.
 #[test]
 fn whatever_an_entry_holds_its_step_is_one_that_a_store_takes() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_message_length": 0, "max_value_bytes": 8388608, "max_context_tokens": 2000000"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_message_length": 0, "max_value_bytes": 8388608, "max_context_tokens": 2000000"#);
     let (plain, control) = ("x".repeat(3 << 20), "\u{1}".repeat(1 << 20));
     let ids: Vec<String> = (0..1500).map(|number| number.to_string()).collect();
     let long = "\"".repeat(4096);
@@ -206,7 +206,7 @@ fn whatever_an_entry_holds_its_step_is_one_that_a_store_takes() {
     ];
     for (text, activity) in [(&plain, &many[..]), (&plain, &huge), (&control, &huge), (&plain, &[])] {
         let turn = ask(&filter, text, &s()).turn;
-        let before = transcript(&fake, "s").len();
+        let before = transcript(&host, "s").len();
         let entry = AnswerEntry {
             text,
             metadata: &json!({"files": [plain]}).to_string(),
@@ -216,7 +216,7 @@ fn whatever_an_entry_holds_its_step_is_one_that_a_store_takes() {
             ..AnswerEntry::default()
         };
         assert_eq!(filter.answer(&entry).effect, STORED);
-        let records = transcript(&fake, "s").split_off(before);
+        let records = transcript(&host, "s").split_off(before);
         let said: Vec<_> = records.iter().filter(|record| record["kind"].is_null()).collect();
         assert_eq!(said.len(), 2);
         for message in said {
@@ -233,7 +233,7 @@ fn whatever_an_entry_holds_its_step_is_one_that_a_store_takes() {
         let asked = ask(&filter, "?", &s());
         assert!(messages(&asked).len() >= 2, "{:?}", messages(&asked).len());
     }
-    let told = fake.lines().join("\n");
+    let told = host.lines().join("\n");
     for what in ["beyond the first 1,000", "references to files of more than 64 KiB"] {
         assert!(told.contains(what), "{what}");
     }
@@ -242,8 +242,8 @@ fn whatever_an_entry_holds_its_step_is_one_that_a_store_takes() {
 /// A step of more calls than are kept leaves no call without its result.
 #[test]
 fn of_too_many_calls_the_first_are_kept_with_their_results() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let ids: Vec<String> = (0..900).map(|number| format!("c{number}")).collect();
     let calls =
         ids.iter().map(|id| ToolActivity { call_id: id, name: "n", arguments: Some("{}"), ..ToolActivity::default() });
@@ -251,7 +251,7 @@ fn of_too_many_calls_the_first_are_kept_with_their_results() {
     let activity: Vec<_> = calls.chain(results).collect();
     let turn = ask(&filter, "?", &s()).turn;
     assert_eq!(act(&filter, "?", "!", &turn, &activity).effect, STORED);
-    let records = transcript(&fake, "s");
+    let records = transcript(&host, "s");
     assert_eq!(records.len(), 2 + 2 * 100);
     let found = messages(&ask(&filter, "?", &s()));
     assert_eq!(found.iter().filter(|text| *text == "tool: r").count(), 100);
@@ -259,11 +259,11 @@ fn of_too_many_calls_the_first_are_kept_with_their_results() {
 
 #[test]
 fn a_step_with_both_calls_and_results_is_one_transaction() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "?", &s()).turn;
-    let before = fake.waits.get();
+    let before = host.waits.get();
     let activity = [call("c", "n", "{}"), call("d", "n", "{}"), result("d", "n", "r"), result("c", "n", "r")];
     assert_eq!(act(&filter, "?", "!", &turn, &activity).effect, STORED);
-    assert_eq!(fake.waits.get(), before + 1);
+    assert_eq!(host.waits.get(), before + 1);
 }

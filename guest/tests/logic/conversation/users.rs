@@ -7,56 +7,50 @@ use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, call, entry, filter, messages, reply, s, say, transcript};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 fn of(user: &str) -> Value {
     json!({"session_id": "s", "user_id": user})
 }
 
-fn of_bucket(fake: &Fake, bucket: &str, map: &str, key: &str) -> Option<String> {
-    let buckets = fake.buckets.borrow();
-    let value = buckets.get(bucket)?.maps.get(map)?.get(key)?;
-    Some(String::from_utf8(value.clone()).unwrap())
+fn of_bucket(host: &TestHost, bucket: &str, map: &str, key: &str) -> Option<String> {
+    host.entry(bucket, map, key)
 }
 
-fn put(fake: &Fake, bucket: &str, map: &str, key: &str, text: &str) {
-    fake.set(bucket, "unused", "1");
-    let mut buckets = fake.buckets.borrow_mut();
-    let maps = &mut buckets.get_mut(bucket).unwrap().maps;
-    maps.get_mut("values").unwrap().remove("unused");
-    maps.entry(map.into()).or_default().insert(key.into(), text.into());
+fn put(host: &TestHost, bucket: &str, map: &str, key: &str, text: &str) {
+    host.put(bucket, map, key, text);
 }
 
 #[test]
 fn the_first_turn_gives_a_session_its_owner() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let asked = ask(&filter, "1", &of("anna"));
-    assert_eq!((fake.waits.get(), entry(&fake, "session", "owner")), (1, None));
+    assert_eq!((host.waits.get(), entry(&host, "session", "owner")), (1, None));
     assert_eq!(reply(&filter, "1", "one", &asked.turn).effect, STORED);
-    assert_eq!(fake.waits.get(), 3);
-    assert_eq!(entry(&fake, "session", "owner").unwrap(), "anna");
+    assert_eq!(host.waits.get(), 3);
+    assert_eq!(entry(&host, "session", "owner").unwrap(), "anna");
     assert_eq!(
-        of_bucket(&fake, "User/anna", "sessions", "s").unwrap(),
+        of_bucket(&host, "User/anna", "sessions", "s").unwrap(),
         r#"{"incarnation":"life-1","at":1795186917.032595}"#
     );
     // From then on it is one wait again.
     let asked = ask(&filter, "2", &of("anna"));
     assert_eq!(messages(&asked).len(), 2);
     reply(&filter, "2", "two", &asked.turn);
-    assert_eq!(fake.waits.get(), 5);
+    assert_eq!(host.waits.get(), 5);
 }
 
 #[test]
 fn an_entry_with_an_invalid_user_passes_without_memory() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "1", &of("anna")).turn;
     reply(&filter, "1", "one", &turn);
-    fake.lines();
+    host.lines();
     for user in [json!(7), json!(["bob"]), json!({}), json!(false), json!("x".repeat(1025))] {
         let metadata = json!({"session_id": "s", "user_id": user});
-        let waits = fake.waits.get();
+        let waits = host.waits.get();
         let asked = ask(&filter, "2", &metadata);
         assert_eq!((asked.effect, &*asked.turn, messages(&asked).len()), (Effect::Foreign, "k3:s", 0), "{user}");
         for turn in ["", &turn] {
@@ -66,12 +60,12 @@ fn an_entry_with_an_invalid_user_passes_without_memory() {
         let entry =
             AnswerEntry { metadata: &metadata.to_string(), turn: &turn, activity: &tools, ..AnswerEntry::default() };
         assert_eq!(filter.answer(&entry).effect, Effect::Foreign, "{user}");
-        assert_eq!(fake.waits.get(), waits);
-        let lines = fake.lines();
+        assert_eq!(host.waits.get(), waits);
+        let lines = host.lines();
         let is_told = |line: &String| line.contains("of session s: its user_id is no text of at most 1,024 bytes");
         assert!(lines.len() == 4 && lines.iter().any(is_told), "{lines:?}");
     }
-    assert_eq!(transcript(&fake, "s").len(), 2);
+    assert_eq!(transcript(&host, "s").len(), 2);
     for user in [Value::Null, json!("")] {
         assert_eq!(messages(&ask(&filter, "2", &json!({"session_id": "s", "user_id": user}))).len(), 2);
     }
@@ -79,40 +73,40 @@ fn an_entry_with_an_invalid_user_passes_without_memory() {
 
 #[test]
 fn another_users_entry_passes_without_memory() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &of("anna")).turn);
-    fake.lines();
+    host.lines();
     let forged = json!({"session_id": "s", "user_id": "ben", "memory_messages": 1});
     let asked = ask(&filter, "2", &forged);
     assert_eq!((asked.effect, &*asked.turn), (Effect::Foreign, "k3:s"));
     assert_eq!(asked.metadata.unwrap(), r#"{"session_id":"s","user_id":"ben"}"#);
-    assert!(fake.lines()[0].contains("session s belongs to another user"));
+    assert!(host.lines()[0].contains("session s belongs to another user"));
     assert_eq!(say(&filter, "2", "two", "", &of("ben")).effect, Effect::Foreign);
     let anna = ask(&filter, "2", &of("anna")).turn;
     assert_eq!(say(&filter, "2", "two", &anna, &json!({"user_id": "ben"})).effect, Effect::Foreign);
-    assert_eq!(transcript(&fake, "s").len(), 2);
+    assert_eq!(transcript(&host, "s").len(), 2);
     // One that names nobody is a part of the pipeline.
     assert_eq!(messages(&ask(&filter, "2", &s())).len(), 2);
 }
 
 #[test]
 fn of_two_first_users_one_becomes_the_owner() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let (anna, ben) = (ask(&filter, "1", &of("anna")), ask(&filter, "1", &of("ben")));
     assert_eq!(reply(&filter, "1", "for ben", &ben.turn).effect, STORED);
     assert_eq!(reply(&filter, "1", "for anna", &anna.turn).effect, Effect::Foreign);
-    assert_eq!(entry(&fake, "session", "owner").unwrap(), "ben");
+    assert_eq!(entry(&host, "session", "owner").unwrap(), "ben");
     assert_eq!(ask(&filter, "2", &of("anna")).effect, Effect::Foreign);
 }
 
 #[test]
 fn ids_that_are_no_names_are_hashed() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &of("anna@example.org")).turn);
-    let owner = entry(&fake, "session", "owner").unwrap();
+    let owner = entry(&host, "session", "owner").unwrap();
     assert!(owner.starts_with("h-") && owner.len() == 54);
     assert_eq!(ask(&filter, "2", &of("anna@example.com")).effect, Effect::Foreign);
     assert_eq!(ask(&filter, "2", &of(&owner)).effect, Effect::Foreign);
@@ -120,13 +114,13 @@ fn ids_that_are_no_names_are_hashed() {
 
 #[test]
 fn a_users_values_come_with_each_question_that_names_them() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
-    put(&fake, "User/anna", "values", "language", "\"es\"");
-    put(&fake, "User/anna", "values", "last_answer", "\"not this one\"");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
+    put(&host, "User/anna", "values", "language", "\"es\"");
+    put(&host, "User/anna", "values", "last_answer", "\"not this one\"");
     let asked = ask(&filter, "1", &of("anna"));
     assert_eq!(attached(&asked, "memory_context")["language"], "es");
-    assert_eq!(fake.waits.get(), 1);
+    assert_eq!(host.waits.get(), 1);
     reply(&filter, "1", "one", &asked.turn);
     let context = attached(&ask(&filter, "2", &of("anna")), "memory_context");
     assert_eq!(context, json!({"answer_count": 1, "language": "es", "last_answer": "one"}));
@@ -135,50 +129,50 @@ fn a_users_values_come_with_each_question_that_names_them() {
 
 #[test]
 fn a_late_answer_of_a_forgotten_user_is_not_stored_and_a_user_who_comes_back_is() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let late = ask(&filter, "1", &of("anna"));
-    put(&fake, "User/anna", "user", "forgotten", "1795186900.5");
+    put(&host, "User/anna", "user", "forgotten", "1795186900.5");
     assert_eq!(reply(&filter, "1", "one", &late.turn).effect, Effect::Ended);
-    assert!(transcript(&fake, "s").is_empty() && entry(&fake, "session", "owner").is_none());
+    assert!(transcript(&host, "s").is_empty() && entry(&host, "session", "owner").is_none());
     assert_eq!(say(&filter, "1", "one", "", &of("anna")).effect, Effect::Ended);
     let back = ask(&filter, "2", &of("anna"));
     assert_eq!(reply(&filter, "2", "two", &back.turn).effect, STORED);
     // Forgotten once more, and the tombstone is another one.
     let late = ask(&filter, "3", &json!({"session_id": "t", "user_id": "anna"}));
-    put(&fake, "User/anna", "user", "forgotten", "1795186901.5");
+    put(&host, "User/anna", "user", "forgotten", "1795186901.5");
     assert_eq!(reply(&filter, "3", "three", &late.turn).effect, Effect::Ended);
 }
 
 #[test]
 fn an_answer_without_a_question_registers_its_session_first() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     assert_eq!(say(&filter, "1", "one", "", &of("anna")).effect, STORED);
     // The last one is for the title, once a session.
-    assert_eq!((fake.waits.get(), entry(&fake, "session", "title").as_deref()), (4, Some("1")));
-    assert_eq!(entry(&fake, "session", "owner").unwrap(), "anna");
+    assert_eq!((host.waits.get(), entry(&host, "session", "title").as_deref()), (4, Some("1")));
+    assert_eq!(entry(&host, "session", "owner").unwrap(), "anna");
     assert_eq!(
-        of_bucket(&fake, "User/anna", "sessions", "s").unwrap(),
+        of_bucket(&host, "User/anna", "sessions", "s").unwrap(),
         r#"{"incarnation":"life-1","at":1795186917.032595}"#
     );
 }
 
 #[test]
 fn an_unreadable_user_leaves_the_session_its_memory() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
     // Of the two, the user's is the second.
-    let before = fake.transactions.get();
-    fake.before_each(
-        move |fake, number| {
-            if number == before + 2 { fake.fail(FailureCode::Unavailable) } else { fake.works() }
+    let before = host.transactions.get();
+    host.before_each(
+        move |host, number| {
+            if number == before + 2 { host.fail(FailureCode::Unavailable) } else { host.works() }
         },
     );
     let asked = ask(&filter, "2", &of("anna"));
     assert_eq!((asked.effect, messages(&asked).len()), (Effect::Enriched, 2));
-    assert!(fake.lines().iter().any(|line| line.contains("No values of the user")));
+    assert!(host.lines().iter().any(|line| line.contains("No values of the user")));
 }
 
 fn node(node: &str) -> Value {
@@ -187,8 +181,8 @@ fn node(node: &str) -> Value {
 
 #[test]
 fn a_nodes_turns_are_its_own() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
     let asked = ask(&filter, "a", &node("llm"));
     assert_eq!(messages(&asked), Vec::<String>::new());
@@ -201,21 +195,21 @@ fn a_nodes_turns_are_its_own() {
     assert_eq!(messages(&ask(&filter, "?", &node("other"))), Vec::<String>::new());
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: 1", "assistant: one"]);
 
-    let buckets = fake.buckets.borrow();
+    let buckets = host.buckets();
     let nodes: Vec<_> = buckets.keys().filter(|name| name.starts_with("Node/")).collect();
     assert_eq!(nodes.len(), 2);
     let listed = &buckets["s"].maps["nodes"];
     assert_eq!(listed.len(), 1, "only nodes with turns are listed");
     let (name, ids) = listed.first_key_value().unwrap();
     assert!(nodes.contains(&&format!("Node/{name}")));
-    assert_eq!(serde_json::from_slice::<Value>(ids).unwrap(), json!({"app_id": "app", "node_id": "llm"}));
+    assert_eq!(serde_json::from_str::<Value>(ids).unwrap(), json!({"app_id": "app", "node_id": "llm"}));
     assert!(buckets[&format!("Node/{name}")].time_to_live.is_some_and(|life| life.sliding));
 }
 
 #[test]
 fn a_nodes_owner_is_its_sessions() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let with = |user: &str| {
         let mut metadata = node("llm");
         metadata["user_id"] = user.into();
@@ -223,21 +217,21 @@ fn a_nodes_owner_is_its_sessions() {
     };
     let asked = ask(&filter, "a", &with("anna"));
     assert_eq!(reply(&filter, "a", "b", &asked.turn).effect, STORED);
-    assert_eq!(entry(&fake, "session", "owner").unwrap(), "anna");
+    assert_eq!(entry(&host, "session", "owner").unwrap(), "anna");
     assert_eq!(ask(&filter, "a", &with("ben")).effect, Effect::Foreign);
     assert_eq!(say(&filter, "a", "b", "", &with("ben")).effect, Effect::Foreign);
     assert_eq!(ask(&filter, "a", &of("ben")).effect, Effect::Foreign);
-    let buckets = fake.buckets.borrow();
+    let buckets = host.buckets();
     let nodes = &buckets["User/anna"].maps["nodes"];
-    assert_eq!(nodes.values().next().unwrap(), b"s");
+    assert_eq!(nodes.values().next().unwrap(), "s");
 }
 
 #[test]
 fn node_mode_without_a_node_is_no_memory_or_an_error() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     let metadata = json!({"session_id": "s", "memory_mode": "node", "memory_messages": 1});
     for (option, effect) in [("false", Effect::Passed), ("true", Effect::Failed)] {
-        let filter = filter(&fake, &format!("\"require_node\": {option}"));
+        let filter = filter(&host, &format!("\"require_node\": {option}"));
         let asked = ask(&filter, "?", &metadata);
         assert_eq!(asked.effect, effect);
         assert_eq!(asked.metadata.unwrap(), r#"{"memory_mode":"node","session_id":"s"}"#);
@@ -245,34 +239,34 @@ fn node_mode_without_a_node_is_no_memory_or_an_error() {
         assert_eq!(answered.effect, effect);
         assert_eq!(answered.problem.is_some(), option == "true");
     }
-    assert_eq!(fake.transactions.get(), 0);
+    assert_eq!(host.transactions.get(), 0);
 }
 
 #[test]
 fn no_two_tombstones_are_the_same_and_a_later_one_is_later() {
-    let fake = Fake::new();
-    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let host = TestHost::new();
+    let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
     let stamp = || {
         assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
-        String::from_utf8(fake.buckets.borrow()["User/anna"].maps["user"]["forgotten"].clone()).unwrap()
+        host.entry("User/anna", "user", "forgotten").unwrap()
     };
     let mut stamps = Vec::new();
     // In the same microsecond, with decimals that are left out, and by clocks that are behind.
     for micros in [1_795_186_917_500_000, 1_795_186_917_500_000, 1_795_186_917_499_999, 5, 1_795_186_918_000_000] {
-        fake.micros.set(micros);
+        host.micros.set(micros);
         stamps.push(stamp());
     }
     let expected = ["1795186917.5", "1795186917.500001", "1795186917.500002", "1795186917.500003", "1795186918.0"];
     assert_eq!(stamps, expected);
     // Whoever begins between another one's look and its tombstone goes first.
-    let begin = fake.transactions.get();
-    fake.before_each(move |fake, count| {
+    let begin = host.transactions.get();
+    host.before_each(move |host, count| {
         if count == begin + 2 {
-            let sessions = Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+            let sessions = Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap());
             assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
         }
     });
     assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 1);
-    *fake.hook.borrow_mut() = None;
+    host.before_each(|_, _| {});
     assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
 }

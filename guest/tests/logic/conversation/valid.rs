@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use super::valid_window::fault;
 use super::{UNASKED, act, ask, attached, call, filter, messages, reply, result, s, say, transcript};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 const MISSING: &str = "tool: [No result was recorded for this call]";
 
-fn window(filter: &Filter<&Fake>) -> Value {
+fn window(filter: &Filter<&TestHost>) -> Value {
     attached(&ask(filter, "?", &s()), "memory_messages")
 }
 
 /// Who said what, of a window that is valid.
-fn shown(filter: &Filter<&Fake>) -> Vec<String> {
+fn shown(filter: &Filter<&TestHost>) -> Vec<String> {
     let asked = ask(filter, "?", &s());
     let window = attached(&asked, "memory_messages");
     assert_eq!(fault(window.as_array().map_or(&[], Vec::as_slice), false), None, "{window:#}");
@@ -40,8 +40,8 @@ fn ids(window: &Value) -> Vec<Vec<&str>> {
 
 #[test]
 fn calls_and_results_that_interleave_are_all_shown() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "Check three warehouses.", &s()).turn;
     let activity = [
         call("a", "stock", "{}"),
@@ -67,8 +67,8 @@ fn calls_and_results_that_interleave_are_all_shown() {
 
 #[test]
 fn calls_of_one_id_are_both_shown_under_ids_that_differ() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "Weather?", &s()).turn;
     let activity = [
         call("x", "weather", r#"{"city":"Oslo"}"#),
@@ -87,8 +87,8 @@ fn calls_of_one_id_are_both_shown_under_ids_that_differ() {
 
 #[test]
 fn a_call_without_a_result_hides_nothing_and_may_still_get_it() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let named = json!({"session_id": "s", "message_id": "u1"});
     let turn = ask(&filter, "Cancel both orders.", &named).turn;
     let activity = [call("a", "cancel", "{}"), call("b", "cancel", "{}"), result("a", "cancel", "12 euro")];
@@ -107,8 +107,8 @@ fn a_call_without_a_result_hides_nothing_and_may_still_get_it() {
 
 #[test]
 fn pending_calls_may_be_answered_at_different_times() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "");
+    let host = TestHost::new();
+    let filter = filter(&host, "");
     let turn = ask(&filter, "Look.", &s()).turn;
     act(&filter, "Look.", "I look.", &turn, &[call("a", "look", "{}"), call("b", "look", "{}")]);
     act(&filter, "", "a is done.", &turn, &[result("a", "look", "1")]);
@@ -133,8 +133,8 @@ fn patterns_leave_arguments_and_details_json() {
         (r#"{"12345": {"k\"ey": 99999}}"#, r#"{"[redacted]": {"k\"ey": "[redacted]"}}"#),
         ("no JSON 12345", "no JSON [redacted]"),
     ] {
-        let fake = Fake::new();
-        let filter = filter(&fake, patterns);
+        let host = TestHost::new();
+        let filter = filter(&host, patterns);
         let turn = ask(&filter, "?", &s()).turn;
         let done = ToolActivity {
             output: Some("done"),
@@ -145,16 +145,16 @@ fn patterns_leave_arguments_and_details_json() {
         act(&filter, "?", "!", &turn, &[done]);
         let window = window(&filter);
         assert_eq!(window[1]["tool_calls"][0]["function"]["arguments"], expected);
-        assert_eq!(transcript(&fake, "s")[1]["raw"], json!({"id": "[redacted]"}));
+        assert_eq!(transcript(&host, "s")[1]["raw"], json!({"id": "[redacted]"}));
     }
 }
 
 #[test]
 fn a_blank_answer_with_an_id_is_shown_nowhere_and_can_be_followed() {
-    let fake = Fake::new();
-    let thinking = filter(&fake, r#""strip_thinking": true"#);
+    let host = TestHost::new();
+    let thinking = filter(&host, r#""strip_thinking": true"#);
     for answer in ["", " \n", "<think>on?</think>"] {
-        fake.buckets.borrow_mut().clear();
+        host.buckets_mut().clear();
         let turn = ask(&thinking, "Turn the light on.", &s()).turn;
         let done = ToolActivity { output: Some("on"), ..call("a", "light", "{}") };
         let entry = AnswerEntry {
@@ -175,8 +175,8 @@ fn a_blank_answer_with_an_id_is_shown_nowhere_and_can_be_followed() {
 #[test]
 fn a_question_or_an_answer_of_files_alone_is_remembered() {
     for question in ["", "  "] {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         let metadata = json!({"session_id": "s", "message_id": "m1", "files": [{"type": "image", "url": "x"}]});
         let turn = ask(&filter, question, &metadata).turn;
         let files = json!({"files": [{"type": "image", "url": "y"}]});
@@ -188,8 +188,8 @@ fn a_question_or_an_answer_of_files_alone_is_remembered() {
         assert_eq!(shown(&filter).len(), 4);
     }
     // Where there is no room for files, something stands for them.
-    let fake = Fake::new();
-    let small = filter(&fake, r#""max_context_tokens": 64"#);
+    let host = TestHost::new();
+    let small = filter(&host, r#""max_context_tokens": 64"#);
     let metadata = json!({"session_id": "s", "files": [{"url": "x".repeat(500)}]});
     reply(&small, "", "A pier.", &ask(&small, "", &metadata).turn);
     assert_eq!(shown(&small), ["user: [file]", "assistant: A pier."]);
@@ -197,8 +197,8 @@ fn a_question_or_an_answer_of_files_alone_is_remembered() {
 
 #[test]
 fn a_window_begins_with_a_users_message_although_none_was_recorded() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 64"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 64"#);
     reply(&filter, "", "Welcome!", &ask(&filter, "", &s()).turn);
     assert_eq!(shown(&filter), [UNASKED, "assistant: Welcome!"]);
     reply(&filter, "", &"long ".repeat(100), &ask(&filter, "", &s()).turn);
@@ -209,8 +209,8 @@ fn a_window_begins_with_a_users_message_although_none_was_recorded() {
 #[test]
 fn a_turn_that_goes_on_after_any_number_of_others_is_shown() {
     for others in [63, 64, 65, 300] {
-        let fake = Fake::new();
-        let filter = filter(&fake, "");
+        let host = TestHost::new();
+        let filter = filter(&host, "");
         let turn = ask(&filter, "Look.", &s()).turn;
         act(&filter, "Look.", "", &turn, &[call("a", "look", "{}")]);
         for number in 0..others {
@@ -224,8 +224,8 @@ fn a_turn_that_goes_on_after_any_number_of_others_is_shown() {
 
 #[test]
 fn a_resumed_turn_is_shown_although_it_began_before_the_read() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 400"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 400"#);
     let turn = ask(&filter, "Look.", &s()).turn;
     act(&filter, "Look.", "", &turn, &[call("a", "look", "{}")]);
     for number in 0..200 {
@@ -243,8 +243,8 @@ fn a_resumed_turn_is_shown_although_it_began_before_the_read() {
 
 #[test]
 fn a_question_asked_again_gets_the_thread_before_its_long_turn() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 1000, "max_message_length": 0"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 1000, "max_message_length": 0"#);
     for name in ["1", "2", "3"] {
         super::turn(&filter, name, None);
     }
@@ -258,8 +258,8 @@ fn a_question_asked_again_gets_the_thread_before_its_long_turn() {
 #[test]
 fn a_long_turn_stays_as_long_as_it_fits() {
     // The long turn begins just before a step of the window.
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 4000, "max_message_length": 0, "memory_trace": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 4000, "max_message_length": 0, "memory_trace": true"#);
     let mut least = u64::MAX;
     for number in 0..60 {
         let answer = if number % 9 == 4 { "long ".repeat(2300) } else { "short".to_owned() };
@@ -277,8 +277,8 @@ fn a_long_turn_stays_as_long_as_it_fits() {
 #[test]
 fn a_pinned_first_turn_is_one_whole_line_or_reported_as_too_long() {
     let pinning = r#""max_context_tokens": 4000, "pin_first_turn": true, "memory_trace": true"#;
-    let fake = Fake::new();
-    let filter = filter(&fake, pinning);
+    let host = TestHost::new();
+    let filter = filter(&host, pinning);
     let first = json!({"session_id": "s", "message_id": "q"});
     for answer in ["a", "b"] {
         let turn = ask(&filter, "first", &first).turn;
@@ -302,21 +302,21 @@ fn a_pinned_first_turn_is_one_whole_line_or_reported_as_too_long() {
     assert_eq!(found.iter().filter(|text| *text == "tool: ok").count(), 25);
     assert_eq!((&*found[51], found.contains(&"assistant: a".to_owned())), ("assistant: b", false));
 
-    let fake = Fake::new();
-    let filter = super::filter(&fake, pinning);
+    let host = TestHost::new();
+    let filter = super::filter(&host, pinning);
     reply(&filter, "first", &"long ".repeat(1500), &ask(&filter, "first", &s()).turn);
     for number in 0..200 {
         reply(&filter, &number.to_string(), &"word ".repeat(20), &ask(&filter, "?", &s()).turn);
     }
     let trace = attached(&ask(&filter, "?", &s()), "memory_trace");
     assert_eq!(trace["first_turn"], "over a quarter of the budget");
-    assert!(fake.lines().iter().any(|line| line.contains("not shown before the window")));
+    assert!(host.lines().iter().any(|line| line.contains("not shown before the window")));
 }
 
 #[test]
 fn the_trace_tells_of_a_gap_without_a_summary_too() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 400, "memory_trace": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 400, "memory_trace": true"#);
     let mut gaps = 0;
     for number in 0..60 {
         let asked = ask(&filter, "?", &s());
@@ -331,8 +331,8 @@ fn the_trace_tells_of_a_gap_without_a_summary_too() {
 
 /// One thing that happens to a conversation. Each fault that is known to break windows comes in a tenth of all steps.
 fn happens(
-    fake: &Fake,
-    filter: &Filter<&Fake>,
+    host: &TestHost,
+    filter: &Filter<&TestHost>,
     number: usize,
     (what, more, index): (u8, u8, Index),
     open: &mut Vec<String>,
@@ -426,8 +426,8 @@ fn happens(
         }
         // By an operator: messages as other programs keep them, or one that is removed.
         8 => {
-            let records = transcript(fake, "s").len();
-            let sessions = Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+            let records = transcript(host, "s").len();
+            let sessions = Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap());
             if more % 2 == 0 && records > 0 {
                 let _ = admin::rewrite(&sessions, &S, index.index(records) as u64, None);
             } else {
@@ -461,15 +461,15 @@ proptest! {
         limit in prop_oneof![Just(500), 2..40_u64],
         pins in any::<bool>(), keep in 10..90_u8, results in prop_oneof![Just(40_000), 0..200_u64],
     ) {
-        let fake = Fake::new();
+        let host = TestHost::new();
         let options = format!(
             r#""max_context_tokens": {budget}, "message_limit": {limit}, "pin_first_turn": {pins}, "window_keep": {keep},
             "tool_result_tokens": {results}, "strip_thinking": true, "redact": ["{{d8}}"], "memory_trace": true"#
         );
-        let filter = filter(&fake, &options);
+        let filter = filter(&host, &options);
         let mut open = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
-            happens(&fake, &filter, number, step, &mut open);
+            happens(&host, &filter, number, step, &mut open);
             let (_, _, index) = step;
             let newest = s();
             let other = json!({"session_id": "s", "parent_message_id": format!("u{}", index.index(number + 1))});

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::tasks::{Work, completed, embedded, failed, missing};
 use super::{STORED, ask, attached, entry, filter, reply, s};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const OPTIONS: &str = r#""max_context_tokens": 64, "recall": "session", "summaries": false, "recall_vectors": true"#;
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
@@ -124,31 +124,30 @@ fn recalled(filter: &Filter<impl Host>, text: &str, model: &str) -> Vec<String> 
     found.iter().map(|passage| passage["text"].as_str().unwrap().to_owned()).collect()
 }
 
-fn stored(fake: &Fake) -> Vec<(u64, String)> {
-    let buckets = fake.buckets.borrow();
+fn stored(host: &TestHost) -> Vec<(u64, String)> {
+    let buckets = host.buckets();
     let found = buckets["s"].maps.get("vectors").cloned().unwrap_or_default();
-    let mut found: Vec<(u64, String)> =
-        found.into_iter().map(|(key, text)| (key.parse().unwrap(), String::from_utf8(text).unwrap())).collect();
+    let mut found: Vec<(u64, String)> = found.into_iter().map(|(key, text)| (key.parse().unwrap(), text)).collect();
     found.sort();
     found
 }
 
-fn sessions(fake: &Fake) -> Context<&Fake> {
-    Context::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+fn sessions(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
 }
 
 #[test]
 fn passages_sharing_no_word_are_found_by_vector_in_as_many_waits() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 8);
     assert_eq!(embed(&filter, "m").len(), 18);
-    assert_eq!(stored(&fake).len(), 18);
+    assert_eq!(stored(&host).len(), 18);
     assert!(passages(&ask(&filter, PARAPHRASE, &s())).is_empty());
-    let before = fake.waits.get();
+    let before = host.waits.get();
     let found = passages(&ask_with(&filter, PARAPHRASE, &vector("m", PARAPHRASE)));
-    assert_eq!(fake.waits.get() - before, 2);
+    assert_eq!(host.waits.get() - before, 2);
     let texts: Vec<&str> = found.iter().map(|passage| passage["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["Our dog is called Bello.", "Well, Our dog is called Bello."]);
     assert_eq!(found[0]["why"], json!(["vector"]));
@@ -161,9 +160,9 @@ fn passages_sharing_no_word_are_found_by_vector_in_as_many_waits() {
 
 #[test]
 fn it_is_off_unless_asked_for() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     let without = OPTIONS.replace(r#", "recall_vectors": true"#, "");
-    let plain = super::filter(&fake, &without);
+    let plain = super::filter(&host, &without);
     let asked = ask(&plain, "?", &s());
     assert!(reply(&plain, "?", "!", &asked.turn).due.iter().all(|task| task.name != "vectors"));
     let wants =
@@ -172,7 +171,7 @@ fn it_is_off_unless_asked_for() {
     assert!(!wants(&format!("{{\"conversation\": true, {without}}}")));
     assert!(!wants(r#"{"conversation": true, "recall_vectors": true}"#));
     // Nobody looks at what is stored, or at a question's vector.
-    let with = filter(&fake, OPTIONS);
+    let with = filter(&host, OPTIONS);
     talk(&with, &["Our dog is called Bello."]);
     chat(&with, 8);
     embed(&with, "m");
@@ -182,8 +181,8 @@ fn it_is_off_unless_asked_for() {
 
 #[test]
 fn a_question_s_vector_may_be_anything() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 8);
     embed(&filter, "m");
@@ -196,8 +195,8 @@ fn a_question_s_vector_may_be_anything() {
 
 #[test]
 fn in_a_large_scope_vectors_rank_what_words_found() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"recall_tokens\": 400"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"recall_tokens\": 400"));
     for number in 0..300 {
         let said = match number {
             200 => "In the garden there is a dog 200.".to_owned(),
@@ -213,9 +212,9 @@ fn in_a_large_scope_vectors_rank_what_words_found() {
         passages(reply).iter().find(|passage| is_dog(passage)).map(|passage| passage["why"].clone())
     };
     assert_eq!(has_dog(&ask(&filter, question, &s())), None);
-    let before = fake.waits.get();
+    let before = host.waits.get();
     let found = ask_with(&filter, question, &vector("m", PARAPHRASE));
-    assert_eq!(fake.waits.get() - before, 2);
+    assert_eq!(host.waits.get() - before, 2);
     assert_eq!(has_dog(&found), Some(json!(["terms", "vector"])));
     assert!(attached(&found, "memory_recall")["text"].as_str().unwrap().len() <= 1600);
     // What words do not find, nobody looks at.
@@ -224,30 +223,30 @@ fn in_a_large_scope_vectors_rank_what_words_found() {
 
 #[test]
 fn vectors_of_another_model_count_as_none_and_are_made_again() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 80);
     embed(&filter, "m");
-    let old = stored(&fake);
+    let old = stored(&host);
     assert_eq!(recalled(&filter, PARAPHRASE, "n"), [""; 0]);
     assert_eq!(recalled(&filter, "Bello?", "n")[0], "Our dog is called Bello.");
     // It is noticed at the next answer.
     assert!(embed(&filter, "n").is_empty());
     talk(&filter, &["Something else."]);
     assert_eq!(embed(&filter, "n").len(), 2 + 164);
-    let new = stored(&fake);
+    let new = stored(&host);
     assert_eq!((old.len(), new.len()), (162, 164));
     assert!(old.iter().zip(&new).all(|(old, new)| old.0 == new.0 && old.1 != new.1));
-    assert!(entry(&fake, "session", "embedded").unwrap().ends_with(" 3 n"));
+    assert!(entry(&host, "session", "embedded").unwrap().ends_with(" 3 n"));
     assert_eq!(recalled(&filter, PARAPHRASE, "n").len(), 2);
     assert_eq!(recalled(&filter, PARAPHRASE, "m"), [""; 0]);
 }
 
 #[test]
 fn existing_vectors_count_while_others_are_made_again() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 80);
     embed(&filter, "m");
@@ -267,8 +266,8 @@ fn existing_vectors_count_while_others_are_made_again() {
 
 #[test]
 fn without_a_model_or_with_one_that_fails_everything_stays() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 3);
     for (result, step) in [
@@ -282,15 +281,15 @@ fn without_a_model_or_with_one_that_fails_everything_stays() {
         let mut work = work("vectors");
         assert_eq!(texts(&begin(&filter, &mut work)).len(), 8);
         assert_eq!(work.go_on(&filter, "h", Some(result)).step, step);
-        assert!(stored(&fake).is_empty() && entry(&fake, "session", "embedded").is_none());
+        assert!(stored(&host).is_empty() && entry(&host, "session", "embedded").is_none());
     }
     assert_eq!(embed(&filter, "m").len(), 8);
 }
 
 #[test]
 fn a_text_without_a_direction_has_no_vector_and_holds_up_nothing() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     cut(&filter);
     let mut work = work("vectors");
@@ -299,13 +298,13 @@ fn a_text_without_a_direction_has_no_vector_and_holds_up_nothing() {
     found.vectors[0].data = base64(&[0.0; 3]);
     assert_eq!(work.go_on(&filter, "h", Some(NeedResult::Vectors(found))).step, Step::Again);
     assert_eq!(begin(&filter, &mut work).step, Step::Done);
-    assert_eq!(stored(&fake).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1]);
+    assert_eq!(stored(&host).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
 fn a_text_the_model_refuses_has_no_vector_and_is_not_sent_again() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     cut(&filter);
     let refused = || Vector { model: String::new(), data: String::new() };
@@ -315,7 +314,7 @@ fn a_text_the_model_refuses_has_no_vector_and_is_not_sent_again() {
     let none = embedded(vec![refused(); texts_of_first.len()]);
     assert_eq!(first.go_on(&filter, "h", Some(none)).step, Step::Again);
     assert_eq!(begin(&filter, &mut first).step, Step::Done);
-    assert!(stored(&fake).is_empty() && embed(&filter, "m").is_empty());
+    assert!(stored(&host).is_empty() && embed(&filter, "m").is_empty());
 
     talk(&filter, &["Our cat is called Mia.", "Our cow is called Elsa."]);
     cut(&filter);
@@ -325,102 +324,101 @@ fn a_text_the_model_refuses_has_no_vector_and_is_not_sent_again() {
     let some = embedded(vec![refused(), vector("m", &asked[1]), refused()]);
     assert_eq!(second.go_on(&filter, "h", Some(some)).step, Step::Again);
     assert_eq!(embed(&filter, "m"), asked[3..]);
-    assert_eq!(stored(&fake).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3, 5]);
+    assert_eq!(stored(&host).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3, 5]);
 }
 
 #[test]
 fn removed_messages_take_their_vectors_along() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 80);
     embed(&filter, "m");
-    admin::rewrite(&sessions(&fake), &S, 0, None).unwrap();
-    assert_eq!(stored(&fake)[0].0, 1);
+    admin::rewrite(&sessions(&host), &S, 0, None).unwrap();
+    assert_eq!(stored(&host)[0].0, 1);
     // Other words, another vector.
-    admin::rewrite(&sessions(&fake), &S, 1, Some("Our cat is called Mia.")).unwrap();
-    assert_eq!((stored(&fake)[0].0, stored(&fake).len()), (2, 160));
+    admin::rewrite(&sessions(&host), &S, 1, Some("Our cat is called Mia.")).unwrap();
+    assert_eq!((stored(&host)[0].0, stored(&host).len()), (2, 160));
     assert_eq!(recalled(&filter, PARAPHRASE, "m"), [""; 0]);
     assert_eq!(embed(&filter, "m"), ["Our cat is called Mia."]);
     assert_eq!(recalled(&filter, PARAPHRASE, "m"), ["Our cat is called Mia."]);
-    admin::clear_messages(&sessions(&fake), &S, None).unwrap();
-    assert!(stored(&fake).is_empty());
+    admin::clear_messages(&sessions(&host), &S, None).unwrap();
+    assert!(stored(&host).is_empty());
     talk(&filter, &["Our dog is called Rex."]);
     assert_eq!(embed(&filter, "m").len(), 2);
     let message = r#"{"role": "user", "content": "Our cat is called Mia."}"#.to_owned();
-    admin::set_messages(&sessions(&fake), &S, &[message], None).unwrap();
-    assert!(stored(&fake).is_empty());
+    admin::set_messages(&sessions(&host), &S, &[message], None).unwrap();
+    assert!(stored(&host).is_empty());
     assert_eq!(embed(&filter, "m"), ["Our cat is called Mia."]);
     let mut reset = work("recall-reset");
     while reset.step(&filter, "h", None).step == Step::Again {}
-    assert!(stored(&fake).is_empty());
+    assert!(stored(&host).is_empty());
     assert_eq!(embed(&filter, "m"), ["Our cat is called Mia."]);
 }
 
 #[test]
 fn retention_takes_vectors_along() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"max_session_messages\": 20"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"max_session_messages\": 20"));
     chat(&filter, 30);
     embed(&filter, "m");
     let mut retention = work("retention");
     while retention.step(&filter, "h", None).step == Step::Again {}
     cut(&filter);
-    let first = fake.buckets.borrow()["s"].logs["passages"].0;
+    let first = host.bucket("s").logs["passages"].0;
     assert!(first > 0);
-    let kept: Vec<u64> = stored(&fake).into_iter().map(|(at, _)| at).collect();
+    let kept: Vec<u64> = stored(&host).into_iter().map(|(at, _)| at).collect();
     assert_eq!(kept, (first..60).collect::<Vec<_>>());
 }
 
 #[test]
 fn passages_removed_during_a_model_request_get_no_vector() {
-    let changes: [fn(&Fake, &Filter<&Fake>); 4] = [
-        |fake, _| _ = admin::rewrite(&sessions(fake), &S, 0, None).unwrap(),
-        |fake, _| _ = admin::clear_messages(&sessions(fake), &S, None).unwrap(),
+    let changes: [fn(&TestHost, &Filter<&TestHost>); 4] = [
+        |host, _| _ = admin::rewrite(&sessions(host), &S, 0, None).unwrap(),
+        |host, _| _ = admin::clear_messages(&sessions(host), &S, None).unwrap(),
         |_, filter| while work("recall-reset").step(filter, "other", None).step != Step::Again {},
         |_, filter| _ = embed(filter, "n"),
     ];
     for (number, change) in changes.into_iter().enumerate() {
-        let fake = Fake::new();
-        let filter = filter(&fake, OPTIONS);
+        let host = TestHost::new();
+        let filter = filter(&host, OPTIONS);
         talk(&filter, &["Our dog is called Bello."]);
         cut(&filter);
         let mut work = work("vectors");
         let texts = texts(&begin(&filter, &mut work));
-        change(&fake, &filter);
-        let before = stored(&fake);
+        change(&host, &filter);
+        let before = stored(&host);
         let done = work.go_on(&filter, "h", Some(vectors("m", &texts)));
-        assert_eq!((done.step, stored(&fake)), (Step::Again, before), "{number}");
-        assert!(fake.buckets.borrow()["s"].leases.is_empty(), "{number}");
+        assert_eq!((done.step, stored(&host)), (Step::Again, before), "{number}");
+        assert!(host.leases("s").is_empty(), "{number}");
     }
 }
 
 #[test]
 fn passages_corrected_during_a_model_request_are_embedded_again() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello.", "Our cat is called Mia."]);
     cut(&filter);
     let mut work = work("vectors");
     let mut correct = |position| {
         let texts = texts(&begin(&filter, &mut work));
-        admin::rewrite(&sessions(&fake), &S, position, None).unwrap();
+        admin::rewrite(&sessions(&host), &S, position, None).unwrap();
         // Whoever is at something else keeps their lease.
-        let lease = ("other".into(), fake.micros.get() / 1000 + 1);
-        fake.buckets.borrow_mut().get_mut("s").unwrap().leases.insert("other".into(), lease);
+        host.take_lease("s", "other", "other", 1);
         (work.go_on(&filter, "h", Some(vectors("m", &texts))).step, texts.len())
     };
     assert_eq!(correct(0), (Step::Again, 4));
     assert_eq!(correct(1), (Step::Taken, 3));
-    assert_eq!(fake.buckets.borrow()["s"].leases.keys().collect::<Vec<_>>(), ["other"]);
+    assert_eq!(host.leases("s").into_keys().collect::<Vec<_>>(), ["other"]);
     // Nobody has to wait.
     assert_eq!(embed(&filter, "m"), ["Our cat is called Mia.", "Well, Our cat is called Mia."]);
 }
 
 #[test]
 fn uncut_messages_are_cut_before_recall() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     let mut work = work("vectors");
     assert_eq!(texts(&begin(&filter, &mut work)).len(), 2);
@@ -431,20 +429,20 @@ proptest::proptest! {
 
     #[test]
     fn whatever_is_stored_is_no_reason_to_fail(
-        key in "[0-9]{1,20}|.{1,9}", text in "[A-Za-z0-9+/]{0,20}|.{0,12}", place in "[0-9]{0,17} .{0,9}|.{0,9}",
+        key in "[0-9]{1,20}|[!-~]{1,9}", text in "[A-Za-z0-9+/]{0,20}|.{0,12}", place in "[0-9]{0,17} .{0,9}|.{0,9}",
     ) {
         // That is the dog's own.
         proptest::prop_assume!(key != "0");
-        let fake = Fake::new();
-        let filter = filter(&fake, OPTIONS);
+        let host = TestHost::new();
+        let filter = filter(&host, OPTIONS);
         talk(&filter, &["Our dog is called Bello."]);
         chat(&filter, 8);
         embed(&filter, "m");
         {
-            let mut buckets = fake.buckets.borrow_mut();
+            let mut buckets = host.buckets_mut();
             let bucket = buckets.get_mut("s").unwrap();
-            bucket.maps.get_mut("vectors").unwrap().insert(key, text.into_bytes());
-            bucket.maps.get_mut("session").unwrap().insert("embedded".into(), place.into_bytes());
+            bucket.maps.get_mut("vectors").unwrap().insert(key, text);
+            bucket.maps.get_mut("session").unwrap().insert("embedded".into(), place);
         }
         proptest::prop_assert!(recalled(&filter, PARAPHRASE, "m").contains(&"Our dog is called Bello.".to_owned()));
         embed(&filter, "m");

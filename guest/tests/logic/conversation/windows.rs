@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{act, ask, attached, call, filter, messages, reply, result, s};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 fn limits(budget: u64) -> Limits {
     Limits { budget, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None }
@@ -144,8 +144,8 @@ fn old_results_become_placeholders_before_turns_are_dropped() {
 
 #[test]
 fn an_earlier_read_of_a_file_points_to_the_newest() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500"#);
     let text = "line\n".repeat(60);
     for number in 0..8 {
         let question = format!("question {number}");
@@ -163,8 +163,8 @@ fn an_earlier_read_of_a_file_points_to_the_newest() {
 
 #[test]
 fn a_pinned_first_turn_stays() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 400, "pin_first_turn": true, "memory_trace": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 400, "pin_first_turn": true, "memory_trace": true"#);
     for number in 0..60 {
         let question = format!("question {number}");
         let asked = ask(&filter, &question, &s());
@@ -229,8 +229,8 @@ fn message_and_byte_limits_keep_as_much_as_the_budget_does() {
 
 #[test]
 fn the_trace_names_the_fate_of_each_turn() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 100, "memory_trace": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 100, "memory_trace": true"#);
     for number in 0..12 {
         let question = format!("question {number}");
         reply(&filter, &question, "answer", &ask(&filter, &question, &s()).turn);
@@ -247,8 +247,8 @@ fn the_trace_names_the_fate_of_each_turn() {
 
 #[test]
 fn the_trace_tells_a_full_window_from_one_of_too_many_messages() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""message_limit": 10, "memory_trace": true"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""message_limit": 10, "memory_trace": true"#);
     for number in 0..12 {
         let question = format!("question {number}");
         reply(&filter, &question, "answer", &ask(&filter, &question, &s()).turn);
@@ -267,15 +267,15 @@ fn the_trace_tells_a_full_window_from_one_of_too_many_messages() {
 
 #[test]
 fn reading_costs_the_same_however_long_the_conversation_is() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 1000, "auto_summarize": false"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 1000, "auto_summarize": false"#);
     let mut sizes = Vec::new();
     for number in 0..1000 {
         let turn = ask(&filter, "What is the weather like?", &s());
         sizes.push(turn.metadata.map_or(0, |metadata| metadata.len()));
         reply(&filter, "What is the weather like?", &format!("As on day {number}."), &turn.turn);
     }
-    assert_eq!(fake.waits.get(), 2000);
+    assert_eq!(host.waits.get(), 2000);
     let most = |range: std::ops::Range<usize>| sizes[range].iter().max().copied().unwrap();
     assert!(most(500..1000) <= most(100..500) + 200);
 }
@@ -391,9 +391,9 @@ proptest! {
         said in prop::collection::vec(("[a-z ]{0,200}", "[a-zé\"\n]{1,300}", 0..4_usize), 1..20),
         budget in 64..2000_u64, results in 0..300_u64,
     ) {
-        let fake = Fake::new();
+        let host = TestHost::new();
         let options = format!("\"max_context_tokens\": {budget}, \"tool_result_tokens\": {results}");
-        let writer = filter(&fake, &options);
+        let writer = filter(&host, &options);
         let mut is_stored = false;
         for (question, answer, calls) in &said {
             let turn = ask(&writer, question, &s()).turn;
@@ -401,7 +401,7 @@ proptest! {
             let activity = [call("c", "read", r#"{"path":"a"}"#), result("c", "read", answer)];
             act(&writer, question, answer, &turn, if *calls == 3 { &activity } else { &[] });
             let views = [", \"memory_trace\": true", "", ""].map(|more| {
-                let reader = filter(&fake, &[&*options, more].concat());
+                let reader = filter(&host, &[&*options, more].concat());
                 attached(&ask(&reader, "?", &s()), "memory_messages")
             });
             prop_assert_eq!(&views[0], &views[1]);
@@ -415,9 +415,9 @@ proptest! {
 
 #[test]
 fn a_window_has_no_more_bytes_than_it_may_have() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     let options = r#""max_window_bytes": 4096, "memory_trace": true"#;
-    let limited = filter(&fake, options);
+    let limited = filter(&host, options);
     for number in 0..40 {
         let question = format!("question {number} {}", "\u{1}".repeat(30));
         let asked = ask(&limited, &question, &s());
@@ -432,7 +432,7 @@ fn a_window_has_no_more_bytes_than_it_may_have() {
     }
     // What can't be made to fit is left out, and told.
     let text =
-        filter(&fake, r#""max_window_bytes": 4096, "window_form": "text", "query_prompt_template": "{{query}}""#);
+        filter(&host, r#""max_window_bytes": 4096, "window_form": "text", "query_prompt_template": "{{query}}""#);
     let asked = ask(&text, &"?".repeat(5000), &s());
     assert_eq!((attached(&asked, "memory_messages"), &*asked.problem.unwrap().code), (Value::Null, "limit"));
     assert!(attached(&ask(&text, "?", &s()), "memory_messages").is_string());
@@ -440,32 +440,32 @@ fn a_window_has_no_more_bytes_than_it_may_have() {
 
 #[test]
 fn the_newest_turn_is_read_whole_whatever_its_size() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 64, "max_message_length": 0"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 64, "max_message_length": 0"#);
     let long = "\u{1}\"x".repeat(50_000);
     for number in 0..3 {
         let asked = ask(&filter, "?", &s());
-        let before = fake.waits.get();
+        let before = host.waits.get();
         let found = messages(&ask(&filter, "?", &s()));
         // Once more is read, and no more.
         let waits = if number == 0 { 1 } else { 2 };
-        assert_eq!((found.len(), fake.waits.get() - before), (if number == 0 { 0 } else { 2 }, waits));
+        assert_eq!((found.len(), host.waits.get() - before), (if number == 0 { 0 } else { 2 }, waits));
         reply(&filter, &long, &long, &asked.turn);
     }
 }
 
 #[test]
 fn a_summary_that_is_too_long_costs_no_more_than_itself() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#""max_window_bytes": 2048"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_window_bytes": 2048"#);
     for text in ["one", "two", "three"] {
         reply(&filter, text, "Well.", &ask(&filter, text, &s()).turn);
     }
     let put = |bytes: usize| {
         let summary = json!({"text": "x".repeat(bytes), "to": 1, "total": 20}).to_string();
-        let mut buckets = fake.buckets.borrow_mut();
+        let mut buckets = host.buckets_mut();
         let map = buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap();
-        map.insert("summary".into(), summary.into_bytes());
+        map.insert("summary".into(), summary);
     };
     put(500);
     let asked = ask(&filter, "?", &s());

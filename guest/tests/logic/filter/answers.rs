@@ -4,73 +4,72 @@ use keepline_filter::Effect;
 use keepline_filter::contract::FailureCode;
 
 use super::{S, filter};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 #[test]
 fn an_answer_over_its_limit_is_neither_stored_nor_counted() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#"{"max_value_bytes":10}"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#"{"max_value_bytes":10}"#);
     assert_eq!(filter.answer("12345678", S, "").effect, Effect::Stored);
-    fake.lines();
+    host.lines();
     // Nine bytes, and nine when escaped.
     for text in ["123456789", "1234567\""] {
         let answer = filter.answer(text, S, "");
         assert_eq!(answer.effect, Effect::Limited);
         assert_eq!(answer.problem.unwrap().code, "limit");
     }
-    assert_eq!(fake.get("s", "answer_count").unwrap(), "1");
-    assert_eq!(fake.lines(), ["Warn keepline.limit Answer in session s is over max_value_bytes (10)"; 2]);
+    assert_eq!(host.get("s", "answer_count").unwrap(), "1");
+    assert_eq!(host.lines(), ["Warn keepline.limit Answer in session s is over max_value_bytes (10)"; 2]);
 }
 
 #[test]
 fn answers_never_make_a_session_too_big_to_be_remembered() {
-    let fake = Fake::new();
-    fake.set("s", "a", "1");
-    fake.set("s", "b", "1");
-    let three = filter(&fake, r#"{"max_keys":3}"#);
+    let host = TestHost::new();
+    host.set("s", "a", "1");
+    host.set("s", "b", "1");
+    let three = filter(&host, r#"{"max_keys":3}"#);
     let answer = three.answer("x", S, "");
     assert_eq!(answer.effect, Effect::Limited);
     assert!(answer.problem.unwrap().message.contains("max_keys (3)"));
     assert_eq!(three.question("q", S).effect, Effect::Enriched);
-    let four = filter(&fake, r#"{"max_keys":4}"#);
+    let four = filter(&host, r#"{"max_keys":4}"#);
     assert_eq!(four.answer("x", S, "").effect, Effect::Stored);
     assert_eq!(four.answer("y", S, "").effect, Effect::Stored);
     assert_eq!(four.question("q", S).attached, 4);
 
     // Room for what is missing is enough.
-    fake.set("t", "a", "1");
-    fake.set("t", "last_answer", "1");
+    host.set("t", "a", "1");
+    host.set("t", "last_answer", "1");
     assert_eq!(three.answer("x", r#"{"session_id":"t"}"#, "").effect, Effect::Stored);
     assert_eq!(three.question("q", r#"{"session_id":"t"}"#).attached, 3);
 }
 
 #[test]
 fn too_many_sessions_are_reported_in_the_originals_words() {
-    let fake = Fake::new();
-    fake.max_buckets.set(0);
-    let filter = filter(&fake, "{}");
+    let host = TestHost::with_room_for(0);
+    let filter = filter(&host, "{}");
     for problem in [filter.question("q", S).problem, filter.answer("a", S, "").problem] {
         let problem = problem.unwrap();
         assert_eq!(problem.code, "too-many-buckets");
         assert_eq!(problem.message, "Maximum sessions (0) reached");
     }
-    assert_eq!(fake.lines().len(), 2);
+    assert_eq!(host.lines().len(), 2);
 }
 
 #[test]
 fn a_failed_answer_warns_once_and_changes_nothing() {
-    let fake = Fake::new();
-    fake.set("s", "answer_count", "7");
+    let host = TestHost::new();
+    host.set("s", "answer_count", "7");
     for code in [FailureCode::Full, FailureCode::TimedOut, FailureCode::WrongType] {
-        fake.fail(code);
-        fake.fails.borrow_mut().as_mut().unwrap().subject = "__meta__".into();
-        let answer = filter(&fake, "{}").answer("a", S, "");
+        host.fail(code);
+        host.fails.borrow_mut().as_mut().unwrap().subject = "__meta__".into();
+        let answer = filter(&host, "{}").answer("a", S, "");
         assert_eq!(answer.effect, Effect::Failed);
         assert_eq!(answer.problem.unwrap().code, code.as_str());
-        assert_eq!(fake.get("s", "last_answer"), None);
-        assert_eq!(fake.lines(), ["Warn keepline.store Answer not stored in session s: It broke"]);
+        assert_eq!(host.get("s", "last_answer"), None);
+        assert_eq!(host.lines(), ["Warn keepline.store Answer not stored in session s: It broke"]);
     }
-    assert_eq!(fake.transactions.get(), 3);
+    assert_eq!(host.transactions.get(), 3);
 }
 
 #[test]
@@ -89,17 +88,17 @@ fn a_broken_part_of_a_session_does_not_stop_the_rest_of_an_answer() {
         ("x", &["history"], "wrong-type", Some("\"a\""), Some("x"), &[]),
     ];
     for (count, spoilt, code, text, counted, history) in cases {
-        let fake = Fake::new();
-        fake.set("s", "answer_count", count);
-        spoilt.iter().for_each(|name| fake.spoil(name));
-        let answer = filter(&fake, r#"{"max_history":1}"#).answer("a", S, "");
+        let host = TestHost::new();
+        host.set("s", "answer_count", count);
+        spoilt.iter().for_each(|name| host.spoil(name));
+        let answer = filter(&host, r#"{"max_history":1}"#).answer("a", S, "");
         assert_eq!(answer.effect, Effect::Stored, "{count} {spoilt:?}");
         let problem = answer.problem.unwrap();
         assert_eq!(problem.code, code);
-        assert_eq!(fake.get("s", "last_answer").as_deref(), text);
-        assert_eq!(fake.get("s", "answer_count").as_deref(), counted);
-        assert_eq!(fake.history("s").len(), history.len());
-        let lines = fake.lines();
+        assert_eq!(host.get("s", "last_answer").as_deref(), text);
+        assert_eq!(host.get("s", "answer_count").as_deref(), counted);
+        assert_eq!(host.history("s").len(), history.len());
+        let lines = host.lines();
         assert_eq!(lines[0], format!("Warn keepline.value {}", problem.message));
         let broken = spoilt.first().unwrap_or(&"answer_count");
         assert!(
@@ -109,24 +108,24 @@ fn a_broken_part_of_a_session_does_not_stop_the_rest_of_an_answer() {
         );
         assert_eq!(count == "x", problem.message.contains("; without answer_count: its value is no counter"));
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(history.is_empty() || fake.transactions.get() <= 3);
+        assert!(history.is_empty() || host.transactions.get() <= 3);
     }
     // With neither text nor count there is nothing to store.
-    let fake = Fake::new();
-    fake.set("s", "answer_count", "7");
-    ["answer_count", "last_answer"].iter().for_each(|name| fake.spoil(name));
-    let answer = filter(&fake, "{}").answer("a", S, "");
+    let host = TestHost::new();
+    host.set("s", "answer_count", "7");
+    ["answer_count", "last_answer"].iter().for_each(|name| host.spoil(name));
+    let answer = filter(&host, "{}").answer("a", S, "");
     assert_eq!((answer.effect, &*answer.problem.unwrap().code), (Effect::Failed, "wrong-type"));
-    assert_eq!(fake.history("s").len(), 0);
-    assert_eq!(fake.lines().len(), 1);
+    assert_eq!(host.history("s").len(), 0);
+    assert_eq!(host.lines().len(), 1);
 }
 
 #[test]
 fn a_session_has_the_configured_life() {
-    let fake = Fake::new();
-    filter(&fake, r#"{"session_ttl_hours":0.001,"session_ttl_mode":"sliding"}"#).question("q", S);
-    let life = fake.buckets.borrow()["s"].time_to_live.unwrap();
+    let host = TestHost::new();
+    filter(&host, r#"{"session_ttl_hours":0.001,"session_ttl_mode":"sliding"}"#).question("q", S);
+    let life = host.bucket("s").time_to_live.unwrap();
     assert_eq!((life.milliseconds, life.sliding), (3600, true));
-    filter(&fake, "{}").answer("q", r#"{"session_id":"t"}"#, "");
-    assert_eq!(fake.buckets.borrow()["t"].time_to_live, None);
+    filter(&host, "{}").answer("q", r#"{"session_id":"t"}"#, "");
+    assert_eq!(host.bucket("t").time_to_live, None);
 }

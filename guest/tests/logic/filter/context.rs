@@ -5,16 +5,16 @@ use keepline_filter::contract::FailureCode;
 use serde_json::{Value, json};
 
 use super::{S, filter};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 #[test]
 fn a_memory_over_its_limit_attaches_the_smallest_values_that_fit() {
-    let fake = Fake::new();
-    fake.set("s", "answer_count", "7");
-    fake.set("s", "last_answer", "\"text\"");
-    fake.set("s", "big", "1".repeat(60));
+    let host = TestHost::new();
+    host.set("s", "answer_count", "7");
+    host.set("s", "last_answer", "\"text\"");
+    host.set("s", "big", "1".repeat(60));
     for (key, size) in [("d", 9), ("c", 10), ("b", 30), ("a", 40)] {
-        fake.set("s", key, "1".repeat(size));
+        host.set("s", key, "1".repeat(size));
     }
     let own = r#""answer_count":7,"last_answer":"text""#;
     let (b, c, d) = ("1".repeat(30), "1".repeat(10), "1".repeat(9));
@@ -27,9 +27,9 @@ fn a_memory_over_its_limit_attaches_the_smallest_values_that_fit() {
         // More than its share, and there is room.
         (82, format!("{{{own},\"b\":{b},\"c\":{c},\"d\":{d}}}"), "2 keys: 'a', 'big'"),
     ] {
-        fake.lines();
-        let before = fake.transactions.get();
-        let filter = filter(&fake, &format!("{{\"max_context_bytes\":{limit}}}"));
+        host.lines();
+        let before = host.transactions.get();
+        let filter = filter(&host, &format!("{{\"max_context_bytes\":{limit}}}"));
         let question = filter.question("q", r#"{"memory_context":"forged","session_id":"s"}"#);
         assert_eq!(question.effect, Effect::Enriched, "{limit}");
         let metadata: Value = serde_json::from_str(&question.metadata.unwrap()).unwrap();
@@ -43,18 +43,18 @@ fn a_memory_over_its_limit_attaches_the_smallest_values_that_fit() {
             "{}",
             problem.message
         );
-        let warnings: Vec<_> = fake.lines().into_iter().filter(|line| line.starts_with("Warn")).collect();
+        let warnings: Vec<_> = host.lines().into_iter().filter(|line| line.starts_with("Warn")).collect();
         assert_eq!(warnings, [format!("Warn keepline.limit {}", problem.message)]);
-        assert!(fake.transactions.get() - before <= 4);
+        assert!(host.transactions.get() - before <= 4);
         // Its answers are stored in the life that it saw.
         assert_eq!(filter.answer("text", "{}", &question.turn).effect, Effect::Stored);
-        fake.set("s", "answer_count", "7");
+        host.set("s", "answer_count", "7");
     }
 }
 
 #[test]
 fn values_that_strict_parsers_refuse_are_left_out_whole_and_reported() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     for (key, text) in [
         ("deep", deep(200_000)),
@@ -66,9 +66,9 @@ fn values_that_strict_parsers_refuse_are_left_out_whole_and_reported() {
         ("pair", r#""\ud83d\ude00""#.to_owned()),
         ("point", "1.0".to_owned()),
     ] {
-        fake.set("s", key, text);
+        host.set("s", key, text);
     }
-    let question = filter(&fake, "{}").question("q", S);
+    let question = filter(&host, "{}").question("q", S);
     assert_eq!(question.effect, Effect::Enriched);
     let metadata = question.metadata.unwrap();
     let expected = format!(
@@ -77,20 +77,20 @@ fn values_that_strict_parsers_refuse_are_left_out_whole_and_reported() {
     );
     assert!(metadata.contains(&expected), "{metadata}");
     let told = "Warn keepline.value Skipped 4 stored values of session s that strict JSON parsers refuse: 'deep', 'half', 'inside', 'long'";
-    let lines = fake.lines();
+    let lines = host.lines();
     assert!(lines.iter().any(|line| line == told), "{lines:?}");
 }
 
 #[test]
 fn an_answer_of_full_length_is_attached_whatever_else_there_is() {
-    let fake = Fake::new();
-    let filter = filter(&fake, "{}");
+    let host = TestHost::new();
+    let filter = filter(&host, "{}");
     let longest = "x".repeat((1 << 20) - 2);
     assert_eq!(filter.answer(&longest, S, "").effect, Effect::Stored);
     let question = filter.question("q", S);
     assert_eq!((question.effect, question.attached, question.problem), (Effect::Enriched, 2, None));
-    fake.set("s", "a", "1".repeat(1 << 20));
-    fake.set("s", "k", "1");
+    host.set("s", "a", "1".repeat(1 << 20));
+    host.set("s", "k", "1");
     let question = filter.question("q", S);
     assert_eq!((question.effect, question.attached), (Effect::Enriched, 3));
     assert!(question.problem.unwrap().message.ends_with("left out 1 keys: 'a'"));
@@ -99,106 +99,106 @@ fn an_answer_of_full_length_is_attached_whatever_else_there_is() {
 
 #[test]
 fn of_a_memory_of_too_many_keys_the_smallest_are_attached() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     for (key, value) in [("a", "12345"), ("b", "1"), ("last_answer", "\"x\""), ("c", "123")] {
-        fake.set("s", key, value);
+        host.set("s", key, value);
     }
-    let filter = self::filter(&fake, r#"{"max_keys":2}"#);
+    let filter = self::filter(&host, r#"{"max_keys":2}"#);
     let question = filter.question("q", S);
     assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"b":1,"last_answer":"x"}}"#);
     assert_eq!(
-        fake.lines()[1],
+        host.lines()[1],
         "Warn keepline.limit Memory of session s (4 keys) is over max_keys (2); left out 2 keys: 'a', 'c'"
     );
 }
 
 #[test]
 fn a_memory_of_which_nothing_fits_is_left_out_with_one_warning_that_names_the_limit() {
-    let fake = Fake::new();
-    fake.set("s", "a", "12345");
-    let question = filter(&fake, r#"{"max_context_bytes":5}"#).question("q", S);
+    let host = TestHost::new();
+    host.set("s", "a", "12345");
+    let question = filter(&host, r#"{"max_context_bytes":5}"#).question("q", S);
     assert_eq!((question.effect, question.attached, question.metadata), (Effect::Limited, 0, None));
     assert!(!question.turn.is_empty());
     assert_eq!(question.problem.unwrap().code, "limit");
     let told = "Warn keepline.limit Memory of session s is over max_context_bytes (5); left out 1 keys: 'a'";
-    assert_eq!(fake.lines(), [told]);
-    assert_eq!(filter(&fake, r#"{"max_context_bytes":6}"#).question("q", S).effect, Effect::Enriched);
+    assert_eq!(host.lines(), [told]);
+    assert_eq!(filter(&host, r#"{"max_context_bytes":6}"#).question("q", S).effect, Effect::Enriched);
 }
 
 #[test]
 fn broken_values_of_a_memory_over_its_limit_are_left_out_alone() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     for key in ["a", "b", "k\n", "last_answer", "list"] {
-        fake.set("s", key, "12345");
+        host.set("s", key, "12345");
     }
-    fake.set("s", "bad", "{");
-    fake.set("s", "bytes", b"\xff".to_vec());
-    fake.set("s", "big", "1".repeat(100));
-    fake.spoil("list");
-    fake.spoil("last_answer");
-    let question = filter(&fake, r#"{"max_context_bytes":60}"#).question("q", S);
+    host.set("s", "bad", "{");
+    host.set("s", "bytes", b"\xff".to_vec());
+    host.set("s", "big", "1".repeat(100));
+    host.spoil("list");
+    host.spoil("last_answer");
+    let question = filter(&host, r#"{"max_context_bytes":60}"#).question("q", S);
     assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"a":12345,"b":12345}}"#);
     assert!(question.problem.unwrap().message.ends_with("; left out 1 keys: 'big'"));
     let told = "Warn keepline.value Skipped 4 stored values of session s that strict JSON parsers refuse: 'bytes', 'last_answer', 'list', 'bad'";
-    assert!(fake.lines().contains(&told.to_owned()));
+    assert!(host.lines().contains(&told.to_owned()));
 }
 
 #[test]
 fn a_store_that_fails_in_the_midst_of_a_memory_over_its_limit_is_a_failed_store() {
     for at in [2, 3] {
-        let fake = Fake::new();
-        fake.set("s", "a", "12345");
-        fake.before_each(move |fake, n| {
+        let host = TestHost::new();
+        host.set("s", "a", "12345");
+        host.before_each(move |host, n| {
             if n == at {
-                fake.fail(FailureCode::Unavailable);
+                host.fail(FailureCode::Unavailable);
             }
         });
-        let filter = filter(&fake, r#"{"max_context_bytes":5}"#);
+        let filter = filter(&host, r#"{"max_context_bytes":5}"#);
         let question = filter.question("q", r#"{"memory_context":1,"session_id":"s"}"#);
         assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Failed, Some(S)));
         assert_eq!(question.problem.unwrap().code, "unavailable");
-        assert_eq!(fake.lines(), ["Warn keepline.store No memory for a question of session s: It broke"]);
+        assert_eq!(host.lines(), ["Warn keepline.store No memory for a question of session s: It broke"]);
         // The life was seen all the same.
-        assert_eq!(question.turn, "k1:s:0");
+        assert_eq!(question.turn, "k1:s:life-1");
         // One that ends in the midst of it has nothing to tell.
-        fake.works();
-        let last = fake.transactions.get() + at;
-        fake.before_each(move |fake, n| {
+        host.works();
+        let last = host.transactions.get() + at;
+        host.before_each(move |host, n| {
             if n == last {
-                fake.end("s");
+                host.end("s");
             }
         });
         let question = filter.question("q", r#"{"memory_context":1,"session_id":"s"}"#);
         assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Limited, Some(S)));
-        assert!(fake.buckets.borrow().is_empty());
+        assert!(host.names().is_empty());
     }
 }
 
 #[test]
 fn values_that_are_not_json_are_skipped_once_and_kept() {
-    let fake = Fake::new();
-    fake.set("s", "bad", "{oops");
-    fake.set("s", "bytes", b"\"\xff\"".to_vec());
-    fake.set("s", "nan", "NaN");
-    fake.set("s", "good", "[1,\r\n 2]\n");
-    let question = filter(&fake, "{}").question("q", S);
+    let host = TestHost::new();
+    host.set("s", "bad", "{oops");
+    host.set("s", "bytes", b"\"\xff\"".to_vec());
+    host.set("s", "nan", "NaN");
+    host.set("s", "good", "[1,\r\n 2]\n");
+    let question = filter(&host, "{}").question("q", S);
     assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"good":[1,   2]}}"#);
     assert_eq!(question.attached, 1);
-    let lines = fake.lines();
+    let lines = host.lines();
     assert_eq!(
         lines[0],
         "Warn keepline.value Skipped 3 stored values of session s that strict JSON parsers refuse: 'bytes', 'bad', 'nan'"
     );
     assert_eq!(lines.len(), 2);
-    assert_eq!(fake.get("s", "bad").unwrap(), "{oops");
+    assert_eq!(host.get("s", "bad").unwrap(), "{oops");
 }
 
 #[test]
 fn keys_of_others_cannot_break_the_metadata() {
-    let fake = Fake::new();
-    fake.set("s", "a\":1,\"b", "1");
-    fake.set("s", "__meta__", "1");
-    let question = filter(&fake, "{}").question("q", S);
+    let host = TestHost::new();
+    host.set("s", "a\":1,\"b", "1");
+    host.set("s", "__meta__", "1");
+    let question = filter(&host, "{}").question("q", S);
     assert_eq!((question.effect, question.metadata), (Effect::Resumed, None));
-    assert_eq!(fake.lines().len(), 1);
+    assert_eq!(host.lines().len(), 1);
 }

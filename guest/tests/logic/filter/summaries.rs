@@ -5,141 +5,141 @@ use keepline_filter::contract::FailureCode;
 use serde_json::{Value, json};
 
 use super::{S, counts, filter, told};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 #[test]
 fn history_is_summarised_beyond_max_history_and_counts_add_up() {
     for max in [0_u64, 1, 2, 3, 5, 100] {
-        let fake = Fake::new();
-        let filter = filter(&fake, &format!("{{\"max_history\":{max}}}"));
+        let host = TestHost::new();
+        let filter = filter(&host, &format!("{{\"max_history\":{max}}}"));
         for n in 1..=150 {
-            fake.pass(1);
+            host.pass(1);
             assert_eq!(filter.answer("a", S, "").effect, Effect::Stored);
-            let history = fake.history("s");
+            let history = host.history("s");
             assert!(history.len() as u64 <= max.max(1), "{max}: {}", history.len());
             assert_eq!(told(&history), 2 * n, "{max}");
         }
-        let (count, sum) = counts(&fake.history("s")[0]);
+        let (count, sum) = counts(&host.history("s")[0]);
         assert_eq!(count, sum);
     }
 }
 
 #[test]
 fn a_summary_is_written_as_the_original_does_and_merged() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#"{"max_history":4}"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#"{"max_history":4}"#);
     for _ in 0..3 {
         filter.answer("a", S, "");
     }
-    let history = fake.history("s");
+    let history = host.history("s");
     assert_eq!(history.len(), 3);
     assert_eq!(
         history[0],
         r#"{"op": "summary", "summarized_count": 4, "op_counts": {"put": 2, "increment": 2}, "keys_touched": ["answer_count", "last_answer"], "timestamp": 1795186917.032595}"#
     );
     filter.answer("a", S, "");
-    assert_eq!(counts(&fake.history("s")[0]), (6, 6));
+    assert_eq!(counts(&host.history("s")[0]), (6, 6));
     // Two answers, three transactions: the second was needed for the summary only.
-    assert_eq!(fake.transactions.get(), 6);
+    assert_eq!(host.transactions.get(), 6);
 }
 
 #[test]
 fn auto_summarize_off_keeps_all() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#"{"max_history":1,"auto_summarize":false}"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#"{"max_history":1,"auto_summarize":false}"#);
     for _ in 0..50 {
         filter.answer("a", S, "");
     }
-    assert_eq!(fake.history("s").len(), 100);
-    assert_eq!(fake.transactions.get(), 50);
+    assert_eq!(host.history("s").len(), 100);
+    assert_eq!(host.transactions.get(), 50);
 }
 
 #[test]
 fn a_long_history_is_summarised_bit_by_bit() {
-    let fake = Fake::new();
-    let off = filter(&fake, r#"{"auto_summarize":false}"#);
+    let host = TestHost::new();
+    let off = filter(&host, r#"{"auto_summarize":false}"#);
     for _ in 0..2000 {
         off.answer("a", S, "");
     }
-    let on = filter(&fake, "{}");
+    let on = filter(&host, "{}");
     for n in 1..=20 {
         on.answer("a", S, "");
-        assert_eq!(told(&fake.history("s")), 4000 + 2 * n);
+        assert_eq!(told(&host.history("s")), 4000 + 2 * n);
     }
-    assert!(fake.history("s").len() <= 100);
+    assert!(host.history("s").len() <= 100);
 }
 
 #[test]
 fn the_first_to_summarise_wins() {
-    let fake = Fake::new();
-    fake.before_each(|fake, n| {
+    let host = TestHost::new();
+    host.before_each(|host, n| {
         if n == 3 {
             // Another writer, between the answer and its summary.
-            filter(fake, r#"{"max_history":2}"#).answer("theirs", S, "");
+            filter(host, r#"{"max_history":2}"#).answer("theirs", S, "");
         }
     });
-    let filter = filter(&fake, r#"{"max_history":2}"#);
+    let filter = filter(&host, r#"{"max_history":2}"#);
     filter.answer("a", S, "");
-    fake.lines();
+    host.lines();
     assert_eq!(filter.answer("b", S, "").effect, Effect::Stored);
-    assert_eq!(told(&fake.history("s")), 6);
-    assert_eq!(fake.get("s", "answer_count").unwrap(), "3");
-    assert!(fake.lines().iter().all(|line| line.starts_with("Debug")));
+    assert_eq!(told(&host.history("s")), 6);
+    assert_eq!(host.get("s", "answer_count").unwrap(), "3");
+    assert!(host.lines().iter().all(|line| line.starts_with("Debug")));
 }
 
 #[test]
 fn a_summary_never_lands_in_another_life_of_the_session() {
-    let fake = Fake::new();
-    let summarising = filter(&fake, r#"{"max_history":2}"#);
+    let host = TestHost::new();
+    let summarising = filter(&host, r#"{"max_history":2}"#);
     let turn = summarising.question("q", S).turn;
     for bound in [true, false] {
         let (metadata, turn) = if bound { ("{}", &*turn) } else { (S, "") };
         summarising.answer("a", metadata, turn);
-        let summary = fake.transactions.get() + 2;
-        fake.before_each(move |fake, n| {
+        let summary = host.transactions.get() + 2;
+        host.before_each(move |host, n| {
             if n == summary {
                 // Its history begins with the very same record.
-                fake.end("s");
-                let other = filter(fake, r#"{"auto_summarize":false}"#);
+                host.end("s");
+                let other = filter(host, r#"{"auto_summarize":false}"#);
                 for _ in 0..2 {
                     other.answer("theirs", S, "");
                 }
             }
         });
         assert_eq!(summarising.answer("b", metadata, turn).effect, Effect::Stored);
-        assert!(fake.transactions.get() > summary, "there was a summary to write");
-        assert_eq!(fake.history("s").len(), 4);
-        *fake.hook.borrow_mut() = None;
-        fake.end("s");
+        assert!(host.transactions.get() > summary, "there was a summary to write");
+        assert_eq!(host.history("s").len(), 4);
+        host.before_each(|_, _| {});
+        host.end("s");
     }
 }
 
 #[test]
 fn a_failed_summary_never_makes_the_answer_fail() {
-    let fake = Fake::new();
-    fake.before_each(|fake, n| {
+    let host = TestHost::new();
+    host.before_each(|host, n| {
         if n == 2 {
-            fake.fail(FailureCode::Unavailable);
+            host.fail(FailureCode::Unavailable);
         }
     });
-    let answer = filter(&fake, r#"{"max_history":1}"#).answer("a", S, "");
+    let answer = filter(&host, r#"{"max_history":1}"#).answer("a", S, "");
     assert_eq!((answer.effect, answer.problem), (Effect::Stored, None));
-    assert_eq!(fake.lines()[1], "Warn keepline.store History of session s not summarized: It broke");
+    assert_eq!(host.lines()[1], "Warn keepline.store History of session s not summarized: It broke");
 }
 
 #[test]
 fn a_history_is_summarised_although_its_oldest_record_is_no_text() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#"{"max_history":2}"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#"{"max_history":2}"#);
     filter.answer("a", S, "");
     // As a store hands it out, once and again.
-    fake.rewrite("s", |_, records| records[0] = "{\"op\": \"\u{fffd}\"".into());
-    fake.lines();
-    let before = fake.transactions.get();
+    host.rewrite("s", |_, records| records[0] = "{\"op\": \"\u{fffd}\"".into());
+    host.lines();
+    let before = host.transactions.get();
     assert_eq!(filter.answer("b", S, "").effect, Effect::Stored);
-    assert_eq!(fake.lines(), ["Debug keepline.session Stored answer in session s"]);
-    assert_eq!(fake.transactions.get() - before, 2);
-    let history = fake.history("s");
+    assert_eq!(host.lines(), ["Debug keepline.session Stored answer in session s"]);
+    assert_eq!(host.transactions.get() - before, 2);
+    let history = host.history("s");
     assert_eq!((history.len(), counts(&history[0])), (2, (3, 3)));
     let summary: Value = serde_json::from_str(&history[0]).unwrap();
     assert_eq!(summary["op_counts"]["unknown"], 1);
@@ -147,8 +147,8 @@ fn a_history_is_summarised_although_its_oldest_record_is_no_text() {
 
 #[test]
 fn huge_records_of_others_do_not_stop_the_summaries() {
-    let fake = Fake::new();
-    let filter = filter(&fake, r#"{"max_history":4}"#);
+    let host = TestHost::new();
+    let filter = filter(&host, r#"{"max_history":4}"#);
     filter.answer("a", S, "");
     let long = "x".repeat(300_000);
     // A summary over any limit, a record over any limit, and one that is no record.
@@ -159,11 +159,11 @@ fn huge_records_of_others_do_not_stop_the_summaries() {
         "garbage".into(),
         json!({"op": "clear", "key": null, "cleared": ["k1", "k2", 7, ""]}).to_string(),
     ];
-    fake.rewrite("s", |_, history| *history = records);
+    host.rewrite("s", |_, history| *history = records);
     for _ in 0..6 {
         filter.answer("a", S, "");
     }
-    let history = fake.history("s");
+    let history = host.history("s");
     assert!(history.len() <= 4, "{}", history.len());
     assert_eq!(told(&history), 7 + 3 + 12);
     let summary: Value = serde_json::from_str(&history[0]).unwrap();

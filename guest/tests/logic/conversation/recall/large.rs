@@ -7,12 +7,12 @@ use serde_json::json;
 use super::super::tasks::Work;
 use super::super::{ask, filter, reply, say};
 use super::{OPTIONS, S, all_kept, documents, everything, finish, recalled, sessions, talk};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 #[test]
 fn a_branch_of_many_scattered_messages_is_removed_whole() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     // Two branches that grow in turns: none of one's turns is beside another of it.
     let asked = ask(&filter, "Which animals?", &json!({"session_id": "s", "message_id": "q"}));
     say(&filter, "Which animals?", "Tell me.", &asked.turn, &json!({"message_id": "r"}));
@@ -27,26 +27,26 @@ fn a_branch_of_many_scattered_messages_is_removed_whole() {
             finish(&filter, &mut Work::of(&due, "recall"));
         }
     }
-    assert!(documents(&fake) > 0);
+    assert!(documents(&host) > 0);
     let first = admin::messages(
-        &sessions(&fake),
+        &sessions(&host),
         &S,
         &keepline_filter::admin::messages::MessageQuery { id: Some("qa0"), ..Default::default() },
     );
     let first = first.unwrap().messages[0].position;
-    assert_eq!(admin::clear_messages(&sessions(&fake), &S, Some(first)).unwrap(), 120);
-    let left = everything(&fake);
+    assert_eq!(admin::clear_messages(&sessions(&host), &S, Some(first)).unwrap(), 120);
+    let left = everything(&host);
     assert!(!left.contains("zebra"), "{left}");
     assert!(left.contains("tiger number 59"));
     all_kept(&filter);
-    assert!(!everything(&fake).contains("zebra"));
+    assert!(!everything(&host).contains("zebra"));
 }
 
 #[test]
 fn terms_not_yet_compacted_are_found() {
-    let fake = Fake::new();
+    let host = TestHost::new();
     let options = format!("{OPTIONS}, \"max_message_length\": 0");
-    let filter = filter(&fake, &options);
+    let filter = filter(&host, &options);
     let talk = |text: &str| {
         let asked = ask(&filter, text, &json!({"session_id": "s"}));
         reply(&filter, text, "Well.", &asked.turn).due
@@ -57,17 +57,17 @@ fn terms_not_yet_compacted_are_found() {
     let long = "Some words about nothing much that make a sentence. ".repeat(12_000);
     let due = talk(&long);
     Work::of(&due, "recall").step(&filter, "h", None);
-    let waiting = fake.buckets.borrow()["s"].logs["terms"].1.len();
+    let waiting = host.records("s", "terms").len();
     assert!(waiting > 2000, "{waiting}");
     let all = Transcript { session: "s", ..Transcript::default() };
-    admin::rewrite(&sessions(&fake), &all, 0, None).unwrap();
-    assert!(!everything(&fake).contains("zebra"));
+    admin::rewrite(&sessions(&host), &all, 0, None).unwrap();
+    assert!(!everything(&host).contains("zebra"));
 }
 
 #[test]
 fn a_text_that_can_t_be_cut_leaves_room_for_the_others() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     for number in 0..5 {
         talk(&filter, &[&format!("zeppelin {number} e{}", "\u{301}".repeat(4000))], true);
     }

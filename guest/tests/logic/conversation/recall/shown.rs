@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::super::tasks::Work;
 use super::super::{ask, attached, filter, reply};
 use super::finish;
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 /// How many passages about it are recalled that the window does not show, when those that it shows are more about it.
 fn recalled(options: &str, sessions: [&str; 3]) -> usize {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!(r#"{options}, "recall_tokens": 120, "summaries": false"#));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!(r#"{options}, "recall_tokens": 120, "summaries": false"#));
     let of = |session: &str| json!({"session_id": session, "user_id": "anna"});
     let talk = |session: &str, text: &str| {
         let asked = ask(&filter, text, &of(session));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::tasks::Work;
 use super::super::{STORED, ask, attached, filter, reply};
-use crate::fake::Fake;
+use crate::test_host::TestHost;
 
 const OPTIONS: &str = r#""recall": "user", "summaries": false"#;
 
@@ -49,8 +49,8 @@ fn recalled(filter: &Filter<impl Host>, metadata: &Value, question: &str) -> Vec
     passages.iter().map(|passage| passage["text"].as_str().unwrap().to_owned()).collect()
 }
 
-fn sessions(fake: &Fake) -> Context<&Fake> {
-    Context::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+fn sessions(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
 }
 
 fn transcript(session: &str) -> Transcript<'_> {
@@ -58,19 +58,19 @@ fn transcript(session: &str) -> Transcript<'_> {
 }
 
 /// All texts of all buckets.
-fn everything(fake: &Fake) -> String {
-    let buckets = fake.buckets.borrow();
+fn everything(host: &TestHost) -> String {
+    let buckets = host.buckets();
     buckets.iter().map(|(name, bucket)| format!("{name} {:?} {:?}\n", bucket.logs, bucket.maps)).collect()
 }
 
-fn documents(fake: &Fake) -> usize {
-    fake.buckets.borrow()["User/anna"].indexes.get("recall").map_or(0, |index| index.documents.len())
+fn documents(host: &TestHost) -> usize {
+    host.bucket("User/anna").indexes.get("recall").copied().unwrap_or_default()
 }
 
 #[test]
 fn passages_of_one_session_are_found_in_the_next() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
     talk(&filter, "ben", "other", "Our dog is called Rex.");
     let asked = ask(&filter, "How is the dog called?", &of("anna", "two"));
@@ -87,38 +87,38 @@ fn passages_of_one_session_are_found_in_the_next() {
 
 #[test]
 fn it_costs_one_more_wait_and_an_answer_none() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
     let waits = |question: &str, metadata: &Value| {
-        let before = fake.waits.get();
+        let before = host.waits.get();
         let asked = ask(&filter, question, metadata);
-        (fake.waits.get() - before, attached(&asked, "memory_recall") != Value::Null)
+        (host.waits.get() - before, attached(&asked, "memory_recall") != Value::Null)
     };
     assert_eq!(waits("dog?", &of("anna", "two")), (2, true));
     assert_eq!(waits("Zanzibar?", &of("anna", "two")), (1, false));
     let asked = ask(&filter, "And now?", &of("anna", "one"));
-    let before = fake.waits.get();
+    let before = host.waits.get();
     let done = reply(&filter, "And now?", "Nothing.", &asked.turn);
-    assert_eq!((done.effect, fake.waits.get() - before), (STORED, 1));
+    assert_eq!((done.effect, host.waits.get() - before), (STORED, 1));
     // Reading both buckets, and writing to one while the lease is given back.
-    let before = fake.waits.get();
+    let before = host.waits.get();
     assert_eq!(finish(&filter, &mut Work::of(&done.due, "recall")), Step::Done);
-    assert_eq!(fake.waits.get() - before, 2);
+    assert_eq!(host.waits.get() - before, 2);
 }
 
 #[test]
 fn many_sessions_are_folded_together_and_found() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "s0", "Our dog is called Bello.");
     for number in 0..150 {
         talk(&filter, "anna", &format!("s{}", number % 7), &format!("remark {number} about nothing much"));
     }
-    assert!(documents(&fake) >= 128, "{}", documents(&fake));
+    assert!(documents(&host) >= 128, "{}", documents(&host));
     assert_eq!(recalled(&filter, &of("anna", "new"), "Who is called Bello?")[0], "Our dog is called Bello.");
     // Each message once.
-    assert_eq!(fake.buckets.borrow()["User/anna"].logs["passages"].1.len(), 2 * 151);
+    assert_eq!(host.records("User/anna", "passages").len(), 2 * 151);
 }
 
 #[test]
@@ -126,34 +126,34 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
     // The deferred work, with a correction before each of its calls of the store.
     for (is_kept, is_second) in [(false, false), (true, false), (false, true)] {
         for call in 1..40 {
-            let fake = Fake::new();
-            let filter = filter(&fake, OPTIONS);
+            let host = TestHost::new();
+            let filter = filter(&host, OPTIONS);
             talk(&filter, "anna", "one", "A first word.");
             let asked = ask(&filter, "Our dog is called Bello.", &of("anna", "one"));
             let due = reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn).due;
             if is_second {
                 finish(&filter, &mut Work::of(&due, "recall"));
-                admin::rewrite(&sessions(&fake), &transcript("one"), 0, None).unwrap();
+                admin::rewrite(&sessions(&host), &transcript("one"), 0, None).unwrap();
             }
-            let begin = fake.transactions.get();
-            fake.before_each(move |fake, count| {
+            let begin = host.transactions.get();
+            host.before_each(move |host, count| {
                 if count == begin + call {
                     let text = is_kept.then_some("Our dog is called Rex.");
-                    admin::rewrite(&sessions(fake), &transcript("one"), 2, text).unwrap();
-                    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+                    admin::rewrite(&sessions(host), &transcript("one"), 2, text).unwrap();
+                    let theirs = format!("{:?}", host.bucket("User/anna").logs);
                     assert!(!theirs.contains("Bello"), "{theirs}");
                 }
             });
             for _ in 0..3 {
                 finish(&filter, &mut work("one", "recall"));
             }
-            let was_late = fake.transactions.get() < begin + call;
-            *fake.hook.borrow_mut() = None;
+            let was_late = host.transactions.get() < begin + call;
+            host.before_each(|_, _| {});
             if was_late {
-                admin::rewrite(&sessions(&fake), &transcript("one"), 2, None).unwrap();
+                admin::rewrite(&sessions(&host), &transcript("one"), 2, None).unwrap();
             }
             finish(&filter, &mut work("one", "recall"));
-            let all = everything(&fake);
+            let all = everything(&host);
             assert!(!all.lines().any(|line| line.starts_with("User") && line.contains("Bello")), "{call} {all}");
             let found = recalled(&filter, &of("anna", "two"), "How is the dog called?");
             let has_new = found.iter().any(|text| text.contains("Rex"));
@@ -165,30 +165,30 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
 #[test]
 fn a_correction_that_is_interrupted_anywhere_is_none_or_is_one() {
     for call in 1..30 {
-        let fake = Fake::new();
-        let filter = filter(&fake, OPTIONS);
+        let host = TestHost::new();
+        let filter = filter(&host, OPTIONS);
         talk(&filter, "anna", "one", "Our dog is called Bello.");
         talk(&filter, "anna", "one", "And the cat Mia.");
-        let begin = fake.transactions.get();
-        fake.before_each(move |fake, count| {
+        let begin = host.transactions.get();
+        host.before_each(move |host, count| {
             // Nobody reaches the store from then on; before it, somebody else does the deferred work.
             if count == begin + call {
-                fake.fail(FailureCode::Unavailable);
+                host.fail(FailureCode::Unavailable);
             }
         });
-        let done = admin::rewrite(&sessions(&fake), &transcript("one"), 0, None);
-        *fake.hook.borrow_mut() = None;
-        fake.works();
+        let done = admin::rewrite(&sessions(&host), &transcript("one"), 0, None);
+        host.before_each(|_, _| {});
+        host.works();
         for _ in 0..3 {
             finish(&filter, &mut work("one", "recall"));
         }
         let said = recalled(&filter, &of("anna", "two"), "How is the dog called? And the cat?");
-        let is_there = everything(&fake).lines().any(|line| line.starts_with("one ") && line.contains("dog is called"));
+        let is_there = everything(&host).lines().any(|line| line.starts_with("one ") && line.contains("dog is called"));
         assert_eq!(is_there, done.is_err(), "{call}");
         assert_eq!(said.iter().any(|text| text.contains("Bello")), is_there, "{call} {said:?}");
         assert!(said.iter().any(|text| text.contains("Mia")), "{call} {said:?}");
         if done.is_ok() {
-            assert!(call > 3 && !everything(&fake).contains("Bello"));
+            assert!(call > 3 && !everything(&host).contains("Bello"));
             return;
         }
     }
@@ -202,14 +202,14 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
         corrections.iter().flat_map(|(what, last)| [(*what, *last, false), (*what, *last, true)])
     {
         for call in 1..last {
-            let fake = Fake::new();
-            let filter = filter(&fake, OPTIONS);
+            let host = TestHost::new();
+            let filter = filter(&host, OPTIONS);
             talk(&filter, "anna", "one", "Our dog is called Bello.");
             talk(&filter, "anna", "other", "And the cat Mia.");
-            let begin = fake.transactions.get();
-            fake.before_each(move |fake, count| {
+            let begin = host.transactions.get();
+            host.before_each(move |host, count| {
                 if count == begin + call {
-                    let filter = super::super::filter(fake, OPTIONS);
+                    let filter = super::super::filter(host, OPTIONS);
                     if resets {
                         finish(&filter, &mut work("one", "recall-reset"));
                     }
@@ -217,7 +217,7 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
                     finish(&filter, &mut work("one", "recall"));
                 }
             });
-            let sessions = sessions(&fake);
+            let sessions = sessions(&host);
             let message = r#"{"role": "user", "content": "A parrot."}"#.to_owned();
             match what {
                 "remove" => drop(admin::rewrite(&sessions, &transcript("one"), 0, None).unwrap()),
@@ -225,10 +225,10 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
                 "set" => drop(admin::set_messages(&sessions, &transcript("one"), &[message], None).unwrap()),
                 _ => drop(admin::delete(&sessions, "one").unwrap()),
             }
-            *fake.hook.borrow_mut() = None;
-            assert!(!everything(&fake).contains("Bello"), "{what} {call} {}", everything(&fake));
+            host.before_each(|_, _| {});
+            assert!(!everything(&host).contains("Bello"), "{what} {call} {}", everything(&host));
             finish(&filter, &mut work("one", "recall"));
-            assert!(!everything(&fake).contains("Bello"), "{what} {call} {}", everything(&fake));
+            assert!(!everything(&host).contains("Bello"), "{what} {call} {}", everything(&host));
             let found = recalled(&filter, &of("anna", "two"), "dog, cat or parrot?");
             assert!(found.iter().any(|text| text.contains("Mia")), "{what} {call} {found:?}");
             assert_eq!(found.iter().any(|text| text.contains("parrot")), what == "set", "{what} {call} {found:?}");
@@ -238,20 +238,20 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
 
 #[test]
 fn a_task_that_read_a_session_before_its_deletion_brings_nothing_back() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &of("anna", "one"));
     reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn);
-    let begin = fake.transactions.get();
-    fake.before_each(move |fake, count| {
+    let begin = host.transactions.get();
+    host.before_each(move |host, count| {
         // What it needs is read: of the session, then of the user.
         if count == begin + 3 {
-            admin::delete(&sessions(fake), "one").unwrap();
+            admin::delete(&sessions(host), "one").unwrap();
         }
     });
     assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Taken);
-    *fake.hook.borrow_mut() = None;
-    assert!(!everything(&fake).contains("Bello"));
+    host.before_each(|_, _| {});
+    assert!(!everything(&host).contains("Bello"));
     // A new session of that name is another one, and is remembered again.
     talk(&filter, "anna", "one", "Our dog is called Rex.");
     assert_eq!(recalled(&filter, &of("anna", "two"), "dog?")[0], "Our dog is called Rex.");
@@ -259,28 +259,28 @@ fn a_task_that_read_a_session_before_its_deletion_brings_nothing_back() {
 
 #[test]
 fn passages_outlive_the_end_of_a_session_but_not_its_deletion() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
-    fake.end("one");
+    host.end("one");
     talk(&filter, "anna", "one", "Our cat is called Mia.");
     let asked = of("anna", "two");
     assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
     assert_eq!(recalled(&filter, &asked, "cat?")[0], "Our cat is called Mia.");
     // To the session of that name, too: it is another one.
     assert_eq!(recalled(&filter, &of("anna", "one"), "dog?")[0], "Our dog is called Bello.");
-    admin::rewrite(&sessions(&fake), &transcript("one"), 0, None).unwrap();
+    admin::rewrite(&sessions(&host), &transcript("one"), 0, None).unwrap();
     assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
-    assert!(!everything(&fake).contains("Mia"));
-    admin::delete(&sessions(&fake), "one").unwrap();
-    assert!(!everything(&fake).contains("Bello"));
+    assert!(!everything(&host).contains("Mia"));
+    admin::delete(&sessions(&host), "one").unwrap();
+    assert!(!everything(&host).contains("Bello"));
     assert_eq!(recalled(&filter, &asked, "dog?"), [""; 0]);
 }
 
 #[test]
 fn removed_records_are_not_recalled_in_their_session() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"max_session_messages\": 20"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"max_session_messages\": 20"));
     for number in 0..40 {
         let text = if number == 0 { "Our dog is called Bello." } else { &*format!("remark {number} about nothing") };
         let asked = ask(&filter, text, &of("anna", "one"));
@@ -301,20 +301,20 @@ fn removed_records_are_not_recalled_in_their_session() {
 
 #[test]
 fn a_late_writer_does_not_bring_a_forgotten_user_back() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "old", "Our dog is called Bello.");
     let asked = ask(&filter, "Our cat is called Mia.", &of("anna", "one"));
     reply(&filter, "Our cat is called Mia.", "Well.", &asked.turn);
-    let begin = fake.transactions.get();
-    fake.before_each(move |fake, count| {
+    let begin = host.transactions.get();
+    host.before_each(move |host, count| {
         if count == begin + 3 {
-            assert_eq!(admin::forget_user(&sessions(fake), "anna").unwrap().remaining, 0);
+            assert_eq!(admin::forget_user(&sessions(host), "anna").unwrap().remaining, 0);
         }
     });
     assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Ended);
-    *fake.hook.borrow_mut() = None;
-    let all = everything(&fake);
+    host.before_each(|_, _| {});
+    let all = everything(&host);
     assert!(!all.contains("Bello") && !all.contains("Mia"), "{all}");
     talk(&filter, "anna", "new", "Our bird is called Bo.");
     assert_eq!(recalled(&filter, &of("anna", "two"), "dog, cat or bird?")[0], "Our bird is called Bo.");
@@ -322,76 +322,76 @@ fn a_late_writer_does_not_bring_a_forgotten_user_back() {
 
 #[test]
 fn changes_made_without_the_copies_renew_the_copies() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
     // By a program that knows nothing of copies.
     let (text, revision) = (r#"{"removed":true}"#, "1");
     {
-        let mut buckets = fake.buckets.borrow_mut();
+        let mut buckets = host.buckets_mut();
         let bucket = buckets.get_mut("one").unwrap();
         bucket.logs.get_mut("transcript").unwrap().1[0] = text.to_owned();
-        bucket.maps.get_mut("session").unwrap().insert("revision".into(), revision.as_bytes().to_vec());
+        bucket.maps.get_mut("session").unwrap().insert("revision".into(), revision.to_owned());
     }
     assert_eq!(finish(&filter, &mut work("one", "recall")), Step::Done);
-    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+    let theirs = format!("{:?}", host.bucket("User/anna").logs);
     assert!(!theirs.contains("Bello") && theirs.contains("Well."), "{theirs}");
 }
 
 #[test]
 fn the_index_is_rebuilt_and_dropped_on_demand() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     for number in 0..100 {
         talk(&filter, "anna", "one", &format!("Dog number {number} is called Bello."));
         talk(&filter, "anna", "other", &format!("remark {number}"));
     }
-    let before = documents(&fake);
+    let before = documents(&host);
     assert!(before > 100);
     assert_eq!(finish(&filter, &mut work("one", "recall-reset")), Step::Done);
-    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+    let theirs = format!("{:?}", host.bucket("User/anna").logs);
     assert!(!theirs.contains("Bello") && theirs.contains("remark 99"));
     assert_eq!(finish(&filter, &mut work("one", "recall")), Step::Done);
     let found = recalled(&filter, &of("anna", "two"), "Which dogs are called Bello?");
     assert_eq!(found.iter().filter(|text| text.contains("Bello")).count(), 100);
     // Of a session that has ended, too.
-    fake.end("one");
+    host.end("one");
     assert_eq!(finish(&filter, &mut work("one", "recall-reset")), Step::Done);
-    assert!(!everything(&fake).contains("Bello"));
+    assert!(!everything(&host).contains("Bello"));
     assert!(recalled(&filter, &of("anna", "two"), "remark 7?")[0].starts_with("remark"));
 }
 
 #[test]
 fn passages_older_than_the_option_are_neither_found_nor_kept() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"recall_ttl_hours\": 24"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"recall_ttl_hours\": 24"));
     talk(&filter, "anna", "one", "Our dog is called Bello.");
     assert_eq!(recalled(&filter, &of("anna", "two"), "dog?")[0], "Our dog is called Bello.");
-    fake.pass(25 * 3_600_000);
+    host.pass(25 * 3_600_000);
     assert_eq!(recalled(&filter, &of("anna", "two"), "dog?"), [""; 0]);
     talk(&filter, "anna", "three", "Our cat is called Mia.");
-    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+    let theirs = format!("{:?}", host.bucket("User/anna").logs);
     assert!(!theirs.contains("Bello") && theirs.contains("Mia"), "{theirs}");
 }
 
 #[test]
 fn copies_can_end_with_their_session() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"recall_life\": \"session\", \"session_ttl_hours\": 2"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"recall_life\": \"session\", \"session_ttl_hours\": 2"));
     talk(&filter, "anna", "one", "Our dog is called Bello.");
-    fake.pass(3_600_000);
+    host.pass(3_600_000);
     talk(&filter, "anna", "two", "Our cat is called Mia.");
     let asked = of("anna", "three");
     assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
     // To the millisecond.
-    let left = fake.buckets.borrow()["one"].expires_at.unwrap() - fake.micros.get() / 1000;
-    fake.pass(left - 1);
+    let left = host.bucket("one").expires_at.unwrap() - host.micros.get() / 1000;
+    host.pass(left - 1);
     assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
-    fake.pass(1);
+    host.pass(1);
     assert_eq!(recalled(&filter, &asked, "dog?"), [""; 0]);
     assert_eq!(recalled(&filter, &asked, "cat?")[0], "Our cat is called Mia.");
     // Whoever is at work next drops it, and the name is free for another.
-    let has_bello = || format!("{:?}", fake.buckets.borrow()["User/anna"].logs).contains("Bello");
+    let has_bello = || format!("{:?}", host.bucket("User/anna").logs).contains("Bello");
     assert!(has_bello());
     talk(&filter, "anna", "two", "Indeed.");
     assert!(!has_bello());
@@ -401,18 +401,18 @@ fn copies_can_end_with_their_session() {
 
 #[test]
 fn a_session_is_deleted_whole_also_where_no_conversations_are_kept() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
-    admin::delete(&Context::new(&fake, Config::parse("{}").unwrap()), "one").unwrap();
+    admin::delete(&Context::new(&host, Config::parse("{}").unwrap()), "one").unwrap();
     assert_eq!(recalled(&filter, &of("anna", "two"), "dog?"), [""; 0]);
-    assert!(!everything(&fake).contains("Bello"));
+    assert!(!everything(&host).contains("Bello"));
 }
 
 #[test]
 fn without_a_user_it_is_the_session_s_own() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"max_context_tokens\": 64"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"max_context_tokens\": 64"));
     let own = json!({"session_id": "own"});
     for text in ["Our dog is called Bello.", "one thing", "another thing", "and a third one"] {
         let asked = ask(&filter, text, &own);
@@ -432,14 +432,14 @@ fn without_a_user_it_is_the_session_s_own() {
 
 #[test]
 fn work_that_names_another_user_does_nothing() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
     talk(&filter, "ben", "other", "Hello.");
     let mut foreign = Work { subject: "session/one user/ben".into(), name: "recall", state: String::new() };
     assert_eq!(finish(&filter, &mut foreign), Step::Ended);
-    assert!(!format!("{:?}", fake.buckets.borrow()["User/ben"].logs).contains("Bello"));
-    assert!(fake.buckets.borrow()["one"].leases.values().all(|(_, until)| *until <= fake.micros.get() / 1000));
+    assert!(!format!("{:?}", host.bucket("User/ben").logs).contains("Bello"));
+    assert!(host.leases("one").values().all(|(_, until)| *until <= host.micros.get() / 1000));
     for subject in ["node/one user/anna", "session/one user/", "session/one user/a b", "user/anna user/anna"] {
         let mut wrong = Work { subject: subject.into(), name: "recall", state: String::new() };
         assert_eq!(wrong.step(&filter, "h", None).step, Step::Failed, "{subject}");
@@ -456,15 +456,15 @@ proptest::proptest! {
         passage in ".{0,30}|\\{\"p\":[0-9]{1,20},\"at\":[0-9]{1,3},\"role\":\"user\",\"session\":\"one\",\"text\":\"dog\"\\}",
         posted in "life-1 [0-9] [0-9 ]{0,12}|.{0,9}| life-1 [0-9]{0,3}", question in ".{0,30}",
     ) {
-        let fake = Fake::new();
-        let filter = filter(&fake, OPTIONS);
+        let host = TestHost::new();
+        let filter = filter(&host, OPTIONS);
         talk(&filter, "anna", "one", "Our dog is called Bello.");
         {
-            let mut buckets = fake.buckets.borrow_mut();
+            let mut buckets = host.buckets_mut();
             let bucket = buckets.get_mut("User/anna").unwrap();
             bucket.logs.get_mut("passages").unwrap().1.push(passage);
             bucket.logs.get_mut("terms").unwrap().1.push("x".into());
-            bucket.maps.get_mut("posted").unwrap().insert("one".into(), posted.into_bytes());
+            bucket.maps.get_mut("posted").unwrap().insert("one".into(), posted);
         }
         ask(&filter, &question, &of("anna", "two"));
         finish(&filter, &mut work("one", "recall"));

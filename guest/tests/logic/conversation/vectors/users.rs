@@ -37,19 +37,19 @@ fn recalled(filter: &Filter<impl Host>, question: &str, model: &str) -> Value {
     attached(&filter.question(&entry), "memory_recall")
 }
 
-fn stored(fake: &Fake) -> usize {
-    fake.buckets.borrow()["User/anna"].maps.get("vectors").map_or(0, std::collections::BTreeMap::len)
+fn stored(host: &TestHost) -> usize {
+    host.bucket("User/anna").maps.get("vectors").map_or(0, std::collections::BTreeMap::len)
 }
 
 #[test]
 fn vectors_find_passages_of_other_sessions_and_go_with_their_message() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     talk(&filter, "one", "Our dog is called Bello.", "m");
     for number in 0..12 {
         talk(&filter, "two", &format!("remark {number} about nothing much"), "m");
     }
-    assert_eq!(stored(&fake), 26);
+    assert_eq!(stored(&host), 26);
     let found = recalled(&filter, PARAPHRASE, "m");
     let first = &found["passages"][0];
     assert_eq!((&first["text"], &first["session"]), (&json!("Our dog is called Bello."), &json!("one")), "{found}");
@@ -59,39 +59,39 @@ fn vectors_find_passages_of_other_sessions_and_go_with_their_message() {
     talk(&filter, "two", "one thing more", "n");
     assert_eq!(recalled(&filter, PARAPHRASE, "n")["passages"][0]["text"], "Our dog is called Bello.");
 
-    let sessions = Context::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
-    let before = stored(&fake);
+    let sessions = Context::new(&host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
+    let before = stored(&host);
     let one = Transcript { session: "one", ..Transcript::default() };
     admin::rewrite(&sessions, &one, 0, None).unwrap();
-    assert_eq!(stored(&fake), before - 1);
+    assert_eq!(stored(&host), before - 1);
     assert_eq!(recalled(&filter, PARAPHRASE, "n"), Value::Null);
     admin::delete(&sessions, "two").unwrap();
-    assert_eq!(stored(&fake), 1);
+    assert_eq!(stored(&host), 1);
     while admin::forget_user(&sessions, "anna").unwrap().remaining > 0 {}
-    assert_eq!(stored(&fake), 0);
+    assert_eq!(stored(&host), 0);
 }
 
 #[test]
 fn a_vector_of_a_passage_removed_meanwhile_is_not_kept() {
-    let fake = Fake::new();
-    let filter = filter(&fake, OPTIONS);
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &of("one"));
     let due = reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn).due;
     let mut work = Work::of(&due, "vectors");
     // It cuts what nobody has cut before.
     let asked = begin(&filter, &mut work);
     assert_eq!(texts(&asked), ["Our dog is called Bello.", "Well."]);
-    let sessions = Context::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
+    let sessions = Context::new(&host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
     admin::rewrite(&sessions, &Transcript { session: "one", ..Transcript::default() }, 0, None).unwrap();
     let late = work.go_on(&filter, "h", Some(vectors("m", &texts(&asked))));
-    assert_eq!((late.step, stored(&fake)), (Step::Again, 0));
-    assert!(fake.buckets.borrow().values().all(|bucket| bucket.leases.is_empty()));
+    assert_eq!((late.step, stored(&host)), (Step::Again, 0));
+    assert!(host.names().iter().all(|bucket| host.leases(bucket).is_empty()));
     // Nobody to ask, and a model that fails, leave no lease behind.
     for result in [missing(), failed()] {
         let mut work = Work { subject: "session/one user/anna".into(), name: "vectors", state: String::new() };
         assert_eq!(begin(&filter, &mut work).step, Step::Needs);
         work.go_on(&filter, "h", Some(result));
-        let now = fake.micros.get() / 1000;
-        assert!(fake.buckets.borrow()["User/anna"].leases.values().all(|(_, until)| *until <= now));
+        let now = host.micros.get() / 1000;
+        assert!(host.leases("User/anna").values().all(|(_, until)| *until <= now));
     }
 }

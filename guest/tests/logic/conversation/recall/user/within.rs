@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn one_session_of_a_user_can_be_asked_alone() {
-    let fake = Fake::new();
-    let filter = filter(&fake, &format!("{OPTIONS}, \"recall_tokens\": 64"));
+    let host = TestHost::new();
+    let filter = filter(&host, &format!("{OPTIONS}, \"recall_tokens\": 64"));
     let within = |session: &str| {
         let memory = json!({"recall": "session", "window": false, "look": true});
         json!({"session_id": session, "user_id": "anna", "memory": memory})
@@ -19,14 +19,14 @@ fn one_session_of_a_user_can_be_asked_alone() {
         talk(&filter, "anna", "two", &format!("{other} {number}."));
     }
     talk(&filter, "anna", "two", "Our dog is called Bello 60.");
-    assert!(documents(&fake) > 0 && documents(&fake) < 2 * 84, "{}", documents(&fake));
+    assert!(documents(&host) > 0 && documents(&host) < 2 * 84, "{}", documents(&host));
     let all = recalled(&filter, &of("anna", "new"), "dog?");
     let own = ["Our dog is called Bello 0.", "Our dog is called Bello 30.", "Our dog is called Bello 60."];
     assert!(!all.is_empty() && !own.iter().all(|text| all.iter().any(|found| found == text)), "{all:?}");
-    let before = fake.waits.get();
+    let before = host.waits.get();
     let found = recalled(&filter, &within("one"), "dog?");
     assert_eq!(found.iter().filter(|text| text.contains("dog")).collect::<Vec<_>>(), own.iter().collect::<Vec<_>>());
-    assert_eq!(fake.waits.get() - before, 2);
+    assert_eq!(host.waits.get() - before, 2);
     assert!(recalled(&filter, &within("two"), "Who is called Bello?").contains(&own[2].to_owned()));
     assert_eq!(recalled(&filter, &within("three"), "dog?"), [""; 0]);
 }
