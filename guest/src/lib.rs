@@ -17,7 +17,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A module imports only from those above it (`tests/tests/rooms.rs`):
+//! A module imports only from those above it (`tests/tests/repository/rooms.rs`):
 //!
 //! | module | holds |
 //! |---|---|

@@ -38,7 +38,7 @@ fn it_asks_for_a_store_a_clock_and_a_log_and_nothing_else() {
 }
 
 #[test]
-fn it_offers_the_filter_its_maintenance_and_what_operators_do_and_nothing_else() {
+fn it_exports_the_filter_its_maintenance_and_the_operators_calls_and_nothing_else() {
     let (resolve, world) = decoded();
     let exports = names(&resolve, resolve.worlds[world].exports.iter());
     let promised = ["filter", "maintenance", "sessions", "transcripts", "users"];

@@ -16,13 +16,13 @@ on_every_store! {
     an_answer_costs_one_round_trip,
     an_answer_that_makes_a_summary_due_costs_two,
     a_steady_conversation_costs_two_a_pair_and_a_summary_now_and_then,
-    what_a_limit_refuses_costs_nothing_or_one,
+    an_entry_over_a_limit_costs_no_or_one_round_trip,
     a_memory_over_its_limit_costs_three_or_four,
-    an_answer_costs_one_more_for_what_is_broken,
+    an_answer_costs_one_more_round_trip_for_a_broken_value,
     the_operators_calls_cost_few_round_trips,
     an_entry_of_a_user_waits_once_and_a_first_answer_once_more,
     an_old_branch_costs_a_second_wait,
-    what_operators_do_with_users_waits_a_bounded_number_of_times,
+    operators_calls_about_users_take_a_bounded_number_of_round_trips,
 }
 
 /// A filter whose store knows its scripts.
@@ -132,7 +132,7 @@ async fn a_steady_conversation_costs_two_a_pair_and_a_summary_now_and_then(given
     assert!((8..=12).contains(&summaries), "{summaries}");
 }
 
-async fn what_a_limit_refuses_costs_nothing_or_one(given: Arc<StoreUnderTest>) {
+async fn an_entry_over_a_limit_costs_no_or_one_round_trip(given: Arc<StoreUnderTest>) {
     let mut node = warm(&given, r#"{"max_value_bytes": 10, "max_keys": 2, "max_context_bytes": 5}"#).await;
     node.sessions.create("s1").await.unwrap();
     node.sessions.put("s1", "k", "123456").await.unwrap();
@@ -164,7 +164,7 @@ async fn a_memory_over_its_limit_costs_three_or_four(given: Arc<StoreUnderTest>)
     assert_eq!(meter.read(&node), 3);
 }
 
-async fn an_answer_costs_one_more_for_what_is_broken(given: Arc<StoreUnderTest>) {
+async fn an_answer_costs_one_more_round_trip_for_a_broken_value(given: Arc<StoreUnderTest>) {
     let mut node = warm(&given, "{}").await;
     given.apply("s1", create(), [put("answer_count", "\"x\"")]).await;
     let mut meter = Meter::new(&given, &node);
@@ -266,7 +266,7 @@ async fn an_old_branch_costs_a_second_wait(given: Arc<StoreUnderTest>) {
     }
 }
 
-async fn what_operators_do_with_users_waits_a_bounded_number_of_times(given: Arc<StoreUnderTest>) {
+async fn operators_calls_about_users_take_a_bounded_number_of_round_trips(given: Arc<StoreUnderTest>) {
     let mut node = warm(&given, r#"{"conversation": true}"#).await;
     for number in 0..40 {
         node.question(&OF_ANNA.replace("s1", &format!("s{number}"))).await;

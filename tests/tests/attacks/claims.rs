@@ -109,7 +109,7 @@ async fn memories_read_the_users_own_sessions_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn forgetting_a_user_deletes_what_is_theirs() {
+async fn forgetting_a_user_deletes_all_of_their_data() {
     let (keepline, log) = keepline().await;
     fill(&keepline).await;
     keepline.sessions().forget_user("eve").await.unwrap();

@@ -87,7 +87,7 @@ async fn an_answer_reaches_its_question_s_session_or_the_one_that_it_names() {
 }
 
 #[tokio::test]
-async fn operators_and_tasks_reach_what_they_name() {
+async fn operators_and_tasks_reach_the_buckets_that_they_name() {
     let (keepline, _) = keepline(Isolation::default()).await;
     assert_eq!(asked(&keepline, "victim", "bucket victim").await.as_deref(), Some("done"));
     let mut sessions_of = keepline.sessions();
@@ -156,7 +156,7 @@ async fn list(keepline: &Keepline, user: &str, session: &str) {
 }
 
 #[tokio::test]
-async fn who_shares_an_instance_is_as_the_sandbox_says() {
+async fn the_sandbox_option_decides_who_shares_an_instance() {
     for (isolation, same_tenant, other_tenant) in [
         (Isolation::Shared, "the secret", "the secret"),
         (Isolation::Tenant, "the secret", ""),

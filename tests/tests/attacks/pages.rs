@@ -44,7 +44,7 @@ fn pages_that_are_too_large_together_end_with_an_error() {
 }
 
 #[test]
-fn a_thing_is_on_one_line_whatever_is_in_it() {
+fn an_item_is_printed_on_one_line() {
     let keys = ended(&["session", "keys", "two lines"]);
     assert_eq!((keys.code, &*keys.stdout), (Some(0), "one\\nforged\\r\\u009b\n"), "{}", keys.stderr);
 }

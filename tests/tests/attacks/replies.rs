@@ -55,7 +55,7 @@ fn no_reply_forges_a_line_or_a_member() {
 }
 
 #[test]
-fn a_caller_who_wants_errors_gets_one_instead() {
+fn with_on_store_error_fail_the_caller_gets_an_error() {
     for (reason, forgery) in forgeries() {
         let line = question("s1", &format!("return {forgery}"));
         let ended = hostile(&["--set", "on_store_error=fail", "run"]).input(line.clone()).run();
@@ -70,7 +70,7 @@ fn a_caller_who_wants_errors_gets_one_instead() {
 }
 
 #[test]
-fn what_is_one_object_is_put_in_and_nothing_else_moves() {
+fn returned_metadata_replace_the_entry_s_and_nothing_else_moves() {
     for returned in [
         r#"{"session_id":"s1","memory_context":{"a":[1,{"b":"}"}]}}"#,
         // A line for those who go beyond the definition, but no entry: there is no quote in it that is not escaped.

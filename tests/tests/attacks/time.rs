@@ -85,7 +85,7 @@ async fn memory_filled_in_a_straight_line_takes_no_more_time_than_there_is() {
 }
 
 #[tokio::test]
-async fn what_it_computes_between_calls_of_the_store_adds_up() {
+async fn computing_time_between_store_calls_adds_up() {
     let mut sandbox = sandbox();
     sandbox.store_calls_per_entry = u32::MAX;
     let attacker = AtWork::of(HOSTILE, &sandbox).await;
@@ -97,7 +97,7 @@ async fn what_it_computes_between_calls_of_the_store_adds_up() {
 }
 
 #[tokio::test]
-async fn loops_in_what_the_host_calls_for_its_own_sake_are_stopped() {
+async fn loops_in_calls_of_the_host_s_own_are_stopped() {
     // To take in a string, the host has the guest allocate it.
     let looping = CoreGuest { realloc: "(loop (br 0)) i32.const 0", ..CoreGuest::default() }.component();
     let refused = AtWork::with(&looping, &unlimited_but_for_time(), |_| {}).await.err().unwrap();
@@ -120,7 +120,7 @@ fn the_binary_is_kept_from_no_entry_by_eight_pipes_of_straight_lines() {
 
 /// Nothing limits these but the signal.
 #[test]
-fn a_signal_ends_the_binary_whatever_its_plugin_does() {
+fn a_signal_ends_the_binary_even_with_a_busy_plugin() {
     const UNLIMITED: [&str; 12] = [
         "--set",
         "plugin_breaker_failures=1000000",

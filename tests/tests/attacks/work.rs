@@ -86,7 +86,7 @@ async fn an_entry_makes_no_more_calls_of_the_host_than_it_may() {
 }
 
 #[tokio::test]
-async fn what_is_logged_and_replied_counts_with_what_is_written() {
+async fn logged_and_replied_bytes_count_with_written_ones() {
     let mut sandbox = patient();
     sandbox.copy_bytes = 2 << 20;
     let attacker = AtWork::of(HOSTILE, &sandbox).await;

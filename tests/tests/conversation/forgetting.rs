@@ -29,13 +29,13 @@ use super::{
 };
 
 on_every_store! {
-    late_answers_meet_the_tombstone_and_who_comes_back_is_welcome,
+    late_answers_meet_the_tombstone_and_a_returning_user_is_stored,
     a_user_is_forgotten_while_sixteen_write,
-    what_stops_halfway_is_done_by_the_next_call,
-    what_moved_to_another_owner_stays_and_what_was_left_behind_goes,
+    a_call_that_stops_halfway_is_completed_by_the_next,
+    forgetting_a_user_spares_sessions_that_moved_to_another_owner,
 }
 
-async fn late_answers_meet_the_tombstone_and_who_comes_back_is_welcome(given: Given) {
+async fn late_answers_meet_the_tombstone_and_a_returning_user_is_stored(given: Given) {
     let user = "anna@example.org";
     let mut node = talking(&given, &json!({})).await;
     node.sessions.put_user_value(user, "k", Some("\"secret\"")).await.unwrap();
@@ -173,7 +173,7 @@ impl Intercept for EndsAt {
     }
 }
 
-async fn what_stops_halfway_is_done_by_the_next_call(given: Given) {
+async fn a_call_that_stops_halfway_is_completed_by_the_next(given: Given) {
     for at in 0..40 {
         let mut node = talking(&given, &json!({})).await;
         node.clock.advance(Duration::from_secs(at + 1));
@@ -209,7 +209,7 @@ async fn what_stops_halfway_is_done_by_the_next_call(given: Given) {
     panic!("a call has fewer transactions than that");
 }
 
-async fn what_moved_to_another_owner_stays_and_what_was_left_behind_goes(given: Given) {
+async fn forgetting_a_user_spares_sessions_that_moved_to_another_owner(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     let of_node = |user: &str| {
         let mut metadata = of("s", user);

@@ -161,7 +161,7 @@ async fn killed_while_a_user_is_forgotten(test: &str, place: &str, at: &str) {
 }
 
 #[test]
-fn a_user_is_forgotten_whoever_is_killed_over_connections_that_are_cut() {
+fn a_user_is_forgotten_over_cut_connections_despite_killed_processes() {
     if is_child() {
         return come_and_forget();
     }
@@ -170,7 +170,7 @@ fn a_user_is_forgotten_whoever_is_killed_over_connections_that_are_cut() {
         let proxy = Proxy::start(server.port()).await;
         proxy.cut_at_random(Some(10), 3);
         killed_while_a_user_is_forgotten(
-            "kills::a_user_is_forgotten_whoever_is_killed_over_connections_that_are_cut",
+            "kills::a_user_is_forgotten_over_cut_connections_despite_killed_processes",
             &proxy.port().to_string(),
             &server.port().to_string(),
         )
@@ -180,14 +180,14 @@ fn a_user_is_forgotten_whoever_is_killed_over_connections_that_are_cut() {
 }
 
 #[test]
-fn a_user_is_forgotten_whoever_is_killed_in_a_directory() {
+fn a_user_is_forgotten_in_a_directory_despite_killed_processes() {
     if is_child() {
         return come_and_forget();
     }
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().to_str().unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(killed_while_a_user_is_forgotten(
-        "kills::a_user_is_forgotten_whoever_is_killed_in_a_directory",
+        "kills::a_user_is_forgotten_in_a_directory_despite_killed_processes",
         place,
         place,
     ));

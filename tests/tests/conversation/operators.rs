@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use super::{Given, UNASKED, ask, call, reply, result, said, talking, turn};
 
 on_every_store! {
-    messages_are_found_by_what_is_said_of_them,
+    messages_are_found_by_thread_id_role_and_text,
     a_result_of_a_tool_is_had_whole,
-    what_is_removed_is_nowhere_and_the_rest_stays,
+    removed_messages_are_found_nowhere_and_the_rest_stays,
     a_transcript_is_described,
     a_node_is_read_and_cleared_by_its_ids,
     bad_input_is_refused_before_any_store_is_asked,
@@ -59,7 +59,7 @@ async fn branched(node: &mut Node) {
     }
 }
 
-async fn messages_are_found_by_what_is_said_of_them(given: Given) {
+async fn messages_are_found_by_thread_id_role_and_text(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     branched(&mut node).await;
     let all = MessageQuery::default();
@@ -98,7 +98,7 @@ async fn a_result_of_a_tool_is_had_whole(given: Given) {
     assert!(!format!("{:?}", given.everything().await).contains("é1é1"));
 }
 
-async fn what_is_removed_is_nowhere_and_the_rest_stays(given: Given) {
+async fn removed_messages_are_found_nowhere_and_the_rest_stays(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     branched(&mut node).await;
     let s = Transcript::from("s");

@@ -20,20 +20,20 @@ use tokio::runtime::Handle;
 use super::{Given, ask, call, reply, result, said, talking, turn};
 
 on_every_store! {
-    what_the_window_has_lost_comes_back_with_its_reasons,
+    messages_outside_the_window_are_recalled_with_reasons,
     a_removed_message_is_recalled_no_more_and_is_nowhere,
     a_cleared_transcript_is_recalled_no_more_and_is_nowhere,
     an_edited_message_is_recalled_in_its_new_words,
-    what_several_do_at_once_is_done_once,
-    what_retention_removes_is_nowhere,
-    an_index_is_made_anew_from_what_was_said,
+    concurrent_tasks_are_done_once,
+    messages_removed_by_retention_are_found_nowhere,
+    an_index_is_rebuilt_from_the_messages,
     recall_costs_a_question_one_more_wait,
-    a_small_window_does_not_bound_what_is_recalled,
-    what_is_recalled_is_within_its_tokens,
-    what_comes_from_tools_and_elsewhere_can_be_excluded,
-    a_node_recalls_what_was_said_there,
-    what_a_client_calls_recalled_is_removed,
-    a_session_that_begins_anew_recalls_nothing,
+    a_small_window_does_not_bound_recall,
+    recalled_passages_stay_within_their_tokens,
+    passages_of_tools_and_other_sources_can_be_excluded,
+    a_node_recalls_its_own_messages,
+    a_forged_recall_is_removed,
+    a_session_that_begins_again_recalls_nothing,
 }
 
 const S: &str = "s";
@@ -103,7 +103,7 @@ async fn stored(given: &Given) -> String {
     format!("{:?}", given.everything().await)
 }
 
-async fn what_the_window_has_lost_comes_back_with_its_reasons(given: Given) {
+async fn messages_outside_the_window_are_recalled_with_reasons(given: Given) {
     let mut node = recalling(&given, &json!({})).await;
     turn(&mut node, S, "Yesterday our dog Bruno chased a squirrel.", "How exciting!").await;
     index(&node).await;
@@ -219,7 +219,7 @@ async fn documents(given: &Given, session: &str) -> usize {
     }
 }
 
-async fn what_several_do_at_once_is_done_once(given: Given) {
+async fn concurrent_tasks_are_done_once(given: Given) {
     const TURNS: usize = 150;
     let mut nodes = [recalling(&given, &json!({})).await, recalling(&given, &json!({})).await];
     for node in &mut nodes {
@@ -245,7 +245,7 @@ async fn what_several_do_at_once_is_done_once(given: Given) {
     }
 }
 
-async fn what_retention_removes_is_nowhere(given: Given) {
+async fn messages_removed_by_retention_are_found_nowhere(given: Given) {
     let mut node = recalling(&given, &json!({"max_session_messages": 20})).await;
     long_ago(&mut node).await;
     assert!(!recalled(&mut node, DOG).await.is_empty());
@@ -258,7 +258,7 @@ async fn what_retention_removes_is_nowhere(given: Given) {
     assert!(!stored(&given).await.contains("Bruno"));
 }
 
-async fn an_index_is_made_anew_from_what_was_said(given: Given) {
+async fn an_index_is_rebuilt_from_the_messages(given: Given) {
     let mut node = recalling(&given, &json!({})).await;
     long_ago(&mut node).await;
     chatter(&mut node, 80).await;
@@ -288,7 +288,7 @@ async fn recall_costs_a_question_one_more_wait(given: Given) {
     assert!(passed.due.iter().any(|task| task.name == "recall"), "{:?}", passed.due);
 }
 
-async fn a_small_window_does_not_bound_what_is_recalled(given: Given) {
+async fn a_small_window_does_not_bound_recall(given: Given) {
     let options = json!({"max_window_bytes": 1024, "max_context_bytes": 1024, "recall_tokens": 32_768});
     let mut node = recalling(&given, &options).await;
     // In JSON, six times as long; and what stands everywhere is not looked for.
@@ -302,7 +302,7 @@ async fn a_small_window_does_not_bound_what_is_recalled(given: Given) {
     assert!(got["memory_recall"].to_string().len() > 200_000, "{}", got["memory_recall"].to_string().len());
 }
 
-async fn what_is_recalled_is_within_its_tokens(given: Given) {
+async fn recalled_passages_stay_within_their_tokens(given: Given) {
     let mut node = recalling(&given, &json!({"recall_tokens": 200})).await;
     for number in 0..40 {
         turn(&mut node, S, &format!("Say {number:02} now, please."), &format!("I say it now: {number:02}.")).await;
@@ -317,7 +317,7 @@ async fn what_is_recalled_is_within_its_tokens(given: Given) {
     }
 }
 
-async fn what_comes_from_tools_and_elsewhere_can_be_excluded(given: Given) {
+async fn passages_of_tools_and_other_sources_can_be_excluded(given: Given) {
     let mut node = recalling(&given, &json!({})).await;
     ask(&mut node, "What do the papers say?", &json!({"session_id": S})).await;
     node.pipe.tool(call("c"));
@@ -343,7 +343,7 @@ async fn what_comes_from_tools_and_elsewhere_can_be_excluded(given: Given) {
     }
 }
 
-async fn a_node_recalls_what_was_said_there(given: Given) {
+async fn a_node_recalls_its_own_messages(given: Given) {
     let mut node = recalling(&given, &json!({})).await;
     let metadata = json!({"session_id": S, "memory_mode": "node", "node_id": "n"});
     let mut due = Vec::new();
@@ -365,7 +365,7 @@ async fn a_node_recalls_what_was_said_there(given: Given) {
     assert!(!stored(&given).await.contains("Bruno"));
 }
 
-async fn what_a_client_calls_recalled_is_removed(given: Given) {
+async fn a_forged_recall_is_removed(given: Given) {
     let forged = json!({"text": "forged", "passages": []});
     for options in [json!({}), json!({"recall": "off"})] {
         let mut node = recalling(&given, &options).await;
@@ -381,7 +381,7 @@ async fn what_a_client_calls_recalled_is_removed(given: Given) {
     }
 }
 
-async fn a_session_that_begins_anew_recalls_nothing(given: Given) {
+async fn a_session_that_begins_again_recalls_nothing(given: Given) {
     let mut node = recalling(&given, &json!({"session_ttl_hours": 1})).await;
     long_ago(&mut node).await;
     assert!(!recalled(&mut node, DOG).await.is_empty());

@@ -14,12 +14,12 @@ use tokio::runtime::Handle;
 use super::{Given, ask, reply, talking};
 
 on_every_store! {
-    what_was_said_in_one_session_is_recalled_in_the_next,
+    messages_of_one_session_are_recalled_in_the_next,
     it_costs_a_question_one_more_wait_in_this_scope_too,
-    what_is_corrected_is_nowhere,
-    what_is_removed_while_many_write_is_nowhere,
+    a_corrected_text_is_found_nowhere,
+    messages_removed_while_many_write_are_found_nowhere,
     a_forgotten_user_is_recalled_no_more,
-    the_memory_is_made_anew_from_what_was_said,
+    the_memory_is_rebuilt_from_the_messages,
 }
 
 async fn recalling(given: &Given) -> Node {
@@ -75,7 +75,7 @@ async fn stored(given: &Given) -> String {
 
 const DOG: &str = "Which animal did the dog Bruno chase?";
 
-async fn what_was_said_in_one_session_is_recalled_in_the_next(given: Given) {
+async fn messages_of_one_session_are_recalled_in_the_next(given: Given) {
     let mut node = recalling(&given).await;
     talk(&mut node, "anna", "s", "Yesterday our dog Bruno chased a squirrel.").await;
     talk(&mut node, "ben@example.org", "t", "Our dog Bruno chased a hedgehog.").await;
@@ -116,7 +116,7 @@ async fn it_costs_a_question_one_more_wait_in_this_scope_too(given: Given) {
     assert_eq!((passed.effect, node.store.calls()), (Effect::Stored, 1));
 }
 
-async fn what_is_corrected_is_nowhere(given: Given) {
+async fn a_corrected_text_is_found_nowhere(given: Given) {
     let mut node = recalling(&given).await;
     for what in ["edited", "removed", "cleared", "replaced", "deleted"] {
         talk(&mut node, "anna", "s", "Yesterday our dog Bruno chased a squirrel.").await;
@@ -148,7 +148,7 @@ async fn what_is_corrected_is_nowhere(given: Given) {
     }
 }
 
-async fn what_is_removed_while_many_write_is_nowhere(given: Given) {
+async fn messages_removed_while_many_write_are_found_nowhere(given: Given) {
     const SESSIONS: usize = 4;
     const TURNS: usize = 12;
     let said = |session: usize, turn: usize| match turn % 3 {
@@ -217,7 +217,7 @@ async fn a_forgotten_user_is_recalled_no_more(given: Given) {
     assert!(recalled(&mut node, "anna", DOG).await[0].contains("mole"));
 }
 
-async fn the_memory_is_made_anew_from_what_was_said(given: Given) {
+async fn the_memory_is_rebuilt_from_the_messages(given: Given) {
     let mut node = recalling(&given).await;
     talk(&mut node, "anna", "s", "Yesterday our dog Bruno chased a squirrel.").await;
     for number in 0..70 {

@@ -11,10 +11,10 @@ on_every_store! {
     without_the_option_nothing_of_it_is_there,
     a_client_forges_no_part_of_it,
     a_message_that_is_sent_again_is_stored_once,
-    an_answer_given_anew_is_a_branch_of_its_own,
-    what_tools_did_is_part_of_the_turn,
-    what_an_abandoned_turn_s_tools_did_is_dropped,
-    a_question_s_text_comes_with_the_answer_where_nobody_else_has_it,
+    a_regenerated_answer_is_a_branch_of_its_own,
+    tool_activity_is_part_of_the_turn,
+    tool_activity_of_an_abandoned_turn_is_dropped,
+    a_question_s_text_comes_with_the_answer_if_it_is_known_nowhere_else,
     the_largest_entries_are_stored_and_come_back,
     an_entry_waits_once_for_the_store,
 }
@@ -73,7 +73,7 @@ async fn a_message_that_is_sent_again_is_stored_once(given: Given) {
     assert_eq!(got["memory_context"]["answer_count"], 1);
 }
 
-async fn an_answer_given_anew_is_a_branch_of_its_own(given: Given) {
+async fn a_regenerated_answer_is_a_branch_of_its_own(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     let at = |id: &str, parent: &str| json!({"session_id": "s", "message_id": id, "parent_message_id": parent});
     ask(&mut node, "1", &json!({"session_id": "s", "message_id": "q1"})).await;
@@ -91,7 +91,7 @@ async fn an_answer_given_anew_is_a_branch_of_its_own(given: Given) {
     assert_eq!(said(&another), ["user: 1", "assistant: eins", "user: zwei?", "assistant: zwei"]);
 }
 
-async fn what_tools_did_is_part_of_the_turn(given: Given) {
+async fn tool_activity_is_part_of_the_turn(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     ask(&mut node, "Weather?", &json!({"session_id": "s"})).await;
     for activity in [call("c1"), call("c2"), result("c2", "hot"), result("c1", "wet"), result("c1", "wet")] {
@@ -106,7 +106,7 @@ async fn what_tools_did_is_part_of_the_turn(given: Given) {
     );
 }
 
-async fn what_an_abandoned_turn_s_tools_did_is_dropped(given: Given) {
+async fn tool_activity_of_an_abandoned_turn_is_dropped(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     ask(&mut node, "never answered", &json!({"session_id": "s"})).await;
     node.pipe.tool(call("c1"));
@@ -118,7 +118,7 @@ async fn what_an_abandoned_turn_s_tools_did_is_dropped(given: Given) {
     assert_eq!(said(&turn(&mut node, "s", "2", "two").await), ["user: 1", "assistant: one"]);
 }
 
-async fn a_question_s_text_comes_with_the_answer_where_nobody_else_has_it(given: Given) {
+async fn a_question_s_text_comes_with_the_answer_if_it_is_known_nowhere_else(given: Given) {
     let (mut asking, mut answering) = (talking(&given, &json!({})).await, talking(&given, &json!({})).await);
     ask(&mut asking, "1", &json!({"session_id": "s"})).await;
     let passed = reply(&mut answering, "one", &json!({"session_id": "s", "memory_question": "1"})).await;

@@ -157,7 +157,7 @@ async fn a_dropped_call_with_an_instance_frees_its_place() {
 
 /// Calls are dropped wherever they are: every place is still there afterwards, and no more than that.
 #[test]
-fn no_place_is_lost_or_won_whatever_is_dropped() {
+fn dropped_calls_neither_lose_nor_gain_places() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
         let (node, gate) = host(4, 8).await;

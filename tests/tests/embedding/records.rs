@@ -43,7 +43,7 @@ fn assert_tells(told: &str, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_is_known_of_an_answer_reaches_the_plugin() {
+async fn facts_about_an_answer_reach_the_plugin() {
     let mut node = telling("{}", |_| {}).await;
     let vector = Vector { model: "small".into(), data: "AAAAAA==".into() };
     let question =
@@ -128,7 +128,7 @@ async fn tools_that_talk_without_end_do_not_fill_the_host() {
 
 /// The bundled filter takes them as records, too, and does with less.
 #[tokio::test]
-async fn what_the_filter_has_no_use_for_does_no_harm() {
+async fn members_that_the_filter_does_not_use_do_no_harm() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut node = Node::new(&store, "{}").await;
     assert!(!node.keepline.wants_vectors() && !node.keepline.wants_tokens());

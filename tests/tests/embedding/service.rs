@@ -84,7 +84,7 @@ fn turn(address: &str, session: &str, question: &str) -> Value {
     serde_json::from_str(&reply).unwrap()
 }
 
-fn serves_until_it_is_told_to_end(environment: &[(&str, &str)]) {
+fn serves_until_stopped(environment: &[(&str, &str)]) {
     const SESSIONS: usize = 16;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("plugin.wasm");
@@ -134,11 +134,11 @@ fn serves_until_it_is_told_to_end(environment: &[(&str, &str)]) {
 
 #[test]
 fn with_the_memory_store_it_serves_until_its_end() {
-    serves_until_it_is_told_to_end(&[]);
+    serves_until_stopped(&[]);
 }
 
 #[test]
 fn with_redis_it_serves_until_its_end() {
     let server = RedisServer::start().unwrap();
-    serves_until_it_is_told_to_end(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &server.url())]);
+    serves_until_stopped(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &server.url())]);
 }

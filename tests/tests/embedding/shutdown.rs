@@ -21,7 +21,7 @@ async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
 }
 
 #[tokio::test]
-async fn what_was_accepted_is_finished_and_nothing_new_begins() {
+async fn accepted_entries_are_finished_and_no_new_ones_begin() {
     let (mut node, gate) = host(|_| {}).await;
     let keepline = node.keepline.clone();
     let mut pipes: Vec<_> = (0..5).map(|_| keepline.pipe()).collect();

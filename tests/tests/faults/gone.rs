@@ -49,7 +49,7 @@ async fn a_redis_that_is_back_is_found_without_an_entry() {
 }
 
 #[tokio::test]
-async fn what_redis_kept_on_disk_is_remembered_after_a_crash() {
+async fn sessions_that_redis_kept_on_disk_survive_a_crash() {
     let mut server = servers::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
     let mut node = node(options(server.port())).await;
     for answers in 1..=5 {

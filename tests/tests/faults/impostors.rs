@@ -173,7 +173,7 @@ fn options_that_lead_nowhere_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_caller_who_wants_errors_gets_the_code_and_the_next_entry_works() {
+async fn with_on_store_error_fail_the_caller_gets_the_code_and_the_next_entry_works() {
     let mut server = servers::start();
     let options = RedisOptions { store_timeout: Duration::from_millis(200), ..options(server.port()) };
     let mut node = Node::with(&store(options), "{}", |options| options.on_store_error = OnStoreError::Fail).await;

@@ -61,7 +61,7 @@ async fn answers_that_are_sent_until_they_are_known_to_be_stored_count_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_at_any_moment_neither_loses_nor_doubles_what_it_acknowledged() {
+async fn a_server_that_dies_at_any_moment_neither_loses_nor_doubles_acknowledged_answers() {
     let mut server = servers::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
     let timeout = Duration::from_millis(300);
     let mut node = node(RedisOptions { store_timeout: timeout, ..options(server.port()) }).await;

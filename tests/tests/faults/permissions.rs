@@ -135,7 +135,7 @@ async fn the_least_permissions_suffice_for_everything() {
 }
 
 #[tokio::test]
-async fn a_user_who_lacks_a_permission_is_told_which_and_nothing_is_applied_in_part() {
+async fn a_missing_permission_is_named_and_nothing_is_applied_in_part() {
     let server = RedisServer::start().unwrap();
     let mut connection = raw(&server);
     let all = RedisOptions { key_prefix: "mine".into(), ..RedisOptions::default() }.least_acl().unwrap();

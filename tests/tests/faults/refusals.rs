@@ -60,7 +60,7 @@ async fn a_redis_out_of_memory_still_deletes_sessions_and_forgets_users() {
 }
 
 #[tokio::test]
-async fn a_read_only_replica_is_told_as_one_and_works_once_it_is_the_master() {
+async fn a_read_only_replica_is_reported_and_works_once_it_is_the_master() {
     let server = servers::start();
     node(options(server.port())).await.say("s1", "yes").await;
     let replica = servers::start_with(&["--replicaof", "127.0.0.1", &server.port().to_string()]).unwrap();

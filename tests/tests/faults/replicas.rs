@@ -50,7 +50,7 @@ async fn a_try_that_repeats_a_write_waits_for_the_replica_as_the_first_one_does(
 }
 
 #[tokio::test]
-async fn a_deletion_is_reported_when_the_replica_has_it_whoever_deleted() {
+async fn a_deletion_is_reported_once_the_replica_has_it() {
     let (primary, replica) = replicated().await;
     let store = store(waiting(primary.port()));
     store

@@ -63,7 +63,7 @@ async fn an_answer_that_can_not_be_counted_is_stored_all_the_same(given: Given) 
 }
 
 #[tokio::test]
-async fn what_others_broke_in_a_session_does_not_stop_the_rest_of_an_answer() {
+async fn damage_in_a_session_does_not_stop_the_rest_of_an_answer() {
     for (name, broken, memory, told) in [
         ("s1:last_answer", "last_answer", r#"{"answer_count":2}"#, 3),
         ("s1:answer_count", "answer_count", r#"{"last_answer":"two"}"#, 3),

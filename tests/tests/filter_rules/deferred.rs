@@ -214,7 +214,7 @@ async fn without_a_model_there_are_digests_and_first_messages(given: Given) {
     assert!(held(&given, "s1", "title").await.unwrap().starts_with("question 0"));
 }
 
-async fn what_is_too_much_is_dropped_and_what_is_left_at_the_end_is_abandoned(given: Given) {
+async fn tasks_beyond_the_limit_are_dropped_and_unfinished_ones_abandoned(given: Given) {
     let mut node = Node::new(&given.store, r#"{"conversation": true}"#).await;
     let model = Puppet::new();
     let maintenance = bounded(&node, model.clone(), |options| (options.max_tasks, options.concurrency) = (2, 1));
@@ -310,7 +310,7 @@ impl Archive for Shelf {
     }
 }
 
-async fn what_is_about_to_be_removed_is_copied_before_and_nothing_else(given: Given) {
+async fn turns_are_archived_before_retention_removes_them(given: Given) {
     let options = r#"{"conversation": true, "max_session_messages": 10, "summaries": false}"#;
     let mut node = Node::new(&given.store, options).await;
     let shelf = Arc::new(Shelf::default());
@@ -349,8 +349,8 @@ on_every_store! {
     a_model_that_fails_leaves_everything_as_it_was_and_is_asked_again_at_the_next_turn,
     a_title_comes_with_the_first_turn_and_is_refined,
     without_a_model_there_are_digests_and_first_messages,
-    what_is_too_much_is_dropped_and_what_is_left_at_the_end_is_abandoned,
+    tasks_beyond_the_limit_are_dropped_and_unfinished_ones_abandoned,
     uses_of_a_user_s_sessions_are_noted_in_their_order_however_long_they_wait,
     of_a_session_that_is_gone_nothing_is_left,
-    what_is_about_to_be_removed_is_copied_before_and_nothing_else,
+    turns_are_archived_before_retention_removes_them,
 }

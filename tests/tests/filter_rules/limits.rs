@@ -39,7 +39,7 @@ async fn an_answer_over_the_value_limit_is_neither_stored_nor_counted(given: Giv
     assert!(untouched(Effect::Passed, &node.reply(&"x".repeat(100)).await));
 }
 
-async fn of_an_enrichment_over_its_limit_what_fits_is_attached(given: Given) {
+async fn the_part_of_an_enrichment_that_fits_its_limit_is_attached(given: Given) {
     let mut node = Node::new(&given.store, r#"{"max_context_bytes": 59}"#).await;
     node.sessions.create("s1").await.unwrap();
     for (key, size) in [("a", 30), ("b", 10), ("c", 9), ("d", 11)] {
@@ -160,7 +160,7 @@ async fn the_operator_meets_the_same_limits(given: Given) {
 
 on_every_store! {
     an_answer_over_the_value_limit_is_neither_stored_nor_counted,
-    of_an_enrichment_over_its_limit_what_fits_is_attached,
+    the_part_of_an_enrichment_that_fits_its_limit_is_attached,
     an_enrichment_of_which_nothing_fits_is_left_out,
     a_session_with_too_many_keys_takes_no_answer,
     an_entry_over_the_entry_limit_is_forwarded_unchanged,

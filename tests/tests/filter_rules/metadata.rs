@@ -57,7 +57,7 @@ async fn unreadable_metadata_carries_no_memory_when_it_is_to_be_stripped(given: 
     assert_eq!(node.store.calls(), 0);
 }
 
-async fn what_common_writers_emit_beside_json_hides_no_session_and_no_forgery(given: Given) {
+async fn nan_and_byte_order_marks_hide_no_session_and_no_forgery(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     for rest in ["\"x\":NaN", "\"x\":[{\"y\":-Infinity},Infinity]", "\"memory_context\":{\"forged\":NaN},\"x\":1"] {
         for mark in ["", "\u{feff}", "\u{feff}\r\n"] {
@@ -169,7 +169,7 @@ async fn huge_metadata_are_no_danger(given: Given) {
 on_every_store! {
     metadata_that_are_no_object_pass_untouched,
     unreadable_metadata_carries_no_memory_when_it_is_to_be_stripped,
-    what_common_writers_emit_beside_json_hides_no_session_and_no_forgery,
+    nan_and_byte_order_marks_hide_no_session_and_no_forgery,
     the_rest_of_the_metadata_stays_byte_for_byte,
     deep_metadata_are_no_danger,
     huge_metadata_are_no_danger,

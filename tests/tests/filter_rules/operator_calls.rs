@@ -8,7 +8,7 @@ use keepline_tests::{
 
 use super::{Given, HOUR, refusal};
 
-async fn create_and_delete_say_what_they_did(given: Given) {
+async fn create_and_delete_report_their_outcome(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     let created = node.sessions.create("s1").await.unwrap();
     assert_eq!(created.session, "s1");
@@ -143,7 +143,7 @@ async fn keys_are_listed_sorted(given: Given) {
     assert_eq!(node.sessions.keys("s1").await.unwrap().keys, ["-", "10", "9", "B", "_", "a", "a.z", "b"]);
 }
 
-async fn clear_says_what_it_cleared_and_leaves_the_session(given: Given) {
+async fn clear_names_the_cleared_keys_and_leaves_the_session(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     let created = node.sessions.create("s1").await.unwrap();
     for key in ["c", "a", "b"] {
@@ -204,7 +204,7 @@ async fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting(give
     assert_eq!(node.sessions.increment("s1", "answer_count", -9_007_199_254_740_992).await.unwrap().value, 0);
 }
 
-async fn resume_tells_what_a_session_holds(given: Given) {
+async fn resume_reports_the_contents_of_a_session(given: Given) {
     let mut node = Node::new(&given.store, r#"{"session_ttl_hours": 2}"#).await;
     let created = node.sessions.create("s1").await.unwrap();
     node.say("s1", "x").await;
@@ -266,17 +266,17 @@ async fn an_expired_session_is_reported_as_gone(given: Given) {
 }
 
 on_every_store! {
-    create_and_delete_say_what_they_did,
+    create_and_delete_report_their_outcome,
     calls_on_a_session_that_is_not_there_say_so,
     names_outside_the_rules_are_refused_with_the_rule,
     bookkeeping_names_are_reserved,
     put_takes_json_and_nothing_else,
     get_of_a_key_that_is_not_there_is_no_error,
     keys_are_listed_sorted,
-    clear_says_what_it_cleared_and_leaves_the_session,
+    clear_names_the_cleared_keys_and_leaves_the_session,
     increment_counts_integers_of_64_bits_and_nothing_else,
     the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting,
-    resume_tells_what_a_session_holds,
+    resume_reports_the_contents_of_a_session,
     sessions_are_listed_page_by_page,
     an_expired_session_is_reported_as_gone,
 }

@@ -10,7 +10,7 @@ use keepline_tests::lanes::Node;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_wrong_option_is_refused_with_its_name_and_what_is_allowed() {
+async fn a_wrong_option_is_refused_with_its_name_and_the_allowed_values() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     for (options, field, words) in [
         (r#"{"max_histroy": 5}"#, "max_histroy", "Unknown option 'max_histroy'; there are session_ttl_hours, "),

@@ -28,7 +28,7 @@ async fn a_question_gets_all_that_its_session_holds(given: Given) {
     assert_eq!(node.log.take(), ["plugin: keepline.session: Attached 4 memory keys to question for session s1"]);
 }
 
-async fn a_question_of_a_new_session_is_told_nothing_and_creates_it(given: Given) {
+async fn a_question_of_a_new_session_gets_nothing_and_creates_it(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     assert!(untouched(Effect::Resumed, &node.ask("s1").await));
     assert!(untouched(Effect::Resumed, &node.ask("s1").await));
@@ -71,7 +71,7 @@ async fn a_memory_context_without_a_session_stays_or_is_cut_out_as_configured(gi
     }
 }
 
-async fn what_one_process_stored_the_next_question_of_another_sees(given: Given) {
+async fn the_next_question_of_another_process_sees_a_stored_answer(given: Given) {
     let mut one = Node::new(&given.store, "{}").await;
     let mut other = Node::new(&given.store, "{}").await;
     for round in 1..=20 {
@@ -117,9 +117,9 @@ async fn numbers_and_texts_come_back_as_they_were_put(given: Given) {
 
 on_every_store! {
     a_question_gets_all_that_its_session_holds,
-    a_question_of_a_new_session_is_told_nothing_and_creates_it,
+    a_question_of_a_new_session_gets_nothing_and_creates_it,
     a_clients_memory_context_never_survives_in_a_session,
     a_memory_context_without_a_session_stays_or_is_cut_out_as_configured,
-    what_one_process_stored_the_next_question_of_another_sees,
+    the_next_question_of_another_process_sees_a_stored_answer,
     numbers_and_texts_come_back_as_they_were_put,
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_we_write_is_the_layout_byte_for_byte() {
+async fn our_keys_have_the_original_layout_byte_for_byte() {
     let given = StoreUnderTest::redis();
     let raw = given.raw();
     for (session, options, ttl_seconds) in [
@@ -92,7 +92,7 @@ async fn without_options_our_keys_have_the_originals_names() {
 }
 
 #[tokio::test]
-async fn the_original_reads_what_we_wrote_and_goes_on_from_there() {
+async fn the_original_reads_our_sessions_and_continues_them() {
     let given = StoreUnderTest::redis();
     let original = Original(given.raw());
     for (session, options) in [("for-ever", "{}"), ("a-day", DAY)] {

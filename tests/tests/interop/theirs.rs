@@ -115,7 +115,7 @@ async fn a_session_that_the_original_let_expire_is_reported_once_and_forgotten()
 }
 
 #[tokio::test]
-async fn what_the_original_leaves_behind_is_not_given_to_the_next_session() {
+async fn leftovers_of_the_original_do_not_reach_the_next_session() {
     let given = StoreUnderTest::redis();
     let (raw, original) = (given.raw(), Original(given.raw()));
     // Its writes in the last millisecond of a life can lose their expiry.

@@ -75,7 +75,7 @@ fn a_damaged_cache_of_compiled_code_is_survived() {
 }
 
 #[test]
-fn a_cache_that_others_can_write_to_is_refused_with_what_to_do() {
+fn a_cache_that_others_can_write_to_is_refused_with_a_remedy() {
     let set_mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     let refusal = |cache: &Path| {
         let mut sandbox = sandbox();

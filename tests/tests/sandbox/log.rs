@@ -15,7 +15,7 @@ async fn a_plugin_that_floods_the_log_is_cut_short() {
 }
 
 #[tokio::test]
-async fn no_chatter_keeps_the_host_from_reporting_what_it_stopped() {
+async fn a_flood_of_log_lines_does_not_hide_that_a_plugin_was_stopped() {
     let cell = Cell::hostile().await;
     cell.ask("log-errors keepline.plugin").await;
     cell.ask("log-warnings 64").await;

@@ -33,7 +33,7 @@ fn a_component_that_asks_for_more_than_it_is_lent_is_refused_with_the_list() {
 
 /// Names of addresses are the only ones with rules that let anything in.
 #[test]
-fn names_that_would_forge_lines_or_flood_them_are_told_in_one_line_each() {
+fn names_that_would_forge_or_flood_lines_take_one_line_each() {
     let forged = "\\0aloads    yes, as keepline:memory/memory-filter@0.2.0\\1b[2J\\e2\\80\\ae";
     let long = "x".repeat(2000);
     let imports: String = (0..100).map(|n| format!("(import \"url=<https://{n}{forged}{long}>\" (func))")).collect();
@@ -75,7 +75,7 @@ fn a_component_without_the_exports_does_not_fit() {
 }
 
 #[test]
-fn files_that_are_not_components_are_told_apart() {
+fn files_that_are_not_components_have_distinct_errors() {
     let module = wat::parse_str("(module (memory 1))").unwrap();
     let text = b"(component)".to_vec();
     let noise: Vec<u8> = b"\0asm".iter().copied().chain((0..1000).map(|_| fastrand::u8(..))).collect();

@@ -15,7 +15,7 @@ async fn a_plugin_that_traps_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_misdeed_is_an_error_for_who_wants_errors() {
+async fn a_stopped_plugin_is_an_error_with_on_store_error_fail() {
     let fail = |options: &mut Options| options.on_store_error = OnStoreError::Fail;
     let cell = Cell::with(HOSTILE, &sandbox(), fail).await.unwrap();
     let mut pipe = cell.keepline.pipe();
@@ -85,7 +85,7 @@ async fn a_reply_that_is_no_reply_is_refused() {
 }
 
 #[tokio::test]
-async fn whatever_a_plugin_takes_for_a_turn_is_handed_back_as_it_is() {
+async fn a_plugin_s_turn_state_is_handed_back_unchanged() {
     let cell = Cell::hostile().await;
     for turn in ["{\"session\":", "~", " ", "", &"x".repeat(4096)] {
         let mut pipe = cell.keepline.pipe();
@@ -289,7 +289,7 @@ async fn messages_of_a_plugin_are_short_and_harmless() {
 }
 
 #[tokio::test]
-async fn options_that_it_refuses_only_later_are_a_fault_of_its_own_told_in_one_line() {
+async fn a_late_refusal_of_options_is_a_fault_of_the_plugin_in_one_line() {
     let clock = ManualClock::new();
     let now = clock.now().as_secs();
     let mut sandbox = sandbox();

@@ -23,8 +23,8 @@ fn attacks_are_refused_in_process_within_bounds() {
 }
 
 #[test]
-fn what_is_just_below_the_limits_is_compiled_in_process_within_bounds() {
-    let test = "loading::library::what_is_just_below_the_limits_is_compiled_in_process_within_bounds";
+fn a_component_just_below_the_limits_is_compiled_in_process_within_bounds() {
+    let test = "loading::library::a_component_just_below_the_limits_is_compiled_in_process_within_bounds";
     // The compiler process meets all of them each time.
     let every = if random::is_long() { 1 } else { 4 };
     for (name, component) in heavy().into_iter().step_by(every) {

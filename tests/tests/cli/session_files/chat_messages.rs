@@ -2,14 +2,14 @@
 
 use super::*;
 
-const BLANKS: &str = include_str!("../../cases/set-messages-blanks.jsonl");
-const INTERLEAVED: &str = include_str!("../../cases/set-messages-calls-interleaved.jsonl");
-const CHAT_FORM: &str = include_str!("../../cases/set-messages-chat-form.jsonl");
-const PARTS: &str = include_str!("../../cases/set-messages-parts.jsonl");
-const ANTHROPIC: &str = include_str!("../../cases/import-langchain-anthropic.jsonl");
-const REPEATED_IDS: &str = include_str!("../../cases/import-langchain-repeated-ids.jsonl");
-const SURROGATE: &str = include_str!("../../cases/import-langchain-surrogate.jsonl");
-const REMEMBER: &str = include_str!("../../cases/remember-anthropic.json");
+const BLANKS: &str = include_str!("../../../cases/set-messages-blanks.jsonl");
+const INTERLEAVED: &str = include_str!("../../../cases/set-messages-calls-interleaved.jsonl");
+const CHAT_FORM: &str = include_str!("../../../cases/set-messages-chat-form.jsonl");
+const PARTS: &str = include_str!("../../../cases/set-messages-parts.jsonl");
+const ANTHROPIC: &str = include_str!("../../../cases/import-langchain-anthropic.jsonl");
+const REPEATED_IDS: &str = include_str!("../../../cases/import-langchain-repeated-ids.jsonl");
+const SURROGATE: &str = include_str!("../../../cases/import-langchain-surrogate.jsonl");
+const REMEMBER: &str = include_str!("../../../cases/remember-anthropic.json");
 
 /// The messages of a session's window.
 fn window(place: &Place, session: &str) -> Vec<Value> {

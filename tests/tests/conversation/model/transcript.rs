@@ -175,7 +175,7 @@ impl Transcript {
         self.steps.iter_mut().flat_map(|step| &mut step.events).filter(is_it).for_each(|event| {
             event.state = State::Removed;
         });
-        self.forget_what_is_not_there();
+        self.forget_removed_steps();
     }
 
     /// How many records there are.
@@ -184,7 +184,7 @@ impl Transcript {
     }
 
     /// Such questions are asked no more, and such calls get no result.
-    fn forget_what_is_not_there(&mut self) {
+    fn forget_removed_steps(&mut self) {
         let mut asked = std::mem::take(&mut self.asked);
         asked.retain(|(_, step)| self.steps[*step].events[0].state == State::There);
         self.asked = asked;
@@ -232,7 +232,7 @@ impl Transcript {
         for event in self.steps.iter_mut().flat_map(|step| &mut step.events).filter(|it| it.position < oldest) {
             event.state = State::Gone;
         }
-        self.forget_what_is_not_there();
+        self.forget_removed_steps();
         Ok(())
     }
 

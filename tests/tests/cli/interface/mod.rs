@@ -1,0 +1,8 @@
+//! What every command has in common: help, configuration, exit codes, messages, JSON, plugins.
+
+mod configuration;
+mod exit_codes;
+mod help;
+mod output;
+mod plugins;
+mod scripts;

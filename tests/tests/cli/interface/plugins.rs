@@ -1,0 +1,39 @@
+//! `keepline inspect` shows a plugin's imports; the bundled plugin runs from a file.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{answer, call, call_with, context, question};
+
+#[test]
+fn inspect_shows_exactly_three_imports() {
+    let found = call(&["inspect", "--json"], b"").ok().json();
+    let imports: Vec<&str> = found["imports"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(
+        imports,
+        ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2.0", "wasi:logging/logging@0.1.0-draft"]
+    );
+    assert_eq!((&found["loads"], &found["refusal"]), (&json!(true), &Value::Null));
+    let text = call(&["inspect"], b"").ok();
+    assert!(imports.iter().all(|import| text.text().contains(import)), "{}", text.text());
+}
+
+#[test]
+fn the_bundled_plugin_is_written_to_a_file_and_runs_from_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keepline.wasm");
+    let file = file.to_str().unwrap();
+    call(&["component", "--output", file], b"").ok();
+    let bytes = fs::read(file).unwrap();
+    assert_eq!(bytes, keepline::plugin::BUNDLED);
+    assert_eq!(call(&["component", "-o", "-"], b"").ok().out, bytes);
+    let bundled = call(&["inspect", "--json"], b"").json();
+    assert_eq!(call(&["inspect", file, "--json"], b"").ok().json()["sha256"], bundled["sha256"]);
+
+    let input = question("a", "1") + &answer("x") + &question("a", "2");
+    let ran = call(&["run", "--plugin", file], input.as_bytes()).ok();
+    assert_eq!(context(ran.text().lines().last().unwrap())["last_answer"], "x");
+    let ran = call_with(&[("KEEPLINE_PLUGIN", file)], &["inspect", "--json"]).ok();
+    assert_eq!(ran.json()["plugin"], file);
+}
