@@ -16,7 +16,7 @@ pub use self::{
         config, config_with, plugin_file, quiet_config, refuse_replaced_store, store_name, store_place, target_config,
     },
     open::{
-        TRANSFER_TIMEOUT, existing_store, filter_fields, keepline, keepline_on, options, plugin, sandbox,
+        TRANSFER_TIMEOUT, existing_store, filter_fields, keepline_on, options, plugin, sandbox, transfer_redis,
         transfer_store, warn_of_store,
     },
     openai::completions::configured as model,

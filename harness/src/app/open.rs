@@ -44,9 +44,14 @@ pub fn transfer_store(config: &Config, open: Open) -> Result<Arc<dyn TransferSto
         let timeout = options.timeout.max(TRANSFER_TIMEOUT);
         return Ok(Arc::new(open(path, DirectoryOptions { timeout, ..options })?));
     }
+    Ok(Arc::new(transfer_redis(config)?))
+}
+
+/// The configured Redis, for copying or repairing buckets.
+pub fn transfer_redis(config: &Config) -> Result<RedisStore> {
     let options = config.redis_options();
     let store_timeout = options.store_timeout.max(TRANSFER_TIMEOUT);
-    Ok(Arc::new(RedisStore::new(RedisOptions { store_timeout, ..options })?))
+    Ok(RedisStore::new(RedisOptions { store_timeout, ..options })?)
 }
 
 /// The limits of the plugin, which this program compiles in a process of its own.
@@ -69,10 +74,6 @@ pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
     };
     tracing::debug!(target: "keepline", "{name} was loaded in {} ms", began.elapsed().as_millis());
     Ok(plugin)
-}
-
-pub async fn keepline(plugin: Plugin, config: &Config) -> Result<Keepline> {
-    keepline_on(config.store()?, plugin, config).await
 }
 
 /// Opens the configured store; unlike `Config::store`, it does not create a directory.

@@ -1,12 +1,12 @@
 //! Arguments of the commands without subcommands.
 
-use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Args;
 
 use super::{
     help::{JSON_HELP, RUN_HELP},
-    parse::{GRACE, Seconds, assignment, pipes, seconds},
+    parse::{assignment, pipes, seconds},
 };
 
 #[derive(Debug, Args)]
@@ -18,9 +18,9 @@ pub struct RunArguments {
     /// Number of concurrent pipes, up to 1024
     #[arg(long, value_name = "N", default_value = "1", value_parser = pipes)]
     pub pipes: NonZeroUsize,
-    /// After SIGTERM or SIGINT: how long to wait for the entries already read
-    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(GRACE), value_parser = seconds)]
-    pub grace: Seconds,
+    /// After SIGTERM or SIGINT: how long to wait for the entries already read [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub grace: Option<Duration>,
     /// At the end, print a summary to stderr: outcomes and latencies
     #[arg(long)]
     pub summary: bool,
@@ -62,14 +62,9 @@ pub struct MigrateArguments {
     pub json: bool,
 }
 
+/// Of a command without options of its own.
 #[derive(Debug, Args)]
-pub struct StatsArguments {
-    #[arg(long, help = JSON_HELP)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct HealthArguments {
+pub struct JsonArguments {
     #[arg(long, help = JSON_HELP)]
     pub json: bool,
 }

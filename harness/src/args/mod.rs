@@ -17,8 +17,8 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand}
 
 pub use self::{
     commands::{
-        ComponentArguments, ConfigArguments, DemoArguments, HealthArguments, InspectArguments, MigrateArguments,
-        RunArguments, StatsArguments,
+        ComponentArguments, ConfigArguments, DemoArguments, InspectArguments, JsonArguments, MigrateArguments,
+        RunArguments,
     },
     conversation::{
         AppendArguments, AskedArguments, ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments,
@@ -205,7 +205,7 @@ pub enum Command {
     User(UserArguments),
     /// Count sessions, nodes and users, and their contents
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    Stats(StatsArguments),
+    Stats(JsonArguments),
     /// Maintain a store: check and repair it; compact, back up and restore a directory
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Store(StoreArguments),
@@ -214,7 +214,7 @@ pub enum Command {
     Migrate(MigrateArguments),
     /// Check whether the store can be reached, and how fast it answers
     #[command(after_help = HEALTH_HELP, after_long_help = format!("{HEALTH_HELP}\n\n{JSON_MESSAGES}"))]
-    Health(HealthArguments),
+    Health(JsonArguments),
     /// Show the effective configuration and the source of each value
     #[command(after_long_help = fields_help())]
     Config(ConfigArguments),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clap_says_is_told_on_one_line() {
+    fn a_usage_error_fits_on_one_line() {
         let error = Cli::try_parse_from(["keepline", "session", "show"]).unwrap_err();
         let told = first_paragraph(&error.to_string());
         assert!(told.starts_with("the following required arguments") && told.ends_with("<SESSION>"), "{told}");

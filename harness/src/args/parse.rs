@@ -1,8 +1,8 @@
 //! Parses values on the command line.
 
-use std::{fmt, num::NonZeroUsize, time::Duration};
+use std::{num::NonZeroUsize, time::Duration};
 
-/// How long a signalled process may take to finish what it has begun, unless told.
+/// How long a signalled process may take to finish its work, unless an option says otherwise.
 pub const GRACE: Duration = Duration::from_secs(5);
 
 pub fn assignment(text: &str) -> Result<(String, String), String> {
@@ -17,20 +17,10 @@ pub fn pipes(text: &str) -> Result<NonZeroUsize, String> {
     number.ok_or_else(|| "must be a whole number from 1 to 1024".to_owned())
 }
 
-/// A time on the command line.
-#[derive(Clone, Copy, Debug)]
-pub struct Seconds(pub Duration);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.0.as_secs_f64())
-    }
-}
-
-pub fn seconds(text: &str) -> Result<Seconds, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let time = time.filter(|time| *time <= Duration::from_secs(3600));
-    time.map(Seconds).ok_or_else(|| "must be a number from 0 to 3600".to_owned())
+    time.ok_or_else(|| "must be a number from 0 to 3600".to_owned())
 }
 
 pub fn share(text: &str) -> Result<f64, String> {

@@ -21,13 +21,12 @@ use keepline::{
 };
 use keepline_local_redis::RedisServer;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::{
     app::{self, error::Usage, runtime, shutdown},
     args::{DemoArguments, Global},
     jsonl::entry::{Entry, Lane},
-    terminal::{self, printable},
+    terminal::{print_line, printable},
 };
 
 const BUNDLED_CHAT: &str = include_str!("../../../examples/support-chat.jsonl");
@@ -66,24 +65,19 @@ pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
         _ => None,
     };
     tell_turns(&name, &[Some(&memory), Some(&directory), over_redis.as_ref()])?;
-    say("")?;
+    print_line("")?;
     tell_crash(&Place::Directory(directories.path().join("crash")), plugin_file.as_deref(), &lines)?;
     match &redis {
         Ok(Some(server)) => tell_crash(&Place::Redis(server), plugin_file.as_deref(), &lines)?,
-        Ok(None) => say("\nWith a redis-server installed, this demo shows the same over Redis.")?,
-        Err(error) => say(&format!("\nRedis is not available, so its part is skipped: {error:#}"))?,
+        Ok(None) => print_line("\nWith a redis-server installed, this demo shows the same over Redis.")?,
+        Err(error) => print_line(&format!("\nRedis is not available, so its part is skipped: {error:#}"))?,
     }
-    let path = arguments.file.as_ref().map_or(BUNDLED_NAME.to_owned(), |path| path.display().to_string());
-    say(&format!(
+    print_line(&format!(
         "\nTry next:  keepline run {} --dir ./memory --summary\n           keepline session list --dir ./memory",
-        printable(&path)
+        printable(&name)
     ))?;
-    close(directories)?;
+    directories.close().context("can't remove the demo's temporary directory")?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn close(directories: TempDir) -> Result<()> {
-    directories.close().context("can't remove the demo's temporary directory")
 }
 
 /// A store in which sessions outlive a process.
@@ -120,10 +114,6 @@ impl Place<'_> {
     }
 }
 
-fn say(line: &str) -> Result<()> {
-    terminal::print_line(line)
-}
-
 fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
     let found = match plugin_file {
         Some(path) => inspect(&read(path, &sandbox.plugin)?, sandbox)?,
@@ -132,7 +122,7 @@ fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> R
     // "keepline:memory/key-value@0.2.0": the name is enough here.
     let name = |import: &String| import.split(['@']).next().unwrap_or_default().to_owned();
     let imports: Vec<String> = found.imports.iter().map(name).collect();
-    say(&format!(
+    print_line(&format!(
         "The filter is a component of {} KiB (loaded in {} ms). It can access only:\n  {}",
         found.size.div_ceil(1024),
         took.as_millis(),
@@ -238,13 +228,13 @@ fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
     };
     let [Some(memory), _, redis] = stores else { return Ok(()) };
     let over = if redis.is_some() { "over Redis" } else { "" };
-    say(&format!(
+    print_line(&format!(
         "{:<8}{:<19}{:<17}{:>12}{:>12}{over:>12}",
         "session", "the user asks", "model also gets", "in memory", "directory"
     ))?;
     for (at, turn) in memory.turns.iter().enumerate().take(MAX_ROWS) {
         let costs = stores.iter().flatten().map(|played| cost(played.turns.get(at)));
-        say(&format!(
+        print_line(&format!(
             "{} {} {} {}",
             fitted(&turn.session, 7),
             fitted(&turn.question, 18),
@@ -254,18 +244,18 @@ fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
     }
     let more = memory.turns.len().saturating_sub(MAX_ROWS);
     if more > 0 {
-        say(&format!("({more} more turns not shown)"))?;
+        print_line(&format!("({more} more turns not shown)"))?;
     }
     let trips = redis.map_or(String::new(), |redis| {
         format!("; {} entries over Redis took {} round trips", redis.entries, redis.round_trips)
     });
-    say(&format!("Times in µs, question and answer{trips}."))?;
+    print_line(&format!("Times in µs, question and answer{trips}."))?;
     let failed: u64 = stores.iter().flatten().map(|played| played.failed).sum();
     if failed > 0 {
-        say(&format!("{failed} entries passed without memory because the store failed."))?;
+        print_line(&format!("{failed} entries passed without memory because the store failed."))?;
     }
     if memory.turns.is_empty() {
-        say(&format!("{} contains no questions.", printable(name)))?;
+        print_line(&format!("{} contains no questions.", printable(name)))?;
     }
     Ok(())
 }
@@ -287,7 +277,7 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
     let id = before.child.id();
     before.kill();
     let (name, lines) = (place.name(), first.len());
-    say(&format!("{name}: process {id} passed {lines} lines and was killed (SIGKILL)."))?;
+    print_line(&format!("{name}: process {id} passed {lines} lines and was killed (SIGKILL)."))?;
     let mut after = Process::start(place, plugin)?;
     let passed = after.pass(second)?;
     let found = passed.iter().find_map(|line| {
@@ -297,12 +287,12 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
     });
     let id = after.child.id();
     match found {
-        Some((session, memory)) => say(&format!(
+        Some((session, memory)) => print_line(&format!(
             "Process {id}, started afterwards, found {}'s memory in place:\n  {}",
             printable(&session),
             fitted(&memory.to_string(), 77).trim_end()
         )),
-        None => say(&format!(
+        None => print_line(&format!(
             "Process {id}, started afterwards, passed the other {}; none of them had any memory yet.",
             second.len()
         )),
@@ -327,7 +317,7 @@ struct Process {
 
 impl Process {
     fn start(place: &Place<'_>, plugin: Option<&Path>) -> Result<Self> {
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(env::current_exe().context("can't locate this executable")?);
         // Without the user's own configuration.
         for (name, _) in env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with(keepline::config::ENVIRONMENT_PREFIX)) {
@@ -373,10 +363,6 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn program() -> Result<PathBuf> {
-    env::current_exe().context("can't locate this executable")
 }
 
 #[cfg(test)]

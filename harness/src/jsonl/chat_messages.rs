@@ -54,39 +54,32 @@ pub fn read(path: &Path) -> Result<Vec<ChatMessage>> {
 pub fn parse(text: &str) -> Result<Vec<ChatMessage>> {
     let text = text.trim_start_matches('\u{feff}').trim();
     let mut found: Vec<(u64, &str)> = Vec::new();
-    if is_value(text) {
-        if let Some(list) = list(text) {
-            let _ = elements(list, |message| found.push((found.len() as u64 + 1, message)));
-        } else if has_messages(text) {
-            let message = "the member \"messages\" is not an array".to_owned();
-            return Err(Coded { code: "invalid-value", message }.into());
-        } else {
-            found.push((1, text));
-        }
-    } else {
+    if !is_value(text) {
         found.extend((1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()));
+    } else {
+        match messages(text) {
+            None => found.push((1, text)),
+            Some(list) if list.starts_with('[') => {
+                let _ = elements(list, |message| found.push((found.len() as u64 + 1, message)));
+            }
+            Some(_) => {
+                let message = "the member \"messages\" is not an array".to_owned();
+                return Err(Coded { code: "invalid-value", message }.into());
+            }
+        }
     }
     found.into_iter().map(|(number, message)| one(number, message)).collect()
 }
 
-/// The array of messages that a document is, or holds.
-pub fn list(text: &str) -> Option<&str> {
-    if text.starts_with('[') {
-        return Some(text);
-    }
-    let mut list = None;
-    members(text, |key, raw| {
-        if key_is(key, "messages") && raw.starts_with('[') {
+/// The list of messages that a document is, or its member `messages`.
+fn messages(text: &str) -> Option<&str> {
+    let mut list = text.starts_with('[').then_some(text);
+    let _ = members(text, |key, raw| {
+        if key_is(key, "messages") {
             list = Some(raw);
         }
-    })?;
+    });
     list
-}
-
-fn has_messages(text: &str) -> bool {
-    let mut found = false;
-    let _ = members(text, |key, _| found |= key_is(key, "messages"));
-    found
 }
 
 fn one(number: u64, text: &str) -> Result<ChatMessage> {
@@ -134,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named_by_its_number() {
+    fn an_invalid_message_is_named_by_its_number() {
         for (given, told) in [
             ("{}\n\n[]", "Message 3: it is not a JSON object"),
             ("[{}, 7]", "Message 2: it is not a JSON object"),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn other_metadata_take_the_place_of_the_old_and_nothing_else_moves() {
+    fn metadata_are_replaced_and_nothing_else_moves() {
         let line =
             "{ \"n\" : 1.50 ,\"metadata\":  {\"a\":1}  ,\"lane\":\"questions\" , \"n\":12345678901234567890 }  \r\n";
         let expected = line.replace("{\"a\":1}", "{}");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_common_writers_emit_beside_json_is_part_of_an_entry() {
+    fn nan_infinity_and_a_byte_order_mark_are_accepted() {
         let line = "\u{feff}{\"x\":[NaN,{\"y\":-Infinity}],\"lane\":\"questions\",\"text\":Infinity,\"metadata\":{\"session_id\":\"s\",\"score\":NaN}}\r\n";
         let found = entry(line);
         assert_eq!((found.lane, &*found.text()), (Lane::Questions, "Infinity"));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_told_and_kept() {
+    fn invalid_lines_are_explained_and_kept() {
         for (line, told) in [
             (&b"\n"[..], "empty line"),
             (b"nonsense\n", "not JSON: expected ident at column 2"),

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tool_did_is_text_or_any_other_json() {
+    fn members_of_a_tool_are_text_or_other_json() {
         let read = |raw: &str| activity(Some(raw)).unwrap();
         let call = read(r#"{"call_id":"c\u0031","name":"look","arguments":{"city": "Bonn"},"more":1}"#);
         assert_eq!(

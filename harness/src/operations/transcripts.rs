@@ -33,6 +33,18 @@ pub async fn patient_sessions(keepline: &Keepline, session: &str) -> Result<Sess
     }
 }
 
+/// The owner of the session in a bucket, if it exists and has one.
+pub async fn owner(sessions: &mut Sessions, bucket: &str) -> Result<Option<String>> {
+    use SessionErrorCode::{Expired, InvalidSession, NotFound};
+    let id = sessions.id_of(bucket).await?;
+    match sessions.describe((&*id).into()).await {
+        Ok(state) => Ok(state.owner),
+        // A missing session whose name looks like a hash is invalid.
+        Err(error) if matches!(error.code, NotFound | Expired | InvalidSession) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Whether other calls would fail alike.
 fn is_outage(error: &SessionError) -> bool {
     match error.code {

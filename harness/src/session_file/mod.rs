@@ -25,7 +25,7 @@ use anyhow::Result;
 use keepline::{
     Deadline, Keepline, Sessions,
     config::Config,
-    sessions::{SessionError, SessionErrorCode},
+    sessions::SessionError,
     store::{DirectoryStore, Failure, TransferStore},
 };
 
@@ -35,6 +35,7 @@ use crate::{
         run_task::{RESET_TASK, run_task},
         scope::Scope,
     },
+    operations::transcripts::owner,
 };
 
 const TRANSCRIPT: &str = "transcript";
@@ -108,16 +109,7 @@ fn copies_for_users(keepline: &Keepline) -> Result<bool> {
 /// Removes the copies that the user's other sessions recall, because the session's messages are about to change. The new
 /// messages are copied after the session's next answer.
 async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
-    use SessionErrorCode::{Expired, InvalidSession, NotFound};
-    let mut sessions = sessions_without_deadline(keepline);
-    let id = sessions.id_of(session).await?;
-    let owner = match sessions.describe((&*id).into()).await {
-        Ok(state) => state.owner,
-        // A missing session whose name looks like a hash is invalid.
-        Err(error) if matches!(error.code, NotFound | Expired | InvalidSession) => None,
-        Err(error) => return Err(error.into()),
-    };
-    if let Some(owner) = owner {
+    if let Some(owner) = owner(&mut sessions_without_deadline(keepline), session).await? {
         run_task(keepline, &Scope::User.subject(session, Some(&owner))?, RESET_TASK, || ()).await?;
     }
     Ok(())

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_completion_is_what_was_said_in_the_end() {
+    fn thoughts_are_removed_from_a_completion() {
         let body = |content: &str| format!(r#"{{"choices":[{{"message":{{"content":{content}}}}}],"id":1}}"#);
         assert_eq!(completion(body("\" a\\nb \"").as_bytes()), Ok("a\nb".into()));
         assert_eq!(completion(body("\"<think>what?</think>\\n\\nb\"").as_bytes()), Ok("b".into()));

@@ -10,7 +10,6 @@ use anyhow::{Result, bail};
 use futures::TryStreamExt;
 use keepline::{
     Keepline,
-    sessions::SessionErrorCode,
     store::{BucketId, BucketKind},
 };
 use serde_json::json;
@@ -23,7 +22,7 @@ use crate::{
         run_task::{EMBED_TASK, INDEX_TASK, RESET_TASK, TaskEnd, run_task_until},
         scope::{Scope, require_recall},
     },
-    operations::{buckets::pages, nodes::session_nodes},
+    operations::{buckets::pages, nodes::session_nodes, transcripts::owner},
     terminal::{counted, print_result, progress_bar},
 };
 
@@ -88,7 +87,7 @@ async fn rebuild_transcript(
     let mut tasks = vec![(subject.clone(), RESET_TASK)];
     if *kind == BucketKind::Session
         && scope == Scope::User
-        && let Some(owner) = owner(keepline, name).await?
+        && let Some(owner) = owner(&mut keepline.sessions(), name).await?
     {
         subject = scope.subject(name, Some(&owner))?;
         tasks.push((subject.clone(), RESET_TASK));
@@ -104,16 +103,6 @@ async fn rebuild_transcript(
         }
     }
     Ok(TaskEnd::Done)
-}
-
-async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
-    let mut sessions = keepline.sessions();
-    let id = sessions.id_of(session).await?;
-    match sessions.describe((&*id).into()).await {
-        Ok(state) => Ok(state.owner),
-        Err(error) if matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {

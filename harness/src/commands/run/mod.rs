@@ -64,7 +64,7 @@ use crate::{
         shutdown::{EndSignal, Shutdown},
         store_settings::StoreSettings,
     },
-    args::{Global, RunArguments},
+    args::{GRACE, Global, RunArguments},
     jsonl::entry::{ALLOWED, Entry, Lane},
     maintenance, terminal,
 };
@@ -81,7 +81,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let input = open_input(&arguments.input)?;
     let metrics = arguments.metrics.map(Listening::at).transpose()?;
     let plugin = app::plugin(global, &config)?;
-    let pipes = arguments.pipes.get();
+    let (pipes, grace) = (arguments.pipes.get(), arguments.grace.unwrap_or(GRACE));
     if !config.origin("max_instances").is_chosen() {
         // An instance for each pipe, so that none waits for another.
         config.host.max_instances = config.host.max_instances.max(u64::try_from(pipes).unwrap_or(u64::MAX));
@@ -97,7 +97,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     };
     let background = runtime::background()?;
     let outcome = runtime.block_on(async {
-        let keepline = app::keepline(plugin, &config).await?;
+        let keepline = app::keepline_on(config.store()?, plugin, &config).await?;
         let work = maintenance::open(&keepline, &config, &background)?;
         background.spawn(app::warn_of_store(keepline.store()));
         if config.is_durable() {
@@ -108,7 +108,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
             metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
         }
         // Before the first entry, so that everything that is read is finished.
-        let shutdown = Shutdown::listen(arguments.grace.0)?;
+        let shutdown = Shutdown::listen(grace)?;
         // Aborted with this block: a plugin that is still being compiled after the last entry is dropped silently.
         let mut reloading = JoinSet::new();
         if let Some(file) = app::plugin_file(global) {
@@ -118,7 +118,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         // Text and metadata in JSON's longest escapes, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
-        let deferred = Deferred { work, grace: arguments.grace.0 };
+        let deferred = Deferred { work, grace };
         let outcome = run(keepline, deferred, input, pipes, max_line, bar(&arguments.input), shutdown).await;
         reloading.shutdown().await;
         outcome

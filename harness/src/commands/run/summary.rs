@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_without_memory_are_told_in_one_line_with_the_reasons() {
+    fn entries_without_memory_are_summarised_with_the_reasons() {
         let mut counters = Counters::default();
         (counters.stored, counters.skipped, counters.enriched) = (3, 2, 1);
         assert_eq!(WithoutMemory::of(&counters).line(6), None);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_deferred_work_is_told_in_words() {
+    fn deferred_work_is_summarised_in_words() {
         let mut counters = MaintenanceCounters::default();
         assert_eq!(deferred(&counters), "");
         (counters.titles.done, counters.titles.taken, counters.others.ended, counters.dropped) = (2, 1, 3, 4);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_many_pipes_are_told_to_a_hundredth() {
+    fn times_of_many_pipes_are_exact_to_a_hundredth() {
         let mut all = Times::default();
         assert_eq!((all.count(), all.quantile(0.5)), (0, Duration::ZERO));
         for pipe in 0..100_u64 {

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use crate::{
     app::{self, error, runtime},
-    args::{Global, HealthArguments},
+    args::{Global, JsonArguments},
     operations::health::{milliseconds, problem_json},
     terminal::{self, print_result, short_time},
 };
 
-pub fn main(global: &Global, arguments: &HealthArguments) -> Result<ExitCode> {
+pub fn main(global: &Global, arguments: &JsonArguments) -> Result<ExitCode> {
     let config = app::config(global)?;
     let found = check_store(&config)?;
     print_result(arguments.json, &found.json(&config), &found.text(&config))?;

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow};
 use keepline::{
     config::Config,
-    store::{BucketDamage, Failure, FailureCode, RedisOptions, RedisStore},
+    store::{BucketDamage, Failure, FailureCode},
 };
 use serde_json::{Value, json};
 
 use super::{spinner, state};
 use crate::{
-    app::{TRANSFER_TIMEOUT, runtime},
+    app::{runtime, transfer_redis},
     terminal::{self, counted},
 };
 
 /// Checks all buckets. Fails if any is damaged.
 pub fn check(config: &Config, as_json: bool) -> Result<ExitCode> {
-    let store = open(config)?;
+    let store = transfer_redis(config)?;
     let spinner = spinner("checking");
     let checked = runtime::single()?.block_on(store.check_buckets());
     spinner.finish_and_clear();
@@ -39,7 +39,7 @@ pub fn check(config: &Config, as_json: bool) -> Result<ExitCode> {
 
 /// Repairs what can be repaired without a guess. Fails if anything is left.
 pub fn repair(config: &Config, as_json: bool) -> Result<ExitCode> {
-    let store = open(config)?;
+    let store = transfer_redis(config)?;
     let spinner = spinner("repairing");
     let repaired = runtime::single()?.block_on(store.repair_buckets());
     spinner.finish_and_clear();
@@ -62,12 +62,6 @@ pub fn repair(config: &Config, as_json: bool) -> Result<ExitCode> {
          after that can be deleted in Redis",
     );
     Ok(ExitCode::FAILURE)
-}
-
-fn open(config: &Config) -> Result<RedisStore> {
-    let options = config.redis_options();
-    let store_timeout = options.store_timeout.max(TRANSFER_TIMEOUT);
-    Ok(RedisStore::new(RedisOptions { store_timeout, ..options })?)
 }
 
 fn store_error(failure: Failure) -> anyhow::Error {

@@ -14,13 +14,13 @@ use keepline::{
     sessions::{SessionError, SessionErrorCode, TranscriptState},
     store::{BucketKind, FailureCode},
 };
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use crate::{
     app::with_keepline,
-    args::{Access, Global, StatsArguments},
+    args::{Access, Global, JsonArguments},
     operations::buckets::{Counts, KINDS, Scan, pages},
-    terminal::{self, print_json},
+    terminal,
 };
 
 /// Sessions that are read at a time.
@@ -59,33 +59,31 @@ impl Totals {
     }
 }
 
-pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
+pub fn main(global: &Global, arguments: &JsonArguments) -> Result<ExitCode> {
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let (counts, totals) = scan(&keepline).await?;
-        let Counts { sessions, nodes, users } = counts;
-        let Totals { owned, answers, messages, tokens, bytes, unreadable } = totals;
-        if arguments.json {
-            let all = json!({
-                "sessions": sessions, "owned": owned, "nodes": nodes, "users": users, "answers": answers,
-                "messages": messages, "tokens": tokens, "bytes": bytes, "unreadable": unreadable,
-            });
-            return print_json(&all);
-        }
-        let mut rows = vec![
-            ("sessions", sessions.to_string()),
-            ("with an owner", owned.to_string()),
-            ("nodes", nodes.to_string()),
-            ("users", users.to_string()),
-            ("answers", answers.to_string()),
-            ("messages", messages.to_string()),
-            ("tokens", tokens.to_string()),
-            ("bytes of messages", HumanBytes(bytes).to_string()),
+        let mut all = vec![
+            ("sessions", "sessions", counts.sessions),
+            ("owned", "with an owner", totals.owned),
+            ("nodes", "nodes", counts.nodes),
+            ("users", "users", counts.users),
+            ("answers", "answers", totals.answers),
+            ("messages", "messages", totals.messages),
+            ("tokens", "tokens", totals.tokens),
+            ("bytes", "bytes of messages", totals.bytes),
+            ("unreadable", "sessions that can't be read", totals.unreadable),
         ];
-        if unreadable > 0 {
-            rows.push(("sessions that can't be read", unreadable.to_string()));
+        if arguments.json {
+            let all: Map<String, Value> =
+                all.into_iter().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
+            return terminal::print_json(&all);
         }
-        let rows = rows.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
-        terminal::print_table(["", "Count"], rows)
+        all.retain(|(name, _, count)| *name != "unreadable" || *count > 0);
+        let rows = all.into_iter().map(|(name, label, count)| {
+            let shown = if name == "bytes" { HumanBytes(count).to_string() } else { count.to_string() };
+            [label.to_owned(), shown]
+        });
+        terminal::print_table(["", "Count"], rows.collect())
     })
 }
 
