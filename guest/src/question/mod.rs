@@ -208,20 +208,20 @@ pub(crate) fn converse(
         log::warn(&context.host, log::LIMIT, &what);
     }
     attach_found(context, question.bucket(), &seen.incarnation, metadata, values, reply)?;
+    let loaded = LoadedQuestion { context, options, question, seen, resolved: &resolved, budget };
     let ComposedWindow { mut members, shown, tokens } = if said.has_window == Some(false) {
         // So whatever was said may be recalled.
         ComposedWindow::default()
     } else {
-        compose_window(context, options, question, seen, &resolved, &turns, token.open.as_deref(), budget, reply)?
+        compose_window(&loaded, &turns, token.open.as_deref(), reply)?
     };
     if let Some(model) = said.settings.model.as_ref().or(seen.settings.model.as_ref()) {
         push_member(&mut members, "memory_model", &render::quoted(model));
     }
-    if let Some((query, candidates)) = recall.as_ref().zip(candidates) {
-        let recalled = recalled(context, options, question, seen, &resolved, query, candidates, (shown, tokens));
-        if let Some(recalled) = recalled {
-            push_member(&mut members, "memory_recall", &recalled);
-        }
+    if let Some((query, candidates)) = recall.as_ref().zip(candidates)
+        && let Some(recalled) = recalled(&loaded, query, candidates, (shown, tokens))
+    {
+        push_member(&mut members, "memory_recall", &recalled);
     }
     if !members.is_empty() {
         reply.metadata = Some(metadata.extended(reply.metadata.take(), &members));
@@ -304,19 +304,24 @@ fn read_snapshot(
     }
 }
 
+/// A question with what was read for it and the thread that it goes on with.
+struct LoadedQuestion<'a, H> {
+    context: &'a Context<H>,
+    options: &'a Options,
+    question: &'a Question<'a>,
+    seen: &'a Snapshot,
+    resolved: &'a ResolvedThread<'a>,
+    budget: u64,
+}
+
 /// The window, with the first turn before it and the summary if they are wanted.
-#[allow(clippy::too_many_arguments, reason = "what the stages before it found")]
 fn compose_window(
-    context: &Context<impl Host>,
-    options: &Options,
-    question: &Question<'_>,
-    seen: &Snapshot,
-    resolved: &ResolvedThread<'_>,
+    loaded: &LoadedQuestion<'_, impl Host>,
     turns: &[Turn<'_, '_>],
     continued: Option<&str>,
-    budget: u64,
     reply: &mut QuestionReply,
 ) -> Result<ComposedWindow, Failure> {
+    let LoadedQuestion { context, options, question, seen, resolved, budget } = *loaded;
     let session = question.session;
     let summary = seen.summary.as_deref().zip(resolved.target);
     let summary = summary.and_then(|(entry, target)| Summary::of_thread(entry, &seen.branches, target));
@@ -361,17 +366,13 @@ fn compose_window(
 }
 
 /// What is recalled beside a window that shows these positions, of so many tokens. A failure is logged, and no reason to fail.
-#[allow(clippy::too_many_arguments, reason = "what the stages before it found")]
 fn recalled(
-    context: &Context<impl Host>,
-    options: &Options,
-    question: &Question<'_>,
-    seen: &Snapshot,
-    resolved: &ResolvedThread<'_>,
+    loaded: &LoadedQuestion<'_, impl Host>,
     query: &RecallQuery,
     candidates: RecallSnapshot,
     (shown, shown_tokens): (Vec<u64>, u64),
 ) -> Option<String> {
+    let LoadedQuestion { context, options, question, seen, resolved, .. } = *loaded;
     let scope = RecallScope {
         // A user's, or that of the transcript.
         user: question.user.as_deref().filter(|_| query.is_of_user),
