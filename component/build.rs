@@ -34,6 +34,8 @@ fn built() -> Result<Vec<u8>, String> {
         "../guest/Cargo.toml",
         "../json/src",
         "../json/Cargo.toml",
+        "../options/src",
+        "../options/Cargo.toml",
         "../recall/src",
         "../recall/Cargo.toml",
         "../wit",

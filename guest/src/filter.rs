@@ -12,7 +12,7 @@ use crate::entry::metadata::Session;
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
 use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, QuestionEntry, QuestionReply};
 use crate::log;
-use crate::options::config::{Config, UnboundContext};
+use crate::options::config::Config;
 use crate::question::{converse, token_of_failed_question};
 use crate::tasks::advance::advance;
 use crate::tasks::job::{Job, Progress};
@@ -20,6 +20,7 @@ use crate::values::attach::open_and_attach;
 use crate::values::message_ids::MessageId;
 use crate::values::record_answer::{answer_too_long, encode_answer, log_invalid_turn, store_answer};
 use crate::values::session_id::{keep_session_id, read_metadata, without_session};
+use keepline_options::words::UnboundContext;
 
 /// Whether a question of this session saw it, so that its id is kept.
 fn saw(turn: &str, session: &Session<'_>) -> bool {

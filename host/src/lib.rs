@@ -89,8 +89,13 @@ pub mod fuzzing {
 /// What the component is lent as `key-value`, and everything that a store of one's own needs.
 pub use keepline_stores as store;
 
+/// Of the filter's options.
+pub use keepline_options::{
+    bucket_names::SessionIds,
+    words::{MemoryMode, Recall, RecallLife, RecallSource, TtlMode, UnboundContext, WindowForm},
+};
+
 pub use self::{
-    contract::storage_names::SessionIds,
     entry::{
         EntryError, Passed,
         files::{FileResolver, ResolvedFile},
@@ -101,8 +106,7 @@ pub use self::{
     keepline::{Keepline, KeeplineError, metrics::Metrics},
     options::{
         OnStoreError, Options,
-        conversation::{ConversationOptions, MemoryMode, Recall, RecallLife, RecallSource, WindowForm},
-        filter::{FilterOptions, TtlMode, UnboundContext},
+        filter::{ConversationOptions, FilterOptions},
     },
     pipe::Pipe,
     plugin::{Plugin, PluginError},

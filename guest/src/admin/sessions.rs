@@ -511,13 +511,13 @@ pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<S
 fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<std::borrow::Cow<'a, str>> {
     let ids = context.config.session_ids;
     let invalid = |message: String| SessionProblem::new(Code::InvalidSession, message);
-    let name = match (ids.name(id), ids) {
-        (Ok(name), _) => name,
-        (Err(_), SessionIds::Strict) => {
+    let name = match (ids.bucket_name(id), ids) {
+        (Some(name), _) => name,
+        (None, SessionIds::Strict) => {
             let refused = check_session(id).err().unwrap_or_default();
             return Err(invalid(refused + " With session_ids \"hash\", any text of at most 1,024 bytes."));
         }
-        (Err(_), SessionIds::Hash) => {
+        (None, SessionIds::Hash) => {
             return Err(invalid(["Invalid session_id: ", &repr(id), ". Must be 1-1,024 bytes."].concat()));
         }
     };

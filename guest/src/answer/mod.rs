@@ -8,9 +8,10 @@ pub(crate) mod append;
 pub(crate) mod insertion_point;
 pub(crate) mod turn_records;
 
-use std::borrow::Cow;
-
 use keepline_json as json;
+use keepline_options::bucket_names::user_bucket_name;
+use keepline_options::words::Recall;
+use std::borrow::Cow;
 
 use crate::answer::append::{DueTasks, PendingStep, Titling, append_step};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
@@ -22,7 +23,6 @@ use crate::entry::turn_token::{PlainTurnToken, TurnToken};
 use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, ToolActivity};
 use crate::entry::{directives, turn_token};
 use crate::options::conversation::Options;
-use crate::options::recall::Recall;
 use crate::tasks::{activity, task};
 use crate::text::ids::token;
 use crate::text::timestamp;
@@ -61,7 +61,7 @@ fn try_commit(
     let spoken = json::spoken(entry.text);
     let answer_files = directives::file_references(said.files.as_deref());
     let has_files = answer_files.is_some() || parts::have_files(entry.text);
-    let named = said.user_id.as_deref().map(registry::user_bucket_name);
+    let named = said.user_id.as_deref().map(user_bucket_name);
     let skip = match said.is_written {
         Some(false) => Some(SkipReason::SwitchedOff),
         _ => sanitize::skip_reason(options, &spoken, !entry.activity.is_empty(), has_files),
@@ -289,7 +289,7 @@ fn due_tasks(
         }
         _ => None,
     };
-    let recalls = options.recall.scope != Recall::Off && context.host.capabilities().indexes;
+    let recalls = options.recall != Recall::Off && context.host.capabilities().indexes;
     DueTasks {
         summarized: about.total.is_some().then_some(state.summarized),
         threshold: about.budget,
@@ -299,12 +299,12 @@ fn due_tasks(
         max_records: options.max_session_messages,
         max_bytes: options.max_session_bytes,
         recall: recalls.then(|| match owner {
-            Some(user) if options.recall.scope == Recall::User && state.node.is_none() => {
+            Some(user) if options.recall == Recall::User && state.node.is_none() => {
                 task::subject_of_two(bucket, registry::user_bucket(user))
             }
             _ => task::subject(bucket),
         }),
-        vectors: options.recall.vectors,
+        vectors: options.recall_vectors,
         activity,
     }
 }

@@ -46,7 +46,7 @@ impl lanes::Guest for Component {
             Ok(config) => {
                 let configured = lanes::Configured {
                     effective: config.effective(),
-                    wants_vectors: config.conversation.as_ref().is_some_and(|options| options.recall.wants_vectors()),
+                    wants_vectors: config.conversation.as_ref().is_some_and(|options| options.wants_vectors()),
                     wants_tokens: config.conversation.is_some(),
                     wants_turns: config.conversation.is_some(),
                 };

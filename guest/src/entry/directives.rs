@@ -18,6 +18,8 @@
 //! were `skipped` by reason (`blank`, `marker`, `too-short`), and how many texts `truncated`, if any.
 
 use keepline_json as json;
+use keepline_options::bucket_names::node_bucket_name;
+use keepline_options::words::MemoryMode;
 use std::borrow::Cow;
 
 use crate::context::Context;
@@ -25,9 +27,8 @@ use crate::contract::{BucketId, BucketKind, Host, Opening, TimeToLive};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Problem;
 use crate::log;
-use crate::options::conversation::{Mode, Options};
+use crate::options::conversation::Options;
 use crate::options::settings::Settings;
-use crate::text::ids::hashed;
 use crate::text::json_values::{container, integer};
 
 /// As other systems write "the message before".
@@ -48,7 +49,7 @@ pub(crate) struct Directives<'a> {
     pub node_id: Option<Cow<'a, str>>,
     /// One of these two is there and no text: which node is meant is not known.
     is_node_bad: bool,
-    mode: Option<Mode>,
+    mode: Option<MemoryMode>,
     /// The switches.
     pub is_read: Option<bool>,
     pub is_written: Option<bool>,
@@ -104,8 +105,8 @@ impl<'a> Directives<'a> {
             }
             "memory_mode" => {
                 self.mode = match string().as_deref() {
-                    Some("node") => Some(Mode::Node),
-                    Some("conversation") => Some(Mode::Conversation),
+                    Some("node") => Some(MemoryMode::Node),
+                    Some("conversation") => Some(MemoryMode::Conversation),
                     _ => None,
                 };
                 if raw != "\"\"" {
@@ -215,7 +216,7 @@ impl<'a> Directives<'a> {
 
     /// Whether it is about a node's transcript.
     pub(crate) fn is_of_node(&self, options: &Options) -> bool {
-        self.mode.unwrap_or(options.memory_mode) == Mode::Node
+        self.mode.unwrap_or(options.memory_mode) == MemoryMode::Node
     }
 
     /// The node whose transcript is meant; `Err`: there is to be one, and none is named. None: the session's.
@@ -230,7 +231,7 @@ impl<'a> Directives<'a> {
     /// Whether an answer says that it is not about the transcript of its question: about a node and not the session, or the
     /// other way round.
     pub(crate) fn names_another_transcript(&self, state: &TurnToken<'_>) -> bool {
-        let is_of_node = self.mode.map(|mode| mode == Mode::Node);
+        let is_of_node = self.mode.map(|mode| mode == MemoryMode::Node);
         !state.turn.is_empty() && is_of_node.is_some_and(|is_of_node| is_of_node != state.node.is_some())
     }
 
@@ -249,16 +250,6 @@ impl<'a> Directives<'a> {
 /// Why an entry in node mode has no memory.
 pub(crate) fn node_missing_message(session: &str) -> String {
     format!("memory_mode is \"node\", but an entry of session {session} has no node_id, or ids that are not texts")
-}
-
-/// What the bucket of a node is called.
-pub(crate) fn node_bucket_name(app: Option<&str>, session: &str, node: &str) -> String {
-    let app = app.unwrap_or_default();
-    if app.contains('\0') || node.contains('\0') {
-        // So that what separates the ids can't be confused with what they hold. Other names have two separators.
-        return hashed(&[&*app.len().to_string(), "\0\0", app, "\0", session, "\0", node].concat());
-    }
-    hashed(&[app, "\0", session, "\0", node].concat())
 }
 
 /// Node mode, and no node is named.
@@ -392,7 +383,7 @@ mod tests {
             assert!(!names[..index].contains(name));
         }
         assert_eq!(Directives::of(r#"{"memory_mode": "node"}"#).node(&Options::default(), "s"), Err(NodeMissing));
-        let options = Options { memory_mode: Mode::Node, ..Options::default() };
+        let options = Options { memory_mode: MemoryMode::Node, ..Options::default() };
         assert_eq!(Directives::of("{}").node(&options, "s"), Err(NodeMissing));
         assert_eq!(Directives::of(r#"{"memory_mode": "conversation"}"#).node(&options, "s"), Ok(None));
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use keepline_json as json;
 
 use crate::entry::directives::Directives;
-use crate::text::ids::{InvalidId, SessionIds};
+use crate::text::ids::{InvalidId, SessionIds, session_name};
 use crate::text::quoting::repr_json;
 
 const SESSION: &str = "session_id";
@@ -159,7 +159,7 @@ impl<'a> Metadata<'a> {
         if id.is_empty() {
             return;
         }
-        let made = ids.name(&id).map(|name| match name {
+        let made = session_name(ids, &id).map(|name| match name {
             Cow::Borrowed(_) => None,
             Cow::Owned(name) => Some(name),
         });
@@ -356,7 +356,7 @@ mod tests {
         {
             let text = format!("{{\"session_id\": {raw}}}");
             let metadata = Metadata::parse(&text, false, SessionIds::Hash);
-            let name = SessionIds::Hash.name(id).unwrap();
+            let name = session_name(SessionIds::Hash, id).unwrap();
             assert_eq!((metadata.session, metadata.session_id.as_deref()), (Session::Named(name), Some(id)), "{raw}");
         }
         let plain = Metadata::parse(r#"{"session_id": "s1"}"#, false, SessionIds::Hash);

@@ -1,100 +1,38 @@
-//! The filter's options.
+//! All options in force, read from JSON.
 //!
-//! Promises that each has a default and bounds, and that a mistake is told with the field, what was
-//! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
+//! A mistake is an error that names the field, what was given and what is allowed. Nothing is guessed: `"false"` is not a
+//! boolean, and an unknown option is an error.
 
 use keepline_json as json;
+use keepline_options::bucket_names::SessionIds;
+use keepline_options::kinds::{Boolean, BooleanShownIfFalse, DerivedInteger, Hours, Integer, Kind, OneOf, push_hours};
+use keepline_options::words::{TtlMode, UnboundContext};
+use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
 
 use crate::contract::{Host, Level, Opening, TimeToLive};
 use crate::log;
-use crate::options::conversation;
 use crate::options::conversation::Options;
-use crate::options::reader::{ConfigProblem, MAX_BYTES, Reader, billionths};
-use crate::text::ids::SessionIds;
+use crate::options::reader::{ConfigProblem, Read, Reader};
+use crate::options::table::{OptionTable, begin_member, option_struct};
 use crate::text::quoting::{cut, repr};
 
-/// When a session's time starts to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TtlMode {
-    /// At its creation, as in the original node.
-    Fixed,
-    /// At its last use.
-    Sliding,
-}
-
-/// What becomes of a `memory_context` in a question that has no session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnboundContext {
-    /// It stays, as in the original node.
-    Keep,
-    /// It is cut out: nothing that is called memory is ever a client's.
-    Strip,
-}
-
-/// All options in force.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// Hours that a session lives; 0: for ever.
-    pub session_ttl_hours: f64,
-    /// From when on.
-    pub session_ttl_mode: TtlMode,
-    /// How many history records a session may have before the older ones become a summary.
-    pub max_history: u64,
-    /// Whether they do.
-    pub auto_summarize: bool,
-    /// Whether entries get and leave memory. Without it, nothing is stored, and what a client forged is taken away.
-    pub memory_enabled: bool,
-    /// See [`UnboundContext`].
-    pub unbound_context: UnboundContext,
-    /// Which ids sessions may have.
-    pub session_ids: SessionIds,
-    /// The longest value, as JSON.
-    pub max_value_bytes: u64,
-    /// The most that is attached to a question: keys and values together. By default never less than the
-    /// longest answer comes to.
-    pub max_context_bytes: u64,
-    /// The most keys a session may have.
-    pub max_keys: u64,
-    /// Whether the conversation is kept, and how. None: it is not.
-    pub conversation: Option<Arc<Options>>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            session_ttl_hours: 0.0,
-            session_ttl_mode: TtlMode::Fixed,
-            max_history: 100,
-            auto_summarize: true,
-            memory_enabled: true,
-            unbound_context: UnboundContext::Keep,
-            session_ids: SessionIds::Strict,
-            max_value_bytes: 1 << 20,
-            max_context_bytes: 2 << 20,
-            max_keys: 1000,
-            conversation: None,
-        }
+session_options!(option_struct!(
+    /// All options in force.
+    Config {
+        /// Whether the conversation is kept, and how. None: it is not.
+        conversation: Option<Arc<Options>>,
     }
-}
-
-const MAX_HISTORY: u64 = 1_000_000;
+));
 
 /// What a session with one value of full length holds beside it: keys, and the count of answers.
 const BESIDE_A_VALUE: u64 = 1 << 10;
 
-/// The filter's own two.
-const MIN_KEYS: u64 = 2;
-
 /// Listing and clearing name every key of a session in one reply.
-pub(crate) const MAX_KEYS: u64 = 10_000;
+pub(crate) const MAX_KEYS: u64 = kind_of::max_keys::MAX;
 
 /// The bytes of so many keys.
 pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
-
-const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_summarize, \
-                       memory_enabled, unbound_context, session_ids, max_value_bytes, max_context_bytes, \
-                       max_keys";
 
 impl Config {
     /// Read a JSON object of options. Absent and null ones have their defaults.
@@ -103,9 +41,20 @@ impl Config {
         let mut config = Self { max_context_bytes: 0, ..Self::default() };
         let mut problem = None;
         let (mut has_conversation, mut conversation) = (false, Options::default());
+        let mut set = |reader: &Reader<'_>| match reader.field {
+            "conversation" => Boolean::read(&mut has_conversation, reader, false),
+            _ if config.set(reader)? || conversation.set(reader)? => Ok(()),
+            unknown => {
+                let first = Config::NAMES.get(2..).unwrap_or_default();
+                let there_are = [first, ", conversation", Options::NAMES].concat();
+                let message = ["Unknown option ", &repr(unknown), "; there are ", &there_are].concat();
+                Err(ConfigProblem { field: cut(unknown), message })
+            }
+        };
         let read = json::members(text, |key, raw| {
             if problem.is_none() {
-                problem = config.set(key, raw, &mut has_conversation, &mut conversation).err();
+                let field = json::string(key).unwrap_or_else(|| key.into());
+                problem = set(&Reader { field: &field, raw }).err();
             }
         });
         if read.is_none() {
@@ -128,12 +77,11 @@ impl Config {
         let config = Self::parse(text)?;
         let capabilities = host.capabilities();
         if !capabilities.expiring && config.time_to_live().is_some() {
+            let mut shown = String::new();
+            push_hours(&mut shown, config.session_ttl_hours);
             return Err(ConfigProblem {
                 field: "session_ttl_hours".to_owned(),
-                message: format!(
-                    "session_ttl_hours must be 0 (for ever), not {}: the store lets nothing expire",
-                    in_decimal(config.session_ttl_hours)
-                ),
+                message: format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire"),
             });
         }
         if !capabilities.atomic {
@@ -147,82 +95,15 @@ impl Config {
         Ok(config)
     }
 
-    fn set(
-        &mut self,
-        raw_key: &str,
-        raw: &str,
-        has_conversation: &mut bool,
-        conversation: &mut Options,
-    ) -> Result<(), ConfigProblem> {
-        let default = Self::default();
-        let key = json::string(raw_key).unwrap_or_else(|| raw_key.into());
-        let reader = Reader { field: &key, raw };
-        match &*key {
-            "session_ttl_hours" => reader.hours(&mut self.session_ttl_hours, default.session_ttl_hours),
-            "session_ttl_mode" => reader.choice(
-                &mut self.session_ttl_mode,
-                default.session_ttl_mode,
-                &[("fixed", TtlMode::Fixed), ("sliding", TtlMode::Sliding)],
-            ),
-            "max_history" => reader.integer(&mut self.max_history, default.max_history, 0, MAX_HISTORY),
-            "auto_summarize" => reader.boolean(&mut self.auto_summarize, default.auto_summarize),
-            "memory_enabled" => reader.boolean(&mut self.memory_enabled, default.memory_enabled),
-            "unbound_context" => reader.choice(
-                &mut self.unbound_context,
-                default.unbound_context,
-                &[("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
-            ),
-            "session_ids" => reader.choice(
-                &mut self.session_ids,
-                default.session_ids,
-                &[("strict", SessionIds::Strict), ("hash", SessionIds::Hash)],
-            ),
-            "max_value_bytes" => reader.integer(&mut self.max_value_bytes, default.max_value_bytes, 1, MAX_BYTES),
-            "max_context_bytes" => reader.integer(&mut self.max_context_bytes, 0, 1, MAX_BYTES + BESIDE_A_VALUE),
-            "max_keys" => reader.integer(&mut self.max_keys, default.max_keys, MIN_KEYS, MAX_KEYS),
-            "conversation" => reader.boolean(has_conversation, false),
-            _ if conversation.set(&reader)? => Ok(()),
-            unknown => {
-                let message =
-                    ["Unknown option ", &repr(unknown), "; there are ", OPTIONS, ", ", conversation::NAMES].concat();
-                Err(ConfigProblem { field: cut(unknown), message })
-            }
-        }
-    }
-
-    /// All options in force, as a JSON object.
+    /// All options in force, as a JSON object, in the order of the table.
     pub fn effective(&self) -> String {
-        let mode = match self.session_ttl_mode {
-            TtlMode::Fixed => "fixed",
-            TtlMode::Sliding => "sliding",
-        };
-        let unbound = match self.unbound_context {
-            UnboundContext::Keep => "keep",
-            UnboundContext::Strip => "strip",
-        };
-        let ids = match self.session_ids {
-            SessionIds::Strict => "strict",
-            SessionIds::Hash => "hash",
-        };
-        let mut out = format!(
-            "{{\"session_ttl_hours\": {}, \"session_ttl_mode\": \"{mode}\", \"max_history\": {}, \
-             \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"session_ids\": \"{ids}\", \
-             \"max_value_bytes\": {}, \"max_context_bytes\": {}, \"max_keys\": {}",
-            in_decimal(self.session_ttl_hours),
-            self.max_history,
-            self.auto_summarize,
-            self.max_value_bytes,
-            self.max_context_bytes,
-            self.max_keys,
-        );
-        if !self.memory_enabled {
-            out.push_str(", \"memory_enabled\": false");
-        }
+        let mut members = String::new();
+        self.write(&mut members);
         if let Some(conversation) = &self.conversation {
-            conversation.write(&mut out);
+            members.push_str(", \"conversation\": true");
+            conversation.write(&mut members);
         }
-        out.push('}');
-        out
+        ["{", members.get(2..).unwrap_or_default(), "}"].concat()
     }
 
     /// How long a session that is created now lives.
@@ -239,16 +120,9 @@ impl Config {
 
 /// So many hours, at least one millisecond. None: for ever.
 pub(crate) fn milliseconds(hours: f64) -> Option<u64> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded by MAX_TTL_HOURS")]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded by MAX_HOURS")]
     let milliseconds = (hours * 3_600_000.0).ceil() as u64;
     (hours > 0.0).then_some(milliseconds.max(1))
-}
-
-/// Hours with at most nine decimals. (The standard library's writer of floats would be a tenth of the component.)
-pub(crate) fn in_decimal(hours: f64) -> String {
-    let billionths = billionths(hours);
-    let text = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -258,7 +132,12 @@ mod tests {
     #[test]
     fn absent_and_null_options_have_their_defaults() {
         assert_eq!(Config::parse("{}").unwrap(), Config::default());
-        let nulls = OPTIONS.split(", ").map(|name| format!("\"{name}\":null")).collect::<Vec<_>>().join(",");
+        let nulls = Config::NAMES
+            .trim_start_matches(", ")
+            .split(", ")
+            .map(|name| format!("\"{name}\":null"))
+            .collect::<Vec<_>>()
+            .join(",");
         assert_eq!(Config::parse(&format!("{{{nulls}}}")).unwrap(), Config::default());
     }
 

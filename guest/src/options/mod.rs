@@ -1,7 +1,10 @@
 //! What can be configured, and what can be set for one session.
+//!
+//! The table of options is the crate `keepline-options`: a row there is a field here, with its default, range, reader and
+//! place in `configure`'s reply.
 
 pub mod config;
 pub mod conversation;
 pub(crate) mod reader;
-pub mod recall;
 pub mod settings;
+mod table;

@@ -1,8 +1,16 @@
-//! Reads options from JSON, and says what is wrong with one.
+//! Reads options from JSON, each by its kind, or says what is allowed.
 
 use keepline_json as json;
+use keepline_options::kinds::{
+    Boolean, BooleanShownIfFalse, DerivedInteger, Holds, Hours, Integer, IntegerOrZero, Kind, MAX_HOURS, OneOf, SomeOf,
+    Template, Text, Texts, billionths, push_list,
+};
+use keepline_options::words::Word;
+use std::borrow::Cow;
 
+use crate::text;
 use crate::text::quoting::cut;
+use crate::text::redact::Pattern;
 
 /// Why a configuration was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,15 +21,217 @@ pub struct ConfigProblem {
     pub message: String,
 }
 
-/// A hundred years: beyond that, 0 (for ever) is the honest value.
-const MAX_TTL_HOURS: f64 = 876_000.0;
+/// An option as it was given.
+pub(crate) struct Reader<'a> {
+    pub(crate) field: &'a str,
+    /// Its JSON.
+    pub(crate) raw: &'a str,
+}
 
-/// What a component's memory can take several times over.
-/// An instance of 64 MiB, the host's default, has room for several copies of it.
-pub(crate) const MAX_BYTES: u64 = 8 << 20;
+/// A kind of option that can be read.
+pub(crate) trait Read: Kind {
+    /// Sets an option; null stands for the default. One that is refused stays as it was. (A value returned to each of fifty
+    /// callers would make these half as large again.)
+    fn read(option: &mut Self::Value, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem>;
+}
 
-/// Rounded, so that what is told to be in force is read as the very same number again; but what is more than
-/// nothing stays so. A billionth of an hour is 4 microseconds.
+impl<const MIN: u64, const MAX: u64> Read for Integer<MIN, MAX> {
+    fn read(option: &mut u64, reader: &Reader<'_>, default: u64) -> Result<(), ConfigProblem> {
+        integer(option, reader, default, MIN, MAX)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Read for DerivedInteger<MIN, MAX> {
+    /// 0, which is no value, until it is derived.
+    fn read(option: &mut u64, reader: &Reader<'_>, _: u64) -> Result<(), ConfigProblem> {
+        integer(option, reader, 0, MIN, MAX)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Read for IntegerOrZero<MIN, MAX> {
+    fn read(option: &mut u64, reader: &Reader<'_>, default: u64) -> Result<(), ConfigProblem> {
+        integer_or_zero(option, reader, default, MIN, MAX)
+    }
+}
+
+impl Read for Boolean {
+    fn read(option: &mut bool, reader: &Reader<'_>, default: bool) -> Result<(), ConfigProblem> {
+        *option = match reader.raw {
+            "null" => default,
+            "true" => true,
+            "false" => false,
+            _ => return Err(reader.problem("true or false")),
+        };
+        Ok(())
+    }
+}
+
+impl Read for BooleanShownIfFalse {
+    fn read(option: &mut bool, reader: &Reader<'_>, default: bool) -> Result<(), ConfigProblem> {
+        Boolean::read(option, reader, default)
+    }
+}
+
+impl Read for Hours {
+    fn read(option: &mut f64, reader: &Reader<'_>, default: f64) -> Result<(), ConfigProblem> {
+        *option = match json::number(reader.raw) {
+            _ if reader.raw == "null" => default,
+            Some(hours) if (0.0..=MAX_HOURS).contains(&hours) => to_the_billionth(hours),
+            _ => return Err(reader.problem("a number from 0 (for ever) to 876000")),
+        };
+        Ok(())
+    }
+}
+
+impl<const MAX: usize> Read for Text<MAX> {
+    fn read(option: &mut String, reader: &Reader<'_>, default: &'static str) -> Result<(), ConfigProblem> {
+        text(option, reader, default, MAX)
+    }
+}
+
+impl<const MAX: usize> Read for Template<MAX> {
+    fn read(option: &mut String, reader: &Reader<'_>, default: &'static str) -> Result<(), ConfigProblem> {
+        let mut template = String::new();
+        text(&mut template, reader, default, MAX)?;
+        let is_once = |name| {
+            let after = text::split_once(&template, name);
+            after.is_none_or(|(_, after)| text::find(after, name).is_none())
+        };
+        if !is_once("{{history}}") || !is_once("{{query}}") {
+            return Err(reader.problem("a text that has {{history}} and {{query}} once each at most"));
+        }
+        *option = template;
+        Ok(())
+    }
+}
+
+impl<const MAX: usize> Read for Texts<MAX> {
+    fn read(option: &mut Vec<String>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
+        texts(option, reader, default, MAX)
+    }
+}
+
+/// Texts that are patterns, parsed.
+#[derive(Debug)]
+pub struct Patterns<const MAX: usize>;
+
+impl<const MAX: usize> Kind for Patterns<MAX> {
+    type Value = Vec<Pattern>;
+    type Literal = &'static [&'static str];
+    const HOLDS: Holds = Texts::<MAX>::HOLDS;
+
+    fn value(default: Self::Literal) -> Vec<Pattern> {
+        default.iter().filter_map(|text| Pattern::parse(text).ok()).collect()
+    }
+
+    fn write(value: &Vec<Pattern>, out: &mut String) {
+        push_list(out, value.iter().map(Pattern::as_str));
+    }
+}
+
+impl<const MAX: usize> Read for Patterns<MAX> {
+    fn read(option: &mut Vec<Pattern>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
+        let pattern = |text: &String| Pattern::parse(text).map_err(|why| reader.problem(&why));
+        let mut list = Vec::new();
+        texts(&mut list, reader, default, MAX)?;
+        *option = list.iter().map(pattern).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+}
+
+impl<W: Word> Read for OneOf<W> {
+    fn read(option: &mut W, reader: &Reader<'_>, default: W) -> Result<(), ConfigProblem> {
+        let mut index = option.index();
+        let read = word(&mut index, reader, default.index(), W::WORDS);
+        *option = W::at(index);
+        read
+    }
+}
+
+impl<W: Word> Read for SomeOf<W> {
+    fn read(option: &mut Vec<W>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
+        let mut list = Vec::new();
+        texts(&mut list, reader, default, LIST_MAX)?;
+        let mut words = Vec::new();
+        for text in list {
+            match W::of(&text) {
+                Some(word) => words.push(word),
+                None => return Err(reader.problem(&["a list of ", &listed(W::WORDS, " and ")].concat())),
+            }
+        }
+        *option = words;
+        Ok(())
+    }
+}
+
+/// Words of a list, at most.
+const LIST_MAX: usize = 64;
+
+impl Reader<'_> {
+    fn problem(&self, allowed: &str) -> ConfigProblem {
+        ConfigProblem {
+            field: self.field.to_owned(),
+            message: format!("{} must be {allowed}, not {}", self.field, cut(self.raw)),
+        }
+    }
+}
+
+/// The index of one of these words.
+fn word(option: &mut usize, reader: &Reader<'_>, default: usize, words: &[&str]) -> Result<(), ConfigProblem> {
+    let given = json::string(reader.raw);
+    *option = match words.iter().position(|word| given.as_deref() == Some(*word)) {
+        _ if reader.raw == "null" => default,
+        Some(index) => index,
+        None => return Err(reader.problem(&listed(words, " or "))),
+    };
+    Ok(())
+}
+
+/// In quotes, with commas between them, and `last` before the last.
+fn listed(words: &[&str], last: &str) -> String {
+    let mut out = String::new();
+    for (left, word) in (0..words.len()).rev().zip(words) {
+        let after = if left > 1 { ", " } else { last };
+        out.extend(["\"", word, "\"", if left > 0 { after } else { "" }]);
+    }
+    out
+}
+
+fn integer(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u64) -> Result<(), ConfigProblem> {
+    // All bounds are far below 2^53: a float holds what may be given exactly.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "checked to be integral and within bounds that a float holds"
+    )]
+    let number = match json::number(reader.raw) {
+        _ if reader.raw == "null" => default,
+        Some(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => number as u64,
+        _ => return Err(reader.problem(&format!("an integer from {min} to {max}"))),
+    };
+    *option = number;
+    Ok(())
+}
+
+fn integer_or_zero(
+    option: &mut u64,
+    reader: &Reader<'_>,
+    default: u64,
+    min: u64,
+    max: u64,
+) -> Result<(), ConfigProblem> {
+    let mut number = 0;
+    match integer(&mut number, reader, default, 0, max) {
+        Ok(()) if number == 0 || number >= min => {
+            *option = number;
+            Ok(())
+        }
+        _ => Err(reader.problem(&format!("0 or an integer from {min} to {max}"))),
+    }
+}
+
+/// Rounded as it is written, so that what is shown to be in force is read as the same number again; more than 0 stays so.
 fn to_the_billionth(hours: f64) -> f64 {
     if hours <= 0.0 {
         // -0 as well.
@@ -32,87 +242,35 @@ fn to_the_billionth(hours: f64) -> f64 {
     billionths / 1e9
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative, bounded by MAX_TTL_HOURS, and below 2^53"
-)]
-pub(crate) fn billionths(hours: f64) -> u64 {
-    (hours * 1e9 + 0.5) as u64
+/// A text; or a number or boolean, taken as it is spelt, as command lines and environments pass a text like `2026`.
+fn text(option: &mut String, reader: &Reader<'_>, default: &str, max: usize) -> Result<(), ConfigProblem> {
+    let is_spelt = reader.raw.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let spelt = || is_spelt.then_some(Cow::Borrowed(reader.raw));
+    *option = match json::string(reader.raw).or_else(spelt) {
+        _ if reader.raw == "null" => default.to_owned(),
+        Some(text) if text.len() <= max => text.into_owned(),
+        _ => return Err(reader.problem(&format!("a text of at most {max} bytes"))),
+    };
+    Ok(())
 }
 
-/// One option as it was given. It is stored where the caller says, and left as it was if it is refused: a value returned
-/// to each of forty callers would make these half as large again.
-pub(crate) struct Reader<'a> {
-    pub(crate) field: &'a str,
-    /// As it stands.
-    pub(crate) raw: &'a str,
-}
-
-impl Reader<'_> {
-    pub(crate) fn problem(&self, allowed: &str) -> ConfigProblem {
-        ConfigProblem {
-            field: self.field.to_owned(),
-            message: format!("{} must be {allowed}, not {}", self.field, cut(self.raw)),
-        }
+/// A list of texts, none of them empty; or, as command lines and environments pass lists, a text that spells one.
+fn texts(option: &mut Vec<String>, reader: &Reader<'_>, default: &[&str], max: usize) -> Result<(), ConfigProblem> {
+    if reader.raw == "null" {
+        *option = default.iter().map(|text| (*text).to_owned()).collect();
+        return Ok(());
     }
-
-    pub(crate) fn hours(&self, option: &mut f64, default: f64) -> Result<(), ConfigProblem> {
-        *option = match json::number(self.raw) {
-            _ if self.raw == "null" => default,
-            Some(hours) if (0.0..=MAX_TTL_HOURS).contains(&hours) => to_the_billionth(hours),
-            _ => return Err(self.problem("a number from 0 (for ever) to 876000")),
-        };
-        Ok(())
+    let spelt = json::string(reader.raw);
+    let raw = spelt.as_deref().unwrap_or(reader.raw);
+    let mut list = Vec::new();
+    let mut is_good = true;
+    let read = json::elements(raw, |raw| match json::string(raw) {
+        Some(text) if !text.is_empty() && text.len() <= Texts::<0>::MAX_BYTES => list.push(text.into_owned()),
+        _ => is_good = false,
+    });
+    if read.is_none() || !is_good || list.len() > max {
+        return Err(reader.problem(&format!("a JSON list of at most {max} texts, none of them empty")));
     }
-
-    pub(crate) fn integer(&self, option: &mut u64, default: u64, min: u64, max: u64) -> Result<(), ConfigProblem> {
-        // All bounds are far below 2^53: a float holds what may be given exactly.
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "checked to be integral and within bounds that a float holds"
-        )]
-        let number = match json::number(self.raw) {
-            _ if self.raw == "null" => default,
-            Some(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => number as u64,
-            _ => return Err(self.problem(&format!("an integer from {min} to {max}"))),
-        };
-        *option = number;
-        Ok(())
-    }
-
-    pub(crate) fn boolean(&self, option: &mut bool, default: bool) -> Result<(), ConfigProblem> {
-        *option = match self.raw {
-            "null" => default,
-            "true" => true,
-            "false" => false,
-            _ => return Err(self.problem("true or false")),
-        };
-        Ok(())
-    }
-
-    pub(crate) fn choice<T: Copy>(
-        &self,
-        option: &mut T,
-        default: T,
-        choices: &[(&str, T)],
-    ) -> Result<(), ConfigProblem> {
-        let given = json::string(self.raw);
-        if self.raw == "null" {
-            *option = default;
-            return Ok(());
-        }
-        if let Some((_, choice)) = choices.iter().find(|(name, _)| given.as_deref() == Some(*name)) {
-            *option = *choice;
-            return Ok(());
-        }
-        let mut allowed = String::new();
-        for (left, (name, _)) in (0..choices.len()).rev().zip(choices) {
-            let after = if left > 1 { ", " } else { " or " };
-            allowed.extend(["\"", name, "\"", if left > 0 { after } else { "" }]);
-        }
-        Err(self.problem(&allowed))
-    }
+    *option = list;
+    Ok(())
 }

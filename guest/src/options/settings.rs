@@ -4,8 +4,8 @@
 
 use keepline_json as json;
 use keepline_json::{push_number, push_string};
+use keepline_options::kind_of::{context_window, max_context_tokens, reserve_tokens};
 
-use crate::options::conversation::{BUDGET_MIN, TOKENS_MAX, WINDOW_MAX, WINDOW_MIN};
 use crate::text::json_values::integer;
 
 /// Bytes of a model's name.
@@ -45,9 +45,9 @@ impl Settings {
 
     fn numbers(&self) -> [(&'static str, Option<u64>, u64, u64); 3] {
         [
-            ("max_context_tokens", self.max_context_tokens, BUDGET_MIN, TOKENS_MAX),
-            ("context_window", self.context_window, WINDOW_MIN, WINDOW_MAX),
-            ("reserve_tokens", self.reserve_tokens, 1, WINDOW_MAX),
+            ("max_context_tokens", self.max_context_tokens, max_context_tokens::MIN, max_context_tokens::MAX),
+            ("context_window", self.context_window, context_window::MIN, context_window::MAX),
+            ("reserve_tokens", self.reserve_tokens, reserve_tokens::MIN, reserve_tokens::MAX),
         ]
     }
 

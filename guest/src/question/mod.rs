@@ -8,6 +8,8 @@ pub(crate) mod load;
 pub(crate) mod thread;
 
 use keepline_json as json;
+use keepline_options::bucket_names::user_bucket_name;
+use keepline_options::words::Recall;
 use std::borrow::Cow;
 
 use crate::context::Context;
@@ -19,7 +21,6 @@ use crate::entry::types::{Effect, Problem, QuestionEntry, QuestionReply};
 use crate::entry::{directives, turn_token};
 use crate::log;
 use crate::options::conversation::Options;
-use crate::options::recall::Recall;
 use crate::question::load::{ReadPlan, Snapshot, load, read_oldest, widen};
 use crate::question::thread::{
     FetchedRuns, ResolvedThread, complete_turns, follows_open, records_of_runs, resolve_thread,
@@ -65,7 +66,7 @@ impl<'q> Question<'q> {
     ) -> Self {
         let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
         let parent = directives.parent.as_deref().map(token);
-        let user = directives.user_id.as_deref().map(registry::user_bucket_name);
+        let user = directives.user_id.as_deref().map(user_bucket_name);
         Self { session, entry, directives, node, id, parent, user, is_traced: false }
     }
 
@@ -88,7 +89,7 @@ impl<'q> Question<'q> {
         let said = self.directives;
         let is_recalled =
             said.is_read != Some(false) && said.recalls != Some(false) && context.host.capabilities().indexes;
-        let is_of_user = options.recall.scope == Recall::User && self.user.is_some() && self.node.is_none();
+        let is_of_user = options.recall == Recall::User && self.user.is_some() && self.node.is_none();
         let session = is_of_user.then_some(self.session);
         let now = || context.host.now_micros() / 1000;
         RecallQuery::of(options, self.entry, session, said, now).filter(|_| is_recalled)

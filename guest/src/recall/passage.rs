@@ -248,7 +248,7 @@ impl Sought {
 
 /// What was said before that is not kept: milliseconds since 1970.
 pub(crate) fn oldest_at(context: &Context<impl Host>, options: &Options) -> u64 {
-    let kept = crate::options::config::milliseconds(options.recall.ttl_hours).unwrap_or(u64::MAX);
+    let kept = crate::options::config::milliseconds(options.recall_ttl_hours).unwrap_or(u64::MAX);
     (context.host.now_micros() / 1000).saturating_sub(kept)
 }
 

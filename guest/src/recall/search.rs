@@ -4,6 +4,7 @@
 //! best are taken until the budget is full, and stand in order of time. Leaves out what stands in the window, in another branch or
 //! no longer in the transcript, and what an option excludes.
 
+use keepline_options::words::{Recall, RecallLife, Word as _};
 use keepline_recall::{Candidate, Embedding, Found, Hints, Mark, Query, rank, select, tokens};
 
 use crate::context::Context;
@@ -13,7 +14,6 @@ use crate::contract::{
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
-use crate::options::recall::Recall;
 use crate::recall::copies::CopyState;
 use crate::recall::passage::{Origin, Passage, Sought, facet, facet_of, is_before};
 use crate::recall::render::{INTRODUCTION, RecalledPassage, as_text, in_time, least, write};
@@ -77,14 +77,14 @@ impl RecallQuery {
         said: &Directives<'_>,
         now: impl FnOnce() -> u64,
     ) -> Option<Self> {
-        if options.recall.scope == Recall::Off {
+        if options.recall == Recall::Off {
             return None;
         }
-        let hints = Hints { speaker: options.recall.hints, time: options.recall.hints };
+        let hints = Hints { speaker: options.recall_hints, time: options.recall_hints };
         let mut query = Query::new(entry.text, now(), hints);
         query.is_own_only = said.neighbors == Some(false);
         let mut terms = query.terms();
-        let vector = entry.vector.filter(|_| options.recall.vectors);
+        let vector = entry.vector.filter(|_| options.recall_vectors);
         let embedding = vector.and_then(|(model, data)| Embedding::new(model, data));
         if terms.is_empty() && embedding.is_none() {
             return None;
@@ -225,7 +225,7 @@ pub(crate) fn search(
     let mut candidates = seen.candidates(wanted);
     let keys = seen.near.keys(&candidates);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let budget = u32::try_from(options.recall.tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
+    let budget = u32::try_from(options.recall_tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
     let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
     // Where the order is not known yet, there is a choice.
     let choice = if keys.is_empty() { 0 } else { budget.min(SPARE_MAX) };
@@ -233,7 +233,7 @@ pub(crate) fn search(
         Some(user) => (registry::user_bucket(user), Opening::LOOK),
         None => (asking.bucket, Opening::life(asking.incarnation)),
     };
-    let of_life = asking.user.is_some() && options.recall.ends_with_session;
+    let of_life = asking.user.is_some() && options.recall_life == RecallLife::Session;
     let shown_from = seen.shown_from(wanted, asking);
     let mut unread = candidates.clone();
     let mut read = to_read(&unread, budget.saturating_add(choice), spare, shown_from);
@@ -280,7 +280,7 @@ pub(crate) fn search(
             let taken = taken.into_iter().filter_map(|candidate| {
                 Some(RecalledPassage { candidate, passage: passage_of(&candidate, &passages)? })
             });
-            return Ok(recalled_json(options.recall.tokens, asking.session, taken.collect(), best));
+            return Ok(recalled_json(options.recall_tokens, asking.session, taken.collect(), best));
         }
     }
     Ok(None)
@@ -366,7 +366,7 @@ impl RecallScope<'_> {
             && !passage
                 .source
                 .as_deref()
-                .is_some_and(|source| options.recall.exclude.iter().any(|other| other == source))
+                .is_some_and(|source| options.recall_exclude.iter().any(|other| other.as_str() == source))
     }
 }
 

@@ -23,6 +23,7 @@ use crate::tasks::task::{read_leased_beside, write_back};
 use crate::transcript::schema::{OWNER, REVISION, SESSION, number};
 use crate::users::registry;
 use crate::users::registry::{FORGOTTEN, SESSIONS, USER};
+use keepline_options::words::RecallLife;
 
 /// Seconds: whoever is at work on a session is done by then.
 const DAY: u64 = 86_400;
@@ -76,7 +77,7 @@ pub(crate) fn copy_to_user(
         WHERE_TERMS_ARE,
         OLDEST,
     ];
-    theirs.extend(options.recall.ends_with_session.then_some(ALL_POSTED));
+    theirs.extend((options.recall_life == RecallLife::Session).then_some(ALL_POSTED));
     let (bucket, opening) = (registry::user_bucket(user), Opening::LOOK);
     let look = Transaction { bucket, opening, expectations: &[], operations: &theirs };
     let (mut outcomes, receipt) = match read_leased_beside(context, session, job, &mut basis, &own, &look)? {
@@ -98,7 +99,7 @@ pub(crate) fn copy_to_user(
     let theirs = Theirs::of(&mut outcomes)?;
     let last = outcomes.records()?;
     let (terms, oldest) = (outcomes.records()?.extent, outcomes.records()?);
-    let ended = match options.recall.ends_with_session {
+    let ended = match options.recall_life == RecallLife::Session {
         true => ended(&outcomes.readable()?, session.name, now),
         false => None,
     };

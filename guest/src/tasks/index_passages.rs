@@ -6,7 +6,6 @@ use crate::contract::{
     PutEntry, Status, Transaction,
 };
 use crate::options::conversation::Options;
-use crate::options::recall::Recall;
 use crate::recall::cursor;
 use crate::recall::cursor::{Cursor, Passages, Stretch};
 use crate::recall::passage::{Cut, Passage, is_before, oldest_at, read_terms};
@@ -20,6 +19,7 @@ use crate::tasks::job::{Job, Progress, Step};
 use crate::tasks::task;
 use crate::tasks::task::{lease_operation, read_leased, write_back};
 use crate::transcript::schema::{OWNER, REVISION, SESSION};
+use keepline_options::words::Recall;
 
 /// The task, and its lease.
 pub(crate) const TASK: &str = "recall";
@@ -73,7 +73,7 @@ pub(crate) fn index_passages(
     (basis.before, basis.revision) = (once.take(RECALLED), once.take(REVISION));
     let owner = once.take(OWNER);
     // It is kept with the user, whenever an entry names them.
-    if options.recall.scope == Recall::User && owner.is_some() && bucket.kind == BucketKind::Session {
+    if options.recall == Recall::User && owner.is_some() && bucket.kind == BucketKind::Session {
         return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
     }
     let kept = PassageState {

@@ -3,43 +3,18 @@
 //! Promises the original node's rules and error messages, for the whole string: a trailing newline is refused. Keys that begin and
 //! end with `__` are refused, as stores keep their bookkeeping there.
 
-use keepline_json::push_base32;
-use sha2::{Digest, Sha256};
+use keepline_options::bucket_names::{HASHED, NAME_MAX};
+pub use keepline_options::bucket_names::{SessionIds, hashed, is_hash, is_name as is_session};
 use std::borrow::Cow;
 
 use crate::text::quoting::repr;
-
-/// What the names begin with that are hashes.
-const HASHED: &str = "h-";
 
 /// The filter's own two keys.
 pub(crate) const LAST_ANSWER: &str = "last_answer";
 
 pub(crate) const ANSWER_COUNT: &str = "answer_count";
 
-const SESSION_MAX: usize = 128;
-
 const KEY_MAX: usize = 256;
-
-/// Whether this can be a session id.
-pub fn is_session(name: &str) -> bool {
-    (1..=SESSION_MAX).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
-}
-
-/// Longer ids are refused where others are hashed, too: they are kept with their sessions.
-const ID_MAX: usize = 1024;
-
-/// Which ids sessions may have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SessionIds {
-    /// `[A-Za-z0-9_-]{1,128}`, as in the original node; of a hash's form only those of sessions that are there and keep no
-    /// other id.
-    #[default]
-    Strict,
-    /// Any text of at most 1,024 bytes: what is not allowed otherwise, or has a hash's form, is hashed.
-    Hash,
-}
 
 /// Why a session can't have an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,38 +41,24 @@ impl InvalidId {
     }
 }
 
-impl SessionIds {
-    /// The name of a session with this id, which is that of its bucket. Under [`Strict`](Self::Strict), one that
-    /// [is a hash](is_hash) is still to be looked up.
-    pub fn name(self, id: &str) -> Result<Cow<'_, str>, InvalidId> {
-        match self {
-            _ if is_session(id) && !is_hash(id) => Ok(id.into()),
-            Self::Strict if is_session(id) => Ok(id.into()),
-            Self::Strict if id.len() > SESSION_MAX => Err(InvalidId::Length),
-            Self::Strict => Err(InvalidId::Characters),
-            Self::Hash if (1..=ID_MAX).contains(&id.len()) => Ok(hashed(id).into()),
-            Self::Hash => Err(InvalidId::Length),
-        }
-    }
-
-    /// What an id has to be.
-    pub(crate) fn allowed(self) -> &'static str {
-        match self {
-            Self::Strict => {
-                "it must be 1-128 letters, digits, hyphens or underscores, and not have the form of a hash; with \
-                 session_ids \"hash\", any text of at most 1,024 bytes"
-            }
-            Self::Hash => "it must be a text of 1-1,024 bytes (session_ids is \"hash\")",
-        }
-    }
+/// The name of the session with this id, which is that of its bucket. Under [`SessionIds::Strict`], one that
+/// [is a hash](is_hash) is still to be looked up.
+pub fn session_name(ids: SessionIds, id: &str) -> Result<Cow<'_, str>, InvalidId> {
+    ids.bucket_name(id).ok_or(match ids {
+        SessionIds::Strict if id.len() <= NAME_MAX => InvalidId::Characters,
+        _ => InvalidId::Length,
+    })
 }
 
-/// Whether a name has the form of those that are made of ids.
-pub fn is_hash(name: &str) -> bool {
-    let digits = name.strip_prefix(HASHED);
-    digits.is_some_and(|digits| {
-        digits.len() == 52 && digits.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
-    })
+/// What an id has to be.
+pub(crate) fn allowed_ids(ids: SessionIds) -> &'static str {
+    match ids {
+        SessionIds::Strict => {
+            "it must be 1-128 letters, digits, hyphens or underscores, and not have the form of a hash; with session_ids \
+             \"hash\", any text of at most 1,024 bytes"
+        }
+        SessionIds::Hash => "it must be a text of 1-1,024 bytes (session_ids is \"hash\")",
+    }
 }
 
 /// Whether this can be a key.
@@ -122,14 +83,6 @@ pub(crate) fn token(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(hashed(text))
-}
-
-/// `h-` and the text's SHA-256 in lower-case base32: a name for a bucket, too.
-pub(crate) fn hashed(text: &str) -> String {
-    let mut out = String::with_capacity(HASHED.len() + 52);
-    out.push_str(HASHED);
-    push_base32(&mut out, &Sha256::digest(text));
-    out
 }
 
 /// Whether this can be the key of a map that is not `values`.
@@ -187,8 +140,11 @@ mod tests {
             assert!(!is_hash(name), "{name}");
         }
         let (strict, hash) = (SessionIds::Strict, SessionIds::Hash);
-        assert_eq!((strict.name("a-B_9"), hash.name("a-B_9")), (Ok("a-B_9".into()), Ok("a-B_9".into())));
-        assert_eq!((strict.name("h-a"), hash.name("h-a")), (Ok("h-a".into()), Ok("h-a".into())));
+        assert_eq!(
+            (session_name(strict, "a-B_9"), session_name(hash, "a-B_9")),
+            (Ok("a-B_9".into()), Ok("a-B_9".into()))
+        );
+        assert_eq!((session_name(strict, "h-a"), session_name(hash, "h-a")), (Ok("h-a".into()), Ok("h-a".into())));
         let long = "x".repeat(129);
         for (id, why) in [
             ("telegram:42", InvalidId::Characters),
@@ -196,17 +152,17 @@ mod tests {
             ("é\n\0", InvalidId::Characters),
             (&*long, InvalidId::Length),
         ] {
-            assert_eq!((strict.name(id), hash.name(id)), (Err(why), Ok(hashed(id).into())), "{id}");
+            assert_eq!((session_name(strict, id), session_name(hash, id)), (Err(why), Ok(hashed(id).into())), "{id}");
         }
         // Nobody reaches another session by the name that was made of its id.
         assert_eq!(
-            (strict.name(&reserved), hash.name(&reserved)),
+            (session_name(strict, &reserved), session_name(hash, &reserved)),
             (Ok((&*reserved).into()), Ok(hashed(&reserved).into()))
         );
         let longest = "é".repeat(512);
-        assert_eq!(hash.name(&longest), Ok(hashed(&longest).into()));
+        assert_eq!(session_name(hash, &longest), Ok(hashed(&longest).into()));
         assert_eq!(
-            (hash.name(&format!("{longest}x")), hash.name("")),
+            (session_name(hash, &format!("{longest}x")), session_name(hash, "")),
             (Err(InvalidId::Length), Err(InvalidId::Length))
         );
     }

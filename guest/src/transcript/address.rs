@@ -1,7 +1,9 @@
 //! Names a transcript: of a session, or of one of its nodes.
 
+use keepline_options::bucket_names::node_bucket_name;
+
 use crate::contract::{BucketId, LogEnd, Operation};
-use crate::entry::directives;
+use crate::entry::directives::transcript_bucket;
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, valid_session};
 use crate::text::quoting::repr;
 use crate::transcript::schema::TRANSCRIPT;
@@ -34,14 +36,14 @@ impl<'a> Transcript<'a> {
         let app = self.app_id.filter(|app| !app.is_empty());
         Ok(TranscriptAddress {
             session: self.session,
-            node: node.map(|node| directives::node_bucket_name(app, self.session, node)),
+            node: node.map(|node| node_bucket_name(app, self.session, node)),
         })
     }
 }
 
 impl TranscriptAddress<'_> {
     pub(crate) fn bucket(&self) -> BucketId<'_> {
-        directives::transcript_bucket(self.session, self.node.as_deref())
+        transcript_bucket(self.session, self.node.as_deref())
     }
 
     pub(crate) fn no_message(&self, position: u64) -> SessionProblem {

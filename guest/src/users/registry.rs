@@ -8,6 +8,7 @@
 //! Promises that no two users share a bucket, and that a session's memory goes only to its owner and to entries that name no user.
 
 use keepline_json::push_string;
+use keepline_options::bucket_names::user_bucket_name;
 use std::borrow::Cow;
 use std::slice::from_ref;
 
@@ -19,7 +20,6 @@ use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, 
 use crate::entry::turn_token::TurnToken;
 use crate::store;
 use crate::store::{Found, Outcomes};
-use crate::text::ids::{hashed, is_session};
 use crate::text::json_values::integer;
 use crate::transcript::schema::{OWNER, SESSION};
 use crate::users::activity_log;
@@ -45,17 +45,6 @@ const DAY: u64 = 86_400;
 
 /// Longer ids of nodes and apps are not listed with them.
 const ID_MAX: usize = 256;
-
-/// As long as a name of a bucket may be, without room for what begins a hash.
-const PLAIN_MAX: usize = 126;
-
-/// The name of a user's bucket.
-pub(crate) fn user_bucket_name(user_id: &str) -> Cow<'_, str> {
-    if user_id.len() <= PLAIN_MAX && is_session(user_id) && !user_id.starts_with("h-") {
-        return user_id.into();
-    }
-    hashed(user_id).into()
-}
 
 pub(crate) fn user_bucket(name: &str) -> BucketId<'_> {
     BucketId { kind: BucketKind::User, name }
@@ -248,23 +237,4 @@ pub(crate) fn valid_user(user: &str) -> SessionResult<Cow<'_, str>> {
     }
     let message = format!("Invalid user_id of {} bytes. Must be 1-{USER_ID_MAX} bytes.", user.len());
     Err(SessionProblem::new(Code::InvalidValue, message))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_users_share_a_bucket() {
-        let long = "x".repeat(127);
-        assert_eq!(user_bucket_name("anna_1"), "anna_1");
-        assert_eq!(user_bucket_name(&"x".repeat(126)).len(), 126);
-        let others =
-            ["anna@example.org", "h-anna", "a b", "", &long, "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq"];
-        for (index, user) in others.iter().enumerate() {
-            let hashed = user_bucket_name(user);
-            assert!(hashed.starts_with("h-") && hashed.len() == 54, "{user}");
-            assert!(others.iter().take(index).all(|other| user_bucket_name(other) != hashed));
-        }
-    }
 }

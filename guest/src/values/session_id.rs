@@ -8,7 +8,7 @@ use crate::contract::{BucketId, Expectation, Failure, Host, Opening, Operation, 
 use crate::entry::metadata::{Metadata, Session};
 use crate::entry::types::{Effect, Problem};
 use crate::store::Outcomes;
-use crate::text::ids::{InvalidId, SessionIds, hashed, is_hash};
+use crate::text::ids::{InvalidId, SessionIds, allowed_ids, hashed, is_hash};
 use crate::text::quoting::repr;
 use crate::transcript::schema::SESSION;
 use crate::{log, store};
@@ -65,7 +65,7 @@ pub(crate) fn read_metadata<'a>(
 
 /// Why an entry has no session that names one.
 pub(crate) fn invalid_id(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
-    let message = ["session_id ", shown, " is not allowed: ", context.config.session_ids.allowed()].concat();
+    let message = ["session_id ", shown, " is not allowed: ", allowed_ids(context.config.session_ids)].concat();
     Problem::new(why.code(), message)
 }
 

@@ -4,7 +4,7 @@
 //! is too long even then is left out and reported, the summary first, then the trace.
 
 use crate::contract::LogRecords;
-use crate::options::conversation::{BUDGET_MIN, Form, Options};
+use crate::options::conversation::{BUDGET_MIN, Options};
 use crate::store;
 use crate::text::json_values::push_member;
 use crate::text::tokens;
@@ -14,6 +14,7 @@ use crate::transcript::thread::Branches;
 use crate::transcript::turns::{Turn, turns};
 use crate::window::select::{Item, Limits, Placeholders, Window, begin_with_user, cost_of, show, window};
 use crate::window::{render, trace};
+use keepline_options::words::WindowForm;
 
 /// Why the first turn does not stand before the window, where it would but for the newest one.
 const NO_ROOM: &str = "no room beside the newest turn";
@@ -117,8 +118,10 @@ impl WindowInput<'_, '_> {
         if !window.items.is_empty() {
             members.push_str("\"memory_messages\":");
             match options.window_form {
-                Form::Messages => render::push_messages(&mut members, &window.items),
-                Form::Text => members.push_str(&render::quoted(&render::text(options, &window.items, self.query))),
+                WindowForm::Messages => render::push_messages(&mut members, &window.items),
+                WindowForm::Text => {
+                    members.push_str(&render::quoted(&render::text(options, &window.items, self.query)))
+                }
             }
         }
         if let Some(summary) = self.summary {

@@ -5,12 +5,13 @@ pub(crate) mod counters;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use keepline_json as json;
+use keepline_options::bucket_names::SessionIds;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use self::counters::Tally;
 use crate::{
-    contract::{filter::Vector, storage_names::SessionIds},
+    contract::filter::Vector,
     embedding::EmbeddingScheduler,
     entry::{
         files::{FileResolver, resolved},

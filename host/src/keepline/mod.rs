@@ -6,6 +6,7 @@ mod store_probe;
 use std::{sync::Arc, time::Duration};
 
 use keepline_json as json;
+use keepline_options::bucket_names::SessionIds;
 use tokio::time::Instant;
 
 use self::metrics::Metrics;
@@ -13,7 +14,6 @@ use crate::{
     contract::{
         filter::{ConfigProblem, Vector},
         maintenance::Job,
-        storage_names::SessionIds,
     },
     embedding::{EmbeddingMetrics, EmbeddingScheduler},
     entry::task::{ModelError, Progress},

@@ -1,95 +1,114 @@
 //! Typed options of the bundled filter. The filter itself checks them and has the defaults.
 
-use serde_json::{Map, Value};
+use keepline_options::{
+    bucket_names::SessionIds,
+    conversation_options,
+    kinds::{
+        Boolean, BooleanShownIfFalse, DerivedInteger, Hours, Integer, IntegerOrZero, Kind, OneOf, Patterns, SomeOf,
+        Template, Text, Texts,
+    },
+    session_options,
+    words::{MemoryMode, Recall, RecallLife, RecallSource, TtlMode, UnboundContext, WindowForm},
+};
 
-use super::conversation::ConversationOptions;
-use crate::contract::storage_names::SessionIds;
-
-/// When a session's time to live starts to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TtlMode {
-    /// At its creation.
-    Fixed,
-    /// At its last use.
-    Sliding,
+/// The Rust type of a kind, as an embedder's editor shows it: [`Kind::Value`].
+macro_rules! type_of {
+    (Boolean) => { bool };
+    (BooleanShownIfFalse) => { bool };
+    (Hours) => { f64 };
+    (Integer<$min:tt, $max:tt>) => { u64 };
+    (IntegerOrZero<$min:tt, $max:tt>) => { u64 };
+    (DerivedInteger<$min:tt, $max:tt>) => { u64 };
+    (Text<$max:tt>) => { String };
+    (Template<$max:tt>) => { String };
+    (Texts<$max:tt>) => { Vec<String> };
+    (Patterns<$max:tt>) => { Vec<String> };
+    (OneOf<$word:tt>) => { $word };
+    (SomeOf<$word:tt>) => { Vec<$word> };
 }
 
-/// What becomes of a `memory_context` in a question without a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnboundContext {
-    /// It stays.
-    Keep,
-    /// It is cut out: nothing that is called memory is ever a client's.
-    Strip,
+macro_rules! option_struct {
+    (
+        [$(#[$about:meta])* $struct:ident { $( $(#[$beside:meta])* $field:ident: $type:ty, )* }]
+        $( $(#[$doc:meta])+ $name:ident: $kind:ident $(<$($bound:tt),+>)? = $default:expr; )+
+    ) => {
+        $(#[$about])*
+        ///
+        /// `None` means the filter's default, which stands after each option, with what it may hold: `Integer<MIN, MAX>` is
+        /// a whole number in this range, both ends included; `Text<MAX>` has so many bytes at most, and a list so many
+        /// texts; `Hours` are 0 to 876,000.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[allow(clippy::exhaustive_structs, reason = "made field by field, with the default for the rest")]
+        pub struct $struct {
+            $(
+                $(#[$doc])+
+                ///
+                #[doc = concat!(
+                    "`", stringify!($kind $(<$($bound),+>)?), "`, default `", stringify!($default), "`"
+                )]
+                pub $name: Option<type_of!($kind $(<$($bound),+>)?)>,
+            )+
+            $( $(#[$beside])* pub $field: $type, )*
+        }
+
+        impl WriteMembers for $struct {
+            fn write_members(&self, out: &mut String) {
+                $(
+                    if let Some(value) = &self.$name {
+                        out.push_str(concat!(", \"", stringify!($name), "\": "));
+                        <$kind $(<$($bound),+>)? as Kind>::write(value, out);
+                    }
+                )+
+            }
+        }
+    };
 }
 
-/// Options of the bundled filter, for [`Options::filter`](crate::Options::filter):
-/// `options.filter = FilterOptions { max_keys: Some(50), ..FilterOptions::default() }.into()`. `None` means
-/// the filter's default. Another plugin may have others: its options are written as JSON.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[allow(clippy::exhaustive_structs, reason = "made field by field, with the default for the rest")]
-pub struct FilterOptions {
-    /// Hours that a session lives, 0 (for ever) to 876,000. Default 0.
-    pub session_ttl_hours: Option<f64>,
-    /// Default fixed.
-    pub session_ttl_mode: Option<TtlMode>,
-    /// History records that a session may have before the older ones become a summary, 0 to 1,000,000. Default 100.
-    pub max_history: Option<u64>,
-    /// Whether they do. Default true.
-    pub auto_summarize: Option<bool>,
-    /// Default keep.
-    pub unbound_context: Option<UnboundContext>,
-    /// Default strict.
-    pub session_ids: Option<SessionIds>,
-    /// The longest value, as JSON, 1 to 8 MiB. Default 1 MiB.
-    pub max_value_bytes: Option<u64>,
-    /// The most that is attached to a question, keys and values together, 1 to 8 MiB. Default 2 MiB, or what the
-    /// longest answer comes to.
-    pub max_context_bytes: Option<u64>,
-    /// The most keys a session may have, 2 to 10,000. Default 1,000.
-    pub max_keys: Option<u64>,
-    /// Whether conversations are kept, and how. Default none: they are not.
-    pub conversation: Option<ConversationOptions>,
+trait WriteMembers {
+    /// Appends the options that are given as members of a JSON object, each after ", ".
+    fn write_members(&self, out: &mut String);
 }
+
+session_options!(option_struct!(
+    /// Options of the bundled filter, for [`Options::filter`](crate::Options::filter):
+    /// `options.filter = FilterOptions { max_keys: Some(50), ..FilterOptions::default() }.into()`. Another plugin may have
+    /// others: its options are written as JSON.
+    FilterOptions {
+        /// Whether conversations are kept, and how. Default none: they are not.
+        conversation: Option<ConversationOptions>,
+    }
+));
+
+conversation_options!(option_struct!(
+    /// How conversations are kept, for [`FilterOptions::conversation`](crate::FilterOptions::conversation).
+    ConversationOptions {}
+));
 
 /// As `configure` takes it.
 impl From<FilterOptions> for String {
     fn from(options: FilterOptions) -> Self {
-        let mode = options.session_ttl_mode.map(|mode| match mode {
-            TtlMode::Fixed => "fixed",
-            TtlMode::Sliding => "sliding",
-        });
-        let unbound = options.unbound_context.map(|unbound| match unbound {
-            UnboundContext::Keep => "keep",
-            UnboundContext::Strip => "strip",
-        });
-        let ids = options.session_ids.map(|ids| match ids {
-            SessionIds::Strict => "strict",
-            SessionIds::Hash => "hash",
-        });
-        let all = [
-            ("session_ttl_hours", options.session_ttl_hours.map(Value::from)),
-            ("session_ttl_mode", mode.map(Value::from)),
-            ("max_history", options.max_history.map(Value::from)),
-            ("auto_summarize", options.auto_summarize.map(Value::from)),
-            ("unbound_context", unbound.map(Value::from)),
-            ("session_ids", ids.map(Value::from)),
-            ("max_value_bytes", options.max_value_bytes.map(Value::from)),
-            ("max_context_bytes", options.max_context_bytes.map(Value::from)),
-            ("max_keys", options.max_keys.map(Value::from)),
-        ];
-        let given = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let mut object: Map<_, _> = given.collect();
-        if let Some(conversation) = options.conversation {
-            conversation.add_to(&mut object);
+        let mut members = Self::new();
+        options.write_members(&mut members);
+        if let Some(conversation) = &options.conversation {
+            members.push_str(", \"conversation\": true");
+            conversation.write_members(&mut members);
         }
-        Value::Object(object).to_string()
+        ["{", members.trim_start_matches(", "), "}"].concat()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, sync::Arc};
+
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::{Keepline, Options, plugin, store::MemoryStore};
+
+    fn written(options: FilterOptions) -> Value {
+        serde_json::from_str(&String::from(options)).unwrap()
+    }
 
     #[test]
     fn what_is_not_given_is_left_to_the_filter() {
@@ -100,10 +119,42 @@ mod tests {
             max_keys: Some(50),
             ..FilterOptions::default()
         };
-        let written: Value = serde_json::from_str(&String::from(options)).unwrap();
-        assert_eq!(
-            written,
-            serde_json::json!({"session_ttl_hours": 0.5, "session_ttl_mode": "sliding", "max_keys": 50})
-        );
+        let expected = json!({"session_ttl_hours": 0.5, "session_ttl_mode": "sliding", "max_keys": 50});
+        assert_eq!(written(options), expected);
+    }
+
+    #[test]
+    fn given_options_are_written_with_the_switch_that_turns_conversations_on() {
+        let conversation = ConversationOptions {
+            max_context_tokens: Some(4000),
+            window_form: Some(WindowForm::Text),
+            memory_mode: Some(MemoryMode::Node),
+            skip_markers: Some(vec!["x".into()]),
+            recall: Some(Recall::User),
+            recall_exclude: Some(vec![RecallSource::Import]),
+            recall_life: Some(RecallLife::Session),
+            ..ConversationOptions::default()
+        };
+        let options = FilterOptions { conversation: Some(conversation), ..FilterOptions::default() };
+        let expected = json!({"conversation": true, "max_context_tokens": 4000, "window_form": "text",
+            "memory_mode": "node", "skip_markers": ["x"], "recall": "user", "recall_exclude": ["import"],
+            "recall_life": "session"});
+        assert_eq!(written(options), expected);
+    }
+
+    #[tokio::test]
+    async fn the_bundled_filter_has_these_options_and_no_others() {
+        let plugin = plugin::for_tests();
+        let filter = FilterOptions {
+            // It is shown only then.
+            memory_enabled: Some(false),
+            conversation: Some(ConversationOptions::default()),
+            ..FilterOptions::default()
+        };
+        let options = Options { filter: filter.into(), ..Options::default() };
+        let keepline = Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap();
+        let effective: serde_json::Map<String, Value> = serde_json::from_str(&keepline.filter_options()).unwrap();
+        let names: BTreeSet<&str> = effective.keys().map(String::as_str).collect();
+        assert_eq!(names, keepline_options::rows().iter().map(|row| row.name).collect());
     }
 }

@@ -1,6 +1,5 @@
 //! Options of a Keepline: limits, time-outs, and the services that an embedder brings.
 
-pub(crate) mod conversation;
 pub(crate) mod filter;
 
 use std::{sync::Arc, time::Duration};

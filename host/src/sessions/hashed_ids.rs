@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use keepline_options::bucket_names::{ID_MAX, hashed, is_hash};
 use tokio::time::Instant;
 
 use super::{SessionError, Sessions, error::of_store};
 use crate::{
-    contract::storage_names::{ID, ID_MAX, hashed, is_hash},
+    contract::storage_names::ID,
     store::{
         BucketId, BucketKind, ExistingLife, GetOperation, Opening, Operation, Outcome, Receipt, Transaction, Writer,
         guard::Missed,

@@ -196,7 +196,7 @@ impl Sessions {
         let Some(owner) = self.describe(session.into()).await?.owner else {
             return Ok(Scope::registered(transcript, None, None));
         };
-        let name = self.inner.session_ids.name(session);
+        let name = self.inner.session_ids.bucket_name_or_id(session);
         let is_lent = if is_node(transcript) {
             ownership::listing(self, &name, &owner).await? != Listing::Unlisted
         } else {
@@ -237,7 +237,7 @@ impl Sessions {
         match Box::pin(self.scope(Reach::Owned(session.into()))).await {
             Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
                 let transcript = session.into();
-                match ownership::kept_owner(self, &self.inner.session_ids.name(session)).await {
+                match ownership::kept_owner(self, &self.inner.session_ids.bucket_name_or_id(session)).await {
                     Ok(Some(owner)) => self.owned(&transcript, &owner).await,
                     Ok(None) => Ok(Scope::registered(&transcript, None, None)),
                     Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
@@ -254,7 +254,7 @@ impl Sessions {
     /// owner has no list, or no longer, is still to be corrected and deleted.
     async fn owned(&self, transcript: &Transcript<'_>, owner: &str) -> Result<Scope, SessionError> {
         let scope = Scope::registered(transcript, Some(owner), None);
-        let name = self.inner.session_ids.name(transcript.session);
+        let name = self.inner.session_ids.bucket_name_or_id(transcript.session);
         let listing = ownership::listing_reported(self, &name, owner).await?;
         Ok(if listing == Listing::Listed { scope } else { scope.without_user() })
     }
@@ -294,7 +294,7 @@ impl Sessions {
         listed.name().clone_into(&mut page.user);
         page.sessions.retain(|text| match session_of(text) {
             // The host has seen the name, and the plugin tells the id.
-            Some(session) if listed.has(&self.inner.session_ids.name(&session)) => true,
+            Some(session) if listed.has(&self.inner.session_ids.bucket_name_or_id(&session)) => true,
             session => {
                 ownership::report_unlisted(self, &session.unwrap_or_default(), listed.name());
                 false

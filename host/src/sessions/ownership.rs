@@ -85,7 +85,7 @@ pub(crate) async fn alone_if_listed(
     listed: &Listed,
     session: &str,
 ) -> Result<Option<Listed>, SessionError> {
-    let session = sessions.inner.session_ids.name(session);
+    let session = sessions.inner.session_ids.bucket_name_or_id(session);
     let listing = listing(sessions, &session, listed.name()).await?;
     Ok((listing == Listing::Listed).then(|| listed.alone(&session)))
 }

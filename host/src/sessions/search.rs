@@ -165,7 +165,7 @@ async fn search_session(
 
 /// No id is in a place: it may hold what separates its parts.
 fn name_of(sessions: &Sessions, listed: &ListedSession) -> String {
-    sessions.inner.session_ids.name(&listed.session).into_owned()
+    sessions.inner.session_ids.bucket_name_or_id(&listed.session).into_owned()
 }
 
 /// A session of a user's list.

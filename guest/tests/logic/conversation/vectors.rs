@@ -165,8 +165,7 @@ fn it_is_off_unless_asked_for() {
     let plain = super::filter(&host, &without);
     let asked = ask(&plain, "?", &s());
     assert!(reply(&plain, "?", "!", &asked.turn).due.iter().all(|task| task.name != "vectors"));
-    let wants =
-        |options: &str| Config::parse(options).unwrap().conversation.is_some_and(|it| it.recall.wants_vectors());
+    let wants = |options: &str| Config::parse(options).unwrap().conversation.is_some_and(|it| it.wants_vectors());
     assert!(wants(&format!("{{\"conversation\": true, {OPTIONS}}}")));
     assert!(!wants(&format!("{{\"conversation\": true, {without}}}")));
     assert!(!wants(r#"{"conversation": true, "recall_vectors": true}"#));

@@ -12,13 +12,14 @@ use std::{
 };
 
 use compact_str::CompactString;
+use keepline_options::bucket_names::SessionIds;
 use parking_lot::Mutex;
 
 pub(super) use self::subject::NamedSubjects;
 pub(crate) use self::{owner::Owner, subject::Subject};
 use crate::{
     contract::{
-        storage_names::{NODES, OWNER, SESSION, SESSIONS, SessionIds},
+        storage_names::{NODES, OWNER, SESSION, SESSIONS},
         transcripts::Transcript,
     },
     store::{BucketId, BucketKind, EntryState, Operation, Outcome, Receipt, Transaction},
@@ -151,11 +152,11 @@ impl Scope {
     pub(crate) fn by_id(mut self, ids: SessionIds) -> Self {
         match &mut self {
             Self::Bucket(bucket) if bucket.kind == BucketKind::Session => {
-                bucket.name = ids.name(&bucket.name).into_owned();
+                bucket.name = ids.bucket_name_or_id(&bucket.name).into_owned();
             }
             Self::Entry(owner) | Self::Look(owner) | Self::Correction(owner) | Self::Removal(owner, _) => {
                 let id = owner.session.clone().unwrap_or_default();
-                let name = ids.name(&id);
+                let name = ids.bucket_name_or_id(&id);
                 if *name != *id {
                     // No node's name has been made yet.
                     Arc::make_mut(owner).session = Some(CompactString::from(&*name));

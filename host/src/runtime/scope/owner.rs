@@ -3,11 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use compact_str::CompactString;
+use keepline_options::bucket_names::{is_plain_user, node_bucket_name, user_bucket_name};
 
-use crate::{
-    contract::storage_names::{hashed, is_plain_user},
-    store::{BucketId, BucketKind},
-};
+use crate::store::{BucketId, BucketKind};
 
 /// Whom an entry belongs to, as its metadata name them: texts that are not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,17 +77,11 @@ impl Owner {
     /// The name of the user's bucket.
     pub(crate) fn user_name(&self) -> Option<&str> {
         let user = self.user.as_deref()?;
-        Some(if is_plain_user(user) { user } else { self.hashes.user.get_or_init(|| hashed(user)) })
+        Some(if is_plain_user(user) { user } else { self.hashes.user.get_or_init(|| user_bucket_name(user).into()) })
     }
 
     fn node_name(&self) -> Option<&str> {
         let (session, node) = (self.session.as_deref()?, self.node.as_deref()?);
-        let app = self.app.as_deref().unwrap_or_default();
-        Some(self.hashes.node.get_or_init(|| {
-            let ids = [app, session, node].join("\0");
-            // As the filter tells ids from what parts them.
-            let is_odd = app.contains('\0') || node.contains('\0');
-            hashed(&if is_odd { format!("{}\0\0{ids}", app.len()) } else { ids })
-        }))
+        Some(self.hashes.node.get_or_init(|| node_bucket_name(self.app.as_deref(), session, node)))
     }
 }

@@ -1,0 +1,70 @@
+//! Makes a struct of the rows of a table of options: fields, defaults, reader and writer.
+
+use crate::options::reader::{ConfigProblem, Reader};
+
+/// A struct whose fields are options.
+pub(crate) trait OptionTable {
+    /// Their names, each after ", ".
+    const NAMES: &'static str;
+
+    /// Sets the option that is read. Whether there is one of this name.
+    fn set(&mut self, reader: &Reader<'_>) -> Result<bool, ConfigProblem>;
+
+    /// Appends all as members of a JSON object, each after ", ".
+    fn write(&self, out: &mut String);
+}
+
+/// For [`session_options!`](keepline_options::session_options) and
+/// [`conversation_options!`](keepline_options::conversation_options). Handed over with it: the struct, and fields that are
+/// no options.
+macro_rules! option_struct {
+    (
+        [$(#[$about:meta])* $struct:ident { $( $(#[$beside:meta])* $field:ident: $type:ty, )* }]
+        $( $(#[$doc:meta])+ $name:ident: $kind:ty = $default:expr; )+
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $struct {
+            $( $(#[$doc])+ pub $name: <$kind as Kind>::Value, )+
+            $( $(#[$beside])* pub $field: $type, )*
+        }
+
+        impl Default for $struct {
+            fn default() -> Self {
+                Self {
+                    $( $name: <$kind as Kind>::value($default), )+
+                    $( $field: Default::default(), )*
+                }
+            }
+        }
+
+        impl OptionTable for $struct {
+            const NAMES: &'static str = concat!($( ", ", stringify!($name) ),+);
+
+            fn set(&mut self, reader: &Reader<'_>) -> Result<bool, ConfigProblem> {
+                match reader.field {
+                    $( stringify!($name) => <$kind as Read>::read(&mut self.$name, reader, $default)?, )+
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+
+            fn write(&self, out: &mut String) {
+                $(
+                    if <$kind as Kind>::is_shown(&self.$name) {
+                        begin_member(out, stringify!($name));
+                        <$kind as Kind>::write(&self.$name, out);
+                    }
+                )+
+            }
+        }
+    };
+}
+
+pub(crate) use option_struct;
+
+/// Appends the name of a member, after ", ". (Inlined, these would be a hundredth of the component.)
+#[inline(never)]
+pub(crate) fn begin_member(out: &mut String, name: &str) {
+    out.extend([", \"", name, "\": "]);
+}

@@ -1,0 +1,15 @@
+//! What the filter and the library have in common beside the contract: the filter's options, and the names of buckets.
+//!
+//! An option is one row: name, what it may hold, default, documentation. Everything else follows from the rows of
+//! [`session_options!`] and [`conversation_options!`]: the filter's structs, its reader with ranges and errors, the options
+//! in force that `configure` replies with, the library's typed options, and a test of the tables in `docs/`.
+
+pub mod bucket_names;
+pub mod kinds;
+mod table;
+pub mod words;
+
+pub use self::{
+    kinds::{Default, Holds, Kind},
+    table::{Row, kind_of, rows},
+};

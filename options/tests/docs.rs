@@ -1,0 +1,96 @@
+//! The tables of options in `docs/` have every option with its default and, if it is an integer, its range.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test ends at the first thing that is not as it should be"
+)]
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use keepline_options::{Default, Holds, Row, rows};
+
+/// Of one option in a document.
+struct Documented {
+    default: String,
+    about: String,
+}
+
+/// The rows of tables with a column `default`, an option each.
+fn documented(name: &str) -> BTreeMap<String, Documented> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    let text = fs::read_to_string(path).unwrap();
+    let mut options = BTreeMap::new();
+    let mut is_table = false;
+    for line in text.lines() {
+        let Some(row) = line.strip_prefix("| ") else {
+            is_table &= line.starts_with('|');
+            continue;
+        };
+        let cells: Vec<&str> = row.split(" | ").collect();
+        if cells[0] == "field" {
+            is_table = cells[1] == "default";
+        } else if is_table {
+            let defaults = cells[1].split(';').next().unwrap();
+            for (name, default) in cells[0].split(", ").filter(|name| *name != "…").zip(defaults.split(", ")) {
+                let (default, about) = (default.trim_matches('`').to_owned(), cells[2].to_owned());
+                options.insert(name.trim_matches('`').to_owned(), Documented { default, about });
+            }
+        }
+    }
+    options
+}
+
+/// `2,000`, `8 MiB`.
+fn number(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.strip_suffix(" MiB") {
+        Some(digits) => (digits, 1 << 20),
+        None => (text, 1),
+    };
+    digits.replace(',', "").parse::<u64>().ok().map(|number| number * unit)
+}
+
+fn check(row: &Row, documented: &Documented) {
+    let Documented { default, about } = documented;
+    let is_same = match row.default {
+        Default::Integer(expected) => number(default) == Some(expected),
+        Default::Hours(expected) => default.parse() == Ok(expected),
+        Default::Boolean(expected) => default.parse() == Ok(expected),
+        Default::Text("") => default == "none",
+        Default::Text(expected) => *default == format!("\"{expected}\""),
+        Default::Texts(expected) => *default == format!("{expected:?}"),
+    };
+    assert!(is_same, "{}: the default is {:?}, not {default}", row.name, row.default);
+    if let Holds::Integer { min, max } | Holds::IntegerOrZero { min, max } = row.holds {
+        let mut ranges = about.split('(').filter_map(|rest| {
+            let (from, rest) = rest.split_once(" to ")?;
+            Some((number(from)?, number(rest.split([')', ' ']).next()?)?))
+        });
+        assert!(ranges.any(|range| range == (min, max)), "{}: no ({min} to {max}) in: {about}", row.name);
+    }
+}
+
+#[test]
+fn each_table_has_the_options_it_is_for() {
+    let configuration = documented("configuration.md");
+    let conversation = documented("conversation.md");
+    let recall = documented("recall.md");
+    for row in rows() {
+        let in_configuration = !row.is_of_conversation || row.name == "recall";
+        let in_conversation = row.is_of_conversation || row.name == "conversation";
+        let is_of_recall = row.name.starts_with("recall");
+        for (table, is_there) in [(&configuration, in_configuration), (&recall, is_of_recall)] {
+            assert_eq!(table.contains_key(row.name), is_there, "{}", row.name);
+            if let Some(documented) = table.get(row.name) {
+                check(&row, documented);
+            }
+        }
+        assert_eq!(conversation.contains_key(row.name), in_conversation, "{}", row.name);
+        if let Some(documented) = conversation.get(row.name) {
+            check(&row, documented);
+        }
+    }
+    let names: Vec<&str> = rows().iter().map(|row| row.name).collect();
+    let unknown = conversation.keys().chain(recall.keys()).find(|name| !names.contains(&name.as_str()));
+    assert_eq!(unknown, None);
+}
