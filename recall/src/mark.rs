@@ -1,4 +1,4 @@
-//! What an index keeps of a document beside its terms.
+//! Marks: the sixteen bits that an index keeps of a document beside its terms.
 
 /// A document's mark: what ranking needs to know of every document, whether it matched or not.
 ///

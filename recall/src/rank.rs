@@ -1,4 +1,4 @@
-//! Which documents a question is about.
+//! Ranks documents by their relevance to a question.
 //!
 //! BM25 on sets: a document has a term or has it not. What its neighbours in the session have counts as well, the less
 //! the farther away they are: people name a thing once and then talk about "it"; unless the query asks for documents

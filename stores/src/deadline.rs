@@ -1,4 +1,4 @@
-//! Until when an answer is of use.
+//! Deadlines: the instants after which an answer is of no use.
 
 use std::time::Duration;
 

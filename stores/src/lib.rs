@@ -11,8 +11,7 @@
 //!    counts as.
 //! 3. Memory: `bucket/probe.rs` (what could fail, and how much it grows) and `bucket/apply.rs`.
 //! 4. The directory: `directory/rows/operations.rs`.
-//! 5. Redis: its parameters in `redis/transact/encode.rs`, what it touches in `redis/transact/key_set.rs`, its answer in
-//!    `redis/decode.rs`. Not found by the compiler: its step in `redis/transact/operations.lua` or the file of its part,
+//! 5. Redis: its parameters, and with them what it touches, in `redis/transact/encode.rs`, its answer in `redis/decode.rs`. Not found by the compiler: its step in `redis/transact/operations.lua` or the file of its part,
 //!    and new commands in `redis/options/acl.rs`, which a test there asks for.
 //! 6. The library: what it may read, `Read::of` in the host's `key_value` imports.
 //! 7. The suites: examples in `tests/stores/src/requests.rs`, with which every store is tried for counts, expiries and
@@ -77,7 +76,7 @@ pub use self::{
 #[derive(Clone, Debug)]
 pub struct Writer {
     /// Random, 96 bits in base 16. Shared by all clones, so that a store in this process can tell when the last
-    /// of them is gone; none: nobody.
+    /// of them is gone; `None`: a placeholder.
     id: Option<Arc<str>>,
     sequence: u64,
 }
@@ -90,7 +89,7 @@ impl Writer {
 
     /// A stand-in that costs nothing to make, for where no transaction is possible.
     #[doc(hidden)]
-    pub fn nobody() -> Self {
+    pub fn placeholder() -> Self {
         Self { id: None, sequence: 0 }
     }
 
@@ -129,7 +128,7 @@ impl Default for Writer {
 /// shorter limits of its own.
 ///
 /// Methods may be called from many tasks at once. They validate what they are given: a request may
-/// come from a component that nobody trusts.
+/// come from an untrusted component.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Apply operations to one bucket, all or none, in one round trip. A second call with the same
@@ -142,7 +141,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Receipt, Failure>;
 
     /// Apply independent transactions, each on a bucket of its own, and wait once: one answer for each, in the order
-    /// given. All carry the same writer and sequence, which are about their buckets. Side by side unless told.
+    /// given. All carry the same writer and sequence, which are about their buckets. Side by side by default.
     async fn transact_each(
         &self,
         writer: &Writer,
@@ -185,20 +184,20 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// How many requests this store has sent over a network in its life: with retries, without what only probes a connection
-    /// that is slow to answer. 0 unless a store counts them.
+    /// that is slow to answer. 0 by default.
     fn round_trips(&self) -> u64 {
         0
     }
 
     /// What is wrong with how the store is set up, in a sentence each, for people who operate it: as far as that can be
-    /// found out. Nothing unless told. Never shown to a component: it may name addresses.
+    /// found out. Nothing by default. Never shown to a component: it may name addresses.
     async fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
     /// Whether the store can be used right now, for people who set it up: the error says what to mend. It is asked for
     /// something, the way entries ask, so that a circuit breaker whose cool-down is over closes when the store is back.
-    /// That it can be written to is not tried. Yes unless told.
+    /// That it can be written to is not tried. Yes by default.
     async fn check(&self) -> Result<(), Failure> {
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! How much one call may ask of a store: the numbers of the contract, in one place, and what a request comes to.
+//! The limits of the contract on one call, and the size of a request that is held against them.
 //!
-//! A store serves others meanwhile, so each number is chosen by what the slowest of them takes: a call that keeps to
-//! them holds a store for tens of milliseconds at most, whatever is stored there already.
+//! A store serves other callers meanwhile. Each number is chosen by what the slowest store takes: a call within the limits
+//! holds a store for tens of milliseconds at most, whatever is stored there already.
 
 use crate::{
     Entry, Expectation, Failure, FailureCode, Opening, Operation, PositionMark, PostOperation, Transaction, failure,
@@ -242,7 +242,7 @@ pub(crate) fn too_deep(log: &str) -> Failure {
     Failure { limit: MAX_HOPS, ..failure(FailureCode::TooLarge, log, message) }
 }
 
-/// Refuses a writer whose retry could not be told from its first try.
+/// Refuses a writer whose retry could not be distinguished from its first try.
 pub(crate) fn too_many_writers() -> Failure {
     let message =
         format!("{MAX_WRITERS} other writers have just written to this session and may still retry; try again later");

@@ -26,14 +26,7 @@ impl BucketKind {
 
     /// As the contract spells it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::User => "user",
-            Self::Node => "node",
-            Self::Definition => "definition",
-            Self::Dataset => "dataset",
-            Self::Service => "service",
-        }
+        self.pick(["session", "user", "node", "definition", "dataset", "service"])
     }
 }
 

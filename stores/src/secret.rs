@@ -50,7 +50,7 @@ impl From<String> for Secret {
     }
 }
 
-/// A URL without its password; all masked when it can't be read, for then nobody knows where a password is.
+/// A URL without its password; masked as a whole when it can't be parsed, since the password may be anywhere in it.
 pub fn masked_url(text: &str) -> String {
     if text.is_empty() {
         return String::new();

@@ -158,7 +158,7 @@ impl Instance {
 
     fn end(&mut self) -> Writer {
         self.calls_left = self.calls_left.saturating_sub(1);
-        std::mem::replace(&mut self.store.data_mut().writer, Writer::nobody())
+        std::mem::replace(&mut self.store.data_mut().writer, Writer::placeholder())
     }
 
     calls! {

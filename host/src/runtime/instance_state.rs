@@ -94,7 +94,7 @@ impl InstanceState {
             store: services.store.clone(),
             memory: MemoryLimiter::new(sandbox, services.memory.clone()),
             services,
-            writer: Writer::nobody(),
+            writer: Writer::placeholder(),
             due: CallDeadline::by(Deadline::NEVER),
             scope: Scope::Nothing,
             time: Time::new(sandbox.cpu_time, Arc::new(CpuMeter::new(ticks))),

@@ -1,4 +1,4 @@
-//! What a text takes beyond the grammar of JSON proper.
+//! The extensions to JSON's grammar that a text uses.
 
 /// What in a text a reader of strict JSON, or one that reads line by line, would stumble over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

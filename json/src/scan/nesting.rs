@@ -1,4 +1,4 @@
-//! How deep a value is, in a bit for each level.
+//! The nesting of a value, in a bit for each level.
 
 /// What is still open around a value: objects and arrays, a bit for each. The innermost 64 of them at most need no
 /// memory of their own.

@@ -27,43 +27,24 @@ impl Bucket {
 
     fn apply_one(&mut self, operation: &Operation, now_ms: u64, room: &mut Room) -> Outcome {
         match operation {
-            Operation::Put(put) => changed(self.set_all(&put.map_name, &put.entries)),
+            Operation::Put(put) => return changed(self.set_all(&put.map_name, &put.entries)),
             Operation::Increment(increment) => {
                 let text = self.entry(&increment.map_name, &increment.key).map(|text| &**text);
                 // Probed before, so this is always a number.
                 let value = counter::counted(text, increment).unwrap_or_default();
                 self.map_to_write(&increment.map_name).set(&increment.key, &value.to_compact_string());
-                Outcome::Counter(CounterValue { value })
+                return Outcome::Counter(CounterValue { value });
             }
-            Operation::Remove(remove) => {
-                let Some(map) = self.map_mut(&remove.map_name) else { return changed(0) };
-                let removed = remove.keys.iter().filter(|key| map.remove(key)).count();
-                if map.is_empty() {
-                    self.maps.remove(&*remove.map_name);
-                }
-                changed(removed as u64)
-            }
-            Operation::ResetMap(reset) => {
-                let before = self.map_mut(&reset.map_name).map(std::mem::take);
-                self.set_all(&reset.map_name, &reset.entries);
-                if reset.entries.is_empty() {
-                    self.maps.remove(&*reset.map_name);
-                }
-                let Some(before) = before else { return changed(0) };
-                let count = before.len();
-                self.removed.push(Removed::Map(before));
-                changed(count)
-            }
+            Operation::Remove(remove) => return changed(self.remove(&remove.map_name, &remove.keys)),
+            Operation::ResetMap(reset) => return changed(self.reset_map(&reset.map_name, &reset.entries)),
+            Operation::Append(append) if append.records.is_empty() => {}
             Operation::Append(append) => {
-                if append.records.is_empty() {
-                    return self.answer(operation, now_ms, room);
-                }
                 let log = self.log_to_write(&append.log);
                 let first = log.next();
                 log.append(&append.records);
                 let extent = log.extent();
                 self.mark(first, &append.marks);
-                Outcome::Extent(extent)
+                return Outcome::Extent(extent);
             }
             Operation::ResetLog(reset) => {
                 if !reset.records.is_empty() || self.logs.contains_key(&*reset.log) {
@@ -73,35 +54,27 @@ impl Bucket {
                     self.removed.push(Removed::Records(before));
                     self.mark(first, &reset.marks);
                 }
-                self.answer(operation, now_ms, room)
             }
             Operation::ReplaceOldest(replace) => {
                 if let Some(log) = self.logs.get_mut(&*replace.log) {
                     log.replace_oldest(log.replaced(replace.count), &replace.records);
                 }
-                self.answer(operation, now_ms, room)
             }
             Operation::Rewrite(rewrite) => {
                 if let Some(log) = self.logs.get_mut(&*rewrite.log) {
                     log.rewrite(&rewrite.records);
                 }
-                self.answer(operation, now_ms, room)
             }
-            Operation::Lease(lease) => {
-                self.leases.apply(lease, now_ms);
-                self.answer(operation, now_ms, room)
-            }
+            Operation::Lease(lease) => self.leases.apply(lease, now_ms),
             Operation::Post(post) => {
                 if !post.documents.is_empty() {
                     self.indexes.entry(post.index.as_str().into()).or_default().post(post);
                 }
-                self.answer(operation, now_ms, room)
             }
             Operation::Unpost(unpost) => {
                 if let Some(index) = self.indexes.get_mut(&*unpost.index) {
                     index.unpost(unpost);
                 }
-                self.answer(operation, now_ms, room)
             }
             Operation::Get(_)
             | Operation::GetAll(_)
@@ -110,8 +83,9 @@ impl Bucket {
             | Operation::ReadAt(_)
             | Operation::Overflow(_)
             | Operation::Match(_)
-            | Operation::Describe(_) => self.answer(operation, now_ms, room),
+            | Operation::Describe(_) => {}
         }
+        self.answer(operation, now_ms, room)
     }
 
     /// Answer an operation from what is there and write nothing: for one that reads, its whole work.
@@ -168,6 +142,29 @@ impl Bucket {
         }
         let map = self.map_to_write(map);
         entries.iter().filter(|entry| map.set(&entry.key, &entry.text)).count() as u64
+    }
+
+    /// Remove entries and tell how many there were.
+    fn remove(&mut self, name: &str, keys: &[String]) -> u64 {
+        let Some(map) = self.map_mut(name) else { return 0 };
+        let removed = keys.iter().filter(|key| map.remove(key)).count();
+        if map.is_empty() {
+            self.maps.remove(name);
+        }
+        removed as u64
+    }
+
+    /// Remove all entries, then set these. Tells how many there were.
+    fn reset_map(&mut self, name: &str, entries: &[Entry]) -> u64 {
+        let before = self.map_mut(name).map(std::mem::take);
+        self.set_all(name, entries);
+        if entries.is_empty() {
+            self.maps.remove(name);
+        }
+        let Some(before) = before else { return 0 };
+        let count = before.len();
+        self.removed.push(Removed::Map(before));
+        count
     }
 
     fn mark(&mut self, first: u64, marks: &[PositionMark]) {

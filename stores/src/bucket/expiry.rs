@@ -1,4 +1,4 @@
-//! When a bucket expires.
+//! A bucket's time to live, and the instant at which it expires.
 
 use crate::TimeToLive;
 

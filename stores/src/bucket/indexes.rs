@@ -1,4 +1,4 @@
-//! Indexes: which documents have a term, kept by segments of positions, each sorted by term.
+//! Indexes: the documents that have a term, in segments of positions, each sorted by term.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Leases: who may do something, and until when.
+//! Leases: each is held by at most one holder at a time, until it runs out.
 
 use compact_str::CompactString;
 

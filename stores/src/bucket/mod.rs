@@ -1,5 +1,5 @@
-//! What a bucket is and what each rule of the contract makes of it, as plain data and plain functions: for stores
-//! within this process.
+//! A bucket as plain data, and the rules of the contract as plain functions on it: for the store in memory, and in part
+//! for the store in a directory.
 //!
 //! Nothing here waits, locks, reads a clock or knows of other buckets: a store says what time it is, and in what
 //! order things happen. A transaction goes through [`open`], [`Bucket::unmet`] and [`Bucket::probe`], which change
@@ -54,7 +54,7 @@ pub(crate) struct Bucket {
     /// When it was created; no other life has the same.
     pub(crate) incarnation: CompactString,
     pub(crate) expiry: Expiry,
-    /// The latest time that anybody was told, in milliseconds.
+    /// The latest time in any answer, in milliseconds.
     latest: u64,
     values: Map,
     /// The other maps, none of them empty.

@@ -68,7 +68,7 @@ pub(crate) fn receipt(
     incarnation: &str,
     outcomes: Vec<Outcome>,
 ) -> Receipt {
-    // Who named the incarnation is told it only if it is another.
+    // A caller that named the incarnation is given it only if it is another.
     let is_named = matches!(opening, Opening::Existing(asked) if asked.incarnation.is_some());
     let is_known = is_named && status != Status::AnotherLife;
     let incarnation = if is_known { String::new() } else { incarnation.to_owned() };

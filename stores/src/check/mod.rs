@@ -129,7 +129,7 @@ fn check_operation<'a>(
             put_entries(&reset.map_name, &reset.entries, &mut own)?;
         }
         Operation::Append(append) => {
-            written.log(&append.log)?;
+            written.part(Place::Log, "log", &append.log)?;
             marks(&append.marks, append.records.len(), written)?;
         }
         Operation::Read(read) => check_part("log", &read.log)?,
@@ -142,14 +142,14 @@ fn check_operation<'a>(
             }
         }
         Operation::ReplaceOldest(replace) => {
-            written.log(&replace.log)?;
+            written.part(Place::Log, "log", &replace.log)?;
             if replace.records.len() as u64 > replace.count {
                 let message = format!("{} records can't take the place of {}", replace.records.len(), replace.count);
                 return Err(failure(FailureCode::Invalid, "records", message));
             }
         }
         Operation::Rewrite(rewrite) => {
-            written.log(&rewrite.log)?;
+            written.part(Place::Log, "log", &rewrite.log)?;
             let mut positions = HashSet::with_capacity(rewrite.records.len());
             for record in &rewrite.records {
                 if !positions.insert(record.position) {
@@ -158,14 +158,14 @@ fn check_operation<'a>(
             }
         }
         Operation::ResetLog(reset) => {
-            written.log(&reset.log)?;
+            written.part(Place::Log, "log", &reset.log)?;
             marks(&reset.marks, reset.records.len(), written)?;
         }
         Operation::Lease(lease) => {
             if !capabilities.leases {
                 return Err(unsupported("leases", "has no leases"));
             }
-            written.lease(&lease.lease)?;
+            written.part(Place::Lease, "lease", &lease.lease)?;
             check_token("holder", &lease.holder)?;
             if lease.milliseconds > MAX_TIME_TO_LIVE_MS {
                 let message = format!("a lease lasts at most {MAX_TIME_TO_LIVE_MS} milliseconds");
@@ -176,10 +176,10 @@ fn check_operation<'a>(
             return Err(unsupported("indexes", "has no indexes"));
         }
         Operation::Post(post) => {
-            written.index(&post.index)?;
+            written.part(Place::Index, "index", &post.index)?;
             check_documents(post)?;
         }
-        Operation::Unpost(unpost) => written.index(&unpost.index)?,
+        Operation::Unpost(unpost) => written.part(Place::Index, "index", &unpost.index)?,
         Operation::Match(step) => {
             check_part("index", &step.index)?;
             check_terms(&step.terms)?;
@@ -278,19 +278,10 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    fn log(&mut self, name: &'a str) -> Result<(), Failure> {
-        check_part("log", name)?;
-        if self.names.insert((Place::Log, name, "")) { Ok(()) } else { Err(twice("log", name)) }
-    }
-
-    fn index(&mut self, name: &'a str) -> Result<(), Failure> {
-        check_part("index", name)?;
-        if self.names.insert((Place::Index, name, "")) { Ok(()) } else { Err(twice("index", name)) }
-    }
-
-    fn lease(&mut self, name: &'a str) -> Result<(), Failure> {
-        check_part("lease", name)?;
-        if self.names.insert((Place::Lease, name, "")) { Ok(()) } else { Err(twice("lease", name)) }
+    /// A log, an index or a lease.
+    fn part(&mut self, place: Place, what: &str, name: &'a str) -> Result<(), Failure> {
+        check_part(what, name)?;
+        if self.names.insert((place, name, "")) { Ok(()) } else { Err(twice(what, name)) }
     }
 }
 

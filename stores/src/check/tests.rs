@@ -1,16 +1,6 @@
 use super::*;
 use crate::{AppendOperation, BucketId, BucketKind, LeaseOperation, PutOperation, ResetMapOperation};
 
-const ALL: StoreCapabilities = StoreCapabilities {
-    atomic: true,
-    expiring: true,
-    exactly_once: true,
-    durable: false,
-    listing: true,
-    leases: true,
-    indexes: true,
-};
-
 fn put(map: &str, key: &str) -> Operation {
     let entries = vec![Entry { key: key.into(), text: "1".into() }];
     Operation::Put(PutOperation { map_name: map.into(), entries })
@@ -23,7 +13,7 @@ fn code(operations: Vec<Operation>) -> Option<FailureCode> {
         expectations: vec![],
         operations,
     };
-    transaction(&asked, &ALL).err().map(|failure| failure.code)
+    transaction(&asked, &StoreCapabilities::ALL).err().map(|failure| failure.code)
 }
 
 #[test]

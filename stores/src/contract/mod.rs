@@ -1,7 +1,6 @@
 //! The contract of `wit/key-value.wit` as plain Rust: name for name and comment for comment.
 //!
-//! Nothing of wasmtime, unless the feature `component` asks for it: then these very types cross the boundary of a
-//! component.
+//! Uses wasmtime only with the feature `component`, with which these types cross the boundary of a component.
 
 #![cfg_attr(feature = "component", allow(unsafe_code, reason = "what is derived implements wasmtime's unsafe traits"))]
 #![allow(missing_docs, reason = "where there is no comment, the name says it all, as in the contract")]

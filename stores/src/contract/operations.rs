@@ -1,4 +1,4 @@
-//! What a transaction does to its bucket, step by step.
+//! The operations of a transaction.
 
 #[cfg(feature = "component")]
 use wasmtime::component::{ComponentType, Lift, Lower};

@@ -1,4 +1,4 @@
-//! What calls are answered with.
+//! The answers to calls.
 
 #[cfg(feature = "component")]
 use wasmtime::component::{ComponentType, Lift, Lower};
@@ -354,4 +354,17 @@ pub struct StoreCapabilities {
     pub leases: bool,
     /// `post`, `unpost` and `match` work. False: recall reads the newest term records only.
     pub indexes: bool,
+}
+
+impl StoreCapabilities {
+    /// Those of a store that lacks nothing.
+    pub const ALL: Self = Self {
+        atomic: true,
+        expiring: true,
+        exactly_once: true,
+        durable: true,
+        listing: true,
+        leases: true,
+        indexes: true,
+    };
 }

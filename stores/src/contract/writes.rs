@@ -1,5 +1,5 @@
-//! What each operation writes. This is the one place that says so: a new operation does not compile without a word here,
-//! and all that counts, limits or looks up what a transaction writes goes by it.
+//! Describes what each operation writes, in one exhaustive function: a new operation does not compile without a case
+//! there. Whatever counts, limits or looks up the writes of a transaction uses it.
 
 use super::{Entry, Operation, PositionMark, PositionedRecord};
 

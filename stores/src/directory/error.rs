@@ -1,5 +1,5 @@
-//! Errors: of opening and maintaining a directory, with all that helps to fix it, and of calls, which never reveal a path or a
-//! text of SQLite's.
+//! Errors of opening and maintaining a directory, which say how to fix them, and failures of calls, which reveal neither
+//! paths nor SQLite's messages.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -194,7 +194,7 @@ impl Stop {
         matches!(self, Self::Database(error) if busy.contains(&error.sqlite_error_code()))
     }
 
-    /// As whoever called is told. `max_bytes` is the limit of the store.
+    /// The failure that the caller is given. `max_bytes` is the limit of the store.
     pub(super) fn to_failure(&self, max_bytes: u64) -> Failure {
         let error = match self {
             Self::Refused(failure) => return failure.clone(),

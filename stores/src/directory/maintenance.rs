@@ -222,7 +222,7 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
 }
 
 /// Erases what was deleted or has expired, and gives empty pages and the write-ahead log back to the disk, in small steps
-/// beside other users of the store: if there are none, nothing that was deleted is left in its files. `progress` is told how many
+/// beside other users of the store: if there are none, nothing that was deleted is left in its files. `progress` is called with how many
 /// pages are done, and how many there are to do. Returns how many bytes the database became smaller by.
 ///
 /// # Errors
@@ -295,7 +295,7 @@ pub(super) fn give_back(db: &Connection, pages: i64) -> Result<(), rusqlite::Err
     Ok(())
 }
 
-/// Copies a store as it is at this moment to an empty directory, while it is used. `progress` is told how many pages are
+/// Copies a store as it is at this moment to an empty directory, while it is used. `progress` is called with how many pages are
 /// copied, and how many there are. The copy is there when it is whole, and not before. Returns its bytes.
 ///
 /// Meanwhile the write-ahead log keeps all that is written.
@@ -313,7 +313,8 @@ pub fn backup(
     // SQLite would write what lies beside a database into the copy.
     let is_occupied = || target.database().exists() || target.has_leftovers();
     let occupied = || DirectoryError::Occupied { path: target.directory.clone() };
-    // Now, for whoever has that one open can't be waited for; and again, for somebody may just be making one.
+    // Before waiting for the lock, which a store that is open there would never release; and after it, for one may just
+    // have been made.
     if is_occupied() {
         return Err(occupied());
     }
@@ -325,7 +326,7 @@ pub fn backup(
 }
 
 /// Puts a backup in the place of the store in a directory, if there is one: that one is gone then, whatever state it was in.
-/// The backup stays as it is. `progress` is told how many pages are copied, and how many there are. Returns the bytes of
+/// The backup stays as it is. `progress` is called with how many pages are copied, and how many there are. Returns the bytes of
 /// the store.
 ///
 /// # Errors

@@ -30,7 +30,6 @@ mod transact;
 mod transfer;
 
 use std::{
-    any::Any,
     fmt,
     path::Path,
     sync::{Arc, atomic::Ordering},
@@ -50,7 +49,7 @@ use self::{
     threads::{
         checkpoint::CheckpointThread,
         read::ReadThread,
-        shared::{Answer, Job, Request, Shared, Work, ended, timed_out},
+        shared::{Answer, Request, Shared, Work, ended, timed_out},
         sync::SyncThread,
         write::WriteThread,
     },
@@ -62,21 +61,11 @@ pub use self::{
     options::{DirectoryOptions, DirectorySync},
 };
 use crate::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Receipt, Store, StoreCapabilities,
-    Transaction, Writer,
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Operation, Receipt, Store,
+    StoreCapabilities, Transaction, Writer,
     bucket::may_write,
     check as checks, failure,
     names::{check_bucket, check_token},
-};
-
-const CAPABILITIES: StoreCapabilities = StoreCapabilities {
-    atomic: true,
-    expiring: true,
-    exactly_once: true,
-    durable: true,
-    listing: true,
-    leases: true,
-    indexes: true,
 };
 
 /// How long a process is waited for that is just making the store.
@@ -185,20 +174,28 @@ impl DirectoryStore {
         Ok(())
     }
 
-    async fn ask(&self, work: Work, writes: Writes, deadline: Deadline) -> Result<Answer, Failure> {
-        let needs_disk = writes == Writes::ToDisk;
-        let memory = rows::writers::memory(deadline);
+    async fn ask<T: 'static>(
+        &self,
+        work: Box<dyn Work>,
+        writes: Writes,
+        frees: bool,
+        deadline: Deadline,
+    ) -> Result<T, Failure> {
         let limit = deadline.left().map_or(self.shared.timeout, |left| left.min(self.shared.timeout));
         let deadline = deadline.or_after(self.shared.timeout);
         let (reply, answer) = oneshot::channel();
-        let request = Request { work, deadline, memory, needs_disk, reply };
+        let request = Request { work, frees, deadline, needs_disk: writes == Writes::ToDisk, reply };
         let queue = if writes == Writes::Nothing { &self.shared.reads } else { &self.shared.writes };
         queue.add(request).map_err(|_| ended())?;
         let answered = match deadline.instant() {
             Some(end) => tokio::time::timeout_at(end, answer).await.map_err(|_| timed_out(limit))?,
             None => answer.await,
         };
-        answered.unwrap_or_else(|_| Err(ended()))
+        let answer = answered.unwrap_or_else(|_| Err(ended()))?;
+        answer.downcast().map(|answer| *answer).map_err(|_| {
+            // What can't be: each work has one type of answer.
+            failure(FailureCode::Other, "", "the store answered another question")
+        })
     }
 
     /// Have something done in a transaction of SQLite's, within the store's own time-out.
@@ -208,20 +205,49 @@ impl DirectoryStore {
         frees: bool,
         job: impl Fn(&Moment<'_>) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, Failure> {
-        let run = Box::new(move |at: &Moment<'_>| Ok(Box::new(job(at)?) as Box<dyn Any + Send>));
-        match self.ask(Work::Do(Job { run, frees }), writes, Deadline::NEVER).await? {
-            Answer::Done(done) => done.downcast().map(|done| *done).map_err(|_| mixed_up()),
-            _ => Err(mixed_up()),
-        }
+        self.ask(boxed(job), writes, frees, Deadline::NEVER).await
+    }
+}
+
+/// Work that is the same for the writer and for readers.
+fn boxed<T: Send + 'static>(job: impl Fn(&Moment<'_>) -> Result<T, Stop> + Send + 'static) -> Box<dyn Work> {
+    Box::new(move |at: &Moment<'_>| Ok(Box::new(job(at)?) as Answer))
+}
+
+/// A transaction, which readers apply as long as it turns out to write nothing.
+struct Transact {
+    writer: Writer,
+    /// For how long its number has to be kept, in milliseconds.
+    memory: u64,
+    transaction: Transaction,
+}
+
+impl Work for Transact {
+    fn write(&self, at: &Moment<'_>) -> Result<Answer, Stop> {
+        Ok(Box::new(at.transact(&self.writer, self.memory, &self.transaction)?))
+    }
+
+    fn read(&self, at: &Moment<'_>) -> Result<Option<Answer>, Stop> {
+        Ok(at.read(&self.transaction)?.map(|receipt| Box::new(receipt) as Answer))
+    }
+}
+
+/// Whether an operation removes something and brings nothing of its own but what takes its place, or only reads.
+fn frees(operation: &Operation) -> bool {
+    match operation {
+        Operation::Remove(_) | Operation::ReplaceOldest(_) => true,
+        Operation::ResetMap(reset) => reset.entries.is_empty(),
+        Operation::ResetLog(reset) => reset.records.is_empty(),
+        other => other.is_read(),
     }
 }
 
 /// What a call writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
-    /// As far as can be told beforehand.
+    /// As far as is known beforehand.
     Nothing,
-    /// What nobody relies on yet.
+    /// Something that no caller relies on yet.
     Something,
     /// What is on disk when it is answered.
     ToDisk,
@@ -307,8 +333,8 @@ fn prepare(place: &StoreFiles, settings: &Settings, creates: bool) -> Result<(),
     place.share(MAKING)
 }
 
-/// Makes the database of a directory that has none and is held alone: under another name, so that nobody ever finds half
-/// of it.
+/// Makes the database of a directory that has none and is held alone: under another name, so that half of it is never
+/// found.
 fn create(place: &StoreFiles, settings: &Settings) -> Result<(), DirectoryError> {
     let mut db = settings.open(&place.begin_partial()?, true, MAKING)?;
     schema::make(&mut db)?;
@@ -338,13 +364,12 @@ impl Store for DirectoryStore {
         transaction: &Transaction,
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
-        checks::transaction(transaction, &CAPABILITIES)?;
+        checks::transaction(transaction, &StoreCapabilities::ALL)?;
         let writes = Writes::if_any(may_write(&transaction.opening, &transaction.operations));
-        let work = Work::Transact(writer.clone(), transaction.clone());
-        match self.ask(work, writes, deadline).await? {
-            Answer::Receipt(receipt) => Ok(receipt),
-            _ => Err(mixed_up()),
-        }
+        let frees = transaction.operations.iter().all(frees);
+        let memory = rows::writers::memory(deadline);
+        let work = Transact { writer: writer.clone(), memory, transaction: transaction.clone() };
+        self.ask(Box::new(work), writes, frees, deadline).await
     }
 
     async fn list_buckets(
@@ -354,10 +379,9 @@ impl Store for DirectoryStore {
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
-        match self.ask(Work::List { kind, cursor: cursor.to_owned(), limit }, Writes::Nothing, deadline).await? {
-            Answer::Page(page) => Ok(page),
-            _ => Err(mixed_up()),
-        }
+        let cursor = cursor.to_owned();
+        let list = boxed(move |at| Ok(at.list(kind, &cursor, limit)?));
+        self.ask(list, Writes::Nothing, false, deadline).await
     }
 
     async fn delete_bucket(
@@ -372,16 +396,14 @@ impl Store for DirectoryStore {
         if let Some(incarnation) = incarnation {
             check_token("incarnation", incarnation)?;
         }
-        let incarnation = incarnation.map(str::to_owned);
-        let work = Work::Delete { writer: writer.clone(), bucket: bucket.clone(), incarnation, max_keys };
-        match self.ask(work, Writes::ToDisk, deadline).await? {
-            Answer::Deletion(deletion) => Ok(deletion),
-            _ => Err(mixed_up()),
-        }
+        let (writer, bucket, incarnation) = (writer.clone(), bucket.clone(), incarnation.map(str::to_owned));
+        let memory = rows::writers::memory(deadline);
+        let delete = boxed(move |at| at.delete(&writer, memory, &bucket, incarnation.as_deref(), max_keys));
+        self.ask(delete, Writes::ToDisk, true, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
-        CAPABILITIES
+        StoreCapabilities::ALL
     }
 
     async fn check(&self) -> Result<(), Failure> {
@@ -390,9 +412,4 @@ impl Store for DirectoryStore {
         }
         self.list_buckets(BucketKind::Session, "", 1, Deadline::NEVER).await.map(|_| ())
     }
-}
-
-/// What can't be: each kind of work has one kind of answer.
-fn mixed_up() -> Failure {
-    failure(FailureCode::Other, "", "the store answered another question")
 }

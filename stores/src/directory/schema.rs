@@ -1,6 +1,6 @@
-//! What the database holds, and how one comes about, is recognised and is brought to the present version.
+//! The tables of the database: creates, recognises and migrates them.
 //!
-//! Version 2. Times are milliseconds since 1970 unless told otherwise; texts are as the contract has them.
+//! Version 2. Times are milliseconds since 1970 unless noted otherwise; texts are as the contract has them.
 //!
 //! - `store`, one row: `id`, random, tells this store from any other; `now`, the newest instant that was written, below
 //!   which time never goes; `stamp`, the newest number given to a life or a part.
@@ -181,7 +181,7 @@ pub(super) fn make(db: &mut Connection) -> Result<(), DirectoryError> {
     Ok(())
 }
 
-/// Marks a database with a random number, by which it can be told from every copy of it: its schema cookie, which SQLite
+/// Marks a database with a random number, which distinguishes it from every copy of it: its schema cookie, which SQLite
 /// only ever compares. All of it is in the database's file afterwards, if no other process has it open.
 pub(super) fn number(db: &Connection) -> Result<(), DirectoryError> {
     // What a hostile statement must not do.

@@ -34,7 +34,7 @@ pub(super) struct Time {
     clock: Arc<dyn Clock>,
     /// None: no other process can compare its clock.
     boot_id: Option<String>,
-    /// The newest instant that anybody here was told, in milliseconds.
+    /// The newest instant in any answer of this process, in milliseconds.
     latest: AtomicU64,
     watch: Mutex<Watch>,
 }

@@ -71,7 +71,7 @@ impl Moment<'_> {
                 _ => None,
             });
         };
-        // Of one that has expired, whoever comes next may be told by an earlier clock: it has to be buried first.
+        // An expired bucket has to be buried first: a later call may go by an earlier clock.
         if life.expiry.is_over(self.now_ms) {
             return Ok(None);
         }

@@ -86,6 +86,12 @@ pub struct Guard {
     breaker: Option<Breaker>,
     /// Whether the breaker knows of any failure: else it need not be asked.
     is_troubled: AtomicBool,
+    counts: Counts,
+}
+
+/// What [`StoreCounters`] reads.
+#[derive(Debug, Default)]
+struct Counts {
     calls: AtomicU64,
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -156,20 +162,7 @@ impl Guard {
     /// Guards a store. The options are for one without a circuit breaker of its own.
     pub fn new(store: Arc<dyn Store>, options: BreakerOptions) -> Self {
         let breaker = store.breaker().is_none().then(|| Breaker::new(options));
-        Self {
-            store,
-            breaker,
-            is_troubled: AtomicBool::new(false),
-            calls: AtomicU64::new(0),
-            succeeded: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            consecutive_failures: AtomicU64::new(0),
-            failures: Default::default(),
-            left_alone: AtomicU64::new(0),
-            abandoned: AtomicU64::new(0),
-            panicked: AtomicU64::new(0),
-            waits: Histogram::default(),
-        }
+        Self { store, breaker, is_troubled: AtomicBool::new(false), counts: Counts::default() }
     }
 
     /// The store itself.
@@ -189,15 +182,15 @@ impl Guard {
         let leave = match &self.breaker {
             Some(breaker) if self.is_troubled.load(Ordering::Relaxed) => {
                 let Some(leave) = breaker.admit(Instant::now()) else {
-                    self.left_alone.fetch_add(1, Ordering::Relaxed);
-                    self.consecutive_failures.fetch_add(1, Ordering::Relaxed);
+                    self.counts.left_alone.fetch_add(1, Ordering::Relaxed);
+                    self.counts.consecutive_failures.fetch_add(1, Ordering::Relaxed);
                     return Err(Missed::LeftAlone);
                 };
                 Some(leave)
             }
             _ => None,
         };
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.counts.calls.fetch_add(1, Ordering::Relaxed);
         let mut call = catch_unwind(AssertUnwindSafe(|| begin(&*self.store))).ok();
         let mut began = None;
         let answered = poll_fn(|context| {
@@ -222,7 +215,7 @@ impl Guard {
             }
         };
         if let Some(began) = began {
-            self.waits.record(began.elapsed());
+            self.counts.waits.record(began.elapsed());
         }
         self.report(&answer, began);
         if let (Some(leave), Some(breaker)) = (leave, &self.breaker) {
@@ -239,7 +232,7 @@ impl Guard {
         match answer {
             Ok(answer) => {
                 for failure in answer.failures() {
-                    let places = FailureCode::ALL.iter().zip(&self.failures);
+                    let places = FailureCode::ALL.iter().zip(&self.counts.failures);
                     for (_, count) in places.filter(|(code, _)| **code == failure.code) {
                         count.fetch_add(1, Ordering::Relaxed);
                     }
@@ -248,23 +241,23 @@ impl Guard {
                     is_whole = false;
                     is_at_fault |= failure.is_the_store_s();
                 }
-                let ended = if is_whole { &self.succeeded } else { &self.failed };
+                let ended = if is_whole { &self.counts.succeeded } else { &self.counts.failed };
                 ended.fetch_add(1, Ordering::Relaxed);
             }
             Err(Missed::Panicked) => {
                 failed = true;
-                self.panicked.fetch_add(1, Ordering::Relaxed);
+                self.counts.panicked.fetch_add(1, Ordering::Relaxed);
             }
             Err(Missed::Abandoned) => {
                 cut_short = true;
-                self.abandoned.fetch_add(1, Ordering::Relaxed);
+                self.counts.abandoned.fetch_add(1, Ordering::Relaxed);
             }
             Err(Missed::LeftAlone) => {}
         }
         if is_at_fault {
-            self.consecutive_failures.fetch_add(1, Ordering::Relaxed);
-        } else if self.consecutive_failures.load(Ordering::Relaxed) > 0 {
-            self.consecutive_failures.store(0, Ordering::Relaxed);
+            self.counts.consecutive_failures.fetch_add(1, Ordering::Relaxed);
+        } else if self.counts.consecutive_failures.load(Ordering::Relaxed) > 0 {
+            self.counts.consecutive_failures.store(0, Ordering::Relaxed);
         }
         let Some(breaker) = &self.breaker else { return };
         if failed {
@@ -287,7 +280,7 @@ impl Guard {
 
     /// How many calls have been asked for so far, made or not.
     pub fn asked(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed).saturating_add(self.left_alone.load(Ordering::Relaxed))
+        self.counts.calls.load(Ordering::Relaxed).saturating_add(self.counts.left_alone.load(Ordering::Relaxed))
     }
 
     /// Looks whether the store can be used, as an entry would find it: through the circuit breaker, and by the deadline.
@@ -304,16 +297,16 @@ impl Guard {
     pub fn counters(&self) -> StoreCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreCounters {
-            calls: read(&self.calls),
-            succeeded: read(&self.succeeded),
-            failed: read(&self.failed),
-            consecutive_failures: read(&self.consecutive_failures),
-            left_alone: read(&self.left_alone),
-            abandoned: read(&self.abandoned),
-            panicked: read(&self.panicked),
-            waits: self.waits.read(),
+            calls: read(&self.counts.calls),
+            succeeded: read(&self.counts.succeeded),
+            failed: read(&self.counts.failed),
+            consecutive_failures: read(&self.counts.consecutive_failures),
+            left_alone: read(&self.counts.left_alone),
+            abandoned: read(&self.counts.abandoned),
+            panicked: read(&self.counts.panicked),
+            waits: self.counts.waits.read(),
             breaker: self.breaker(),
-            failures: self.failures.each_ref().map(read),
+            failures: self.counts.failures.each_ref().map(read),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Indexes, as far as all stores have them in common: what is asked of one, checked, and how an answer is made of what a
-//! store found.
+//! The part of indexes that all stores share: checks requests, and makes the answer from what a store found.
 //!
 //! Where the contract speaks of 1,024 positions it means those from one multiple of that to the next: a *segment*. Stores
 //! that keep bytes share the form of these, too: see `segments`.

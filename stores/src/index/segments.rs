@@ -1,4 +1,4 @@
-//! How stores that keep bytes keep an index: the form of a segment, which is 1,024 positions.
+//! The encoding of an index in stores that keep bytes, by segments of 1,024 positions.
 //!
 //! A segment is a *field* of marks and up to 256 *shards*. The marks have four bytes for each document: ten bits of
 //! position, six of nothing, sixteen of mark. A shard has the terms that leave its number when divided by 256, with three
@@ -8,7 +8,7 @@
 //! their terms.
 //!
 //! Fields are named `SEGMENT` and `SEGMENT:SHARD`, the one in decimal and the other as two digits of base 16: `5`,
-//! `5:0c`. Nobody else should write to them. What they are not meant to hold is not seen.
+//! `5:0c`. No other program should write to them. What they are not meant to hold is not seen.
 
 use std::collections::BTreeMap;
 

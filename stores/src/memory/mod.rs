@@ -61,15 +61,7 @@ pub enum SessionLimitPolicy {
     Evict,
 }
 
-const CAPABILITIES: StoreCapabilities = StoreCapabilities {
-    atomic: true,
-    expiring: true,
-    exactly_once: true,
-    durable: false,
-    listing: true,
-    leases: true,
-    indexes: true,
-};
+const CAPABILITIES: StoreCapabilities = StoreCapabilities { durable: false, ..StoreCapabilities::ALL };
 
 /// A store in memory. See [`Store`]. What it keeps is gone when the process is.
 pub struct MemoryStore {
@@ -89,7 +81,7 @@ impl MemoryStore {
         Self { clock, state: Mutex::new(State::new(limits, watch)) }
     }
 
-    /// Works on the state. What ends by that is freed when nobody waits for the lock any more.
+    /// Works on the state, and frees what ends by that after it has released the lock.
     fn locked<T>(&self, work: impl FnOnce(&mut State, ClockReading) -> T) -> T {
         let mut state = self.state.lock();
         // The clock is read under the lock: time must not run backwards between two calls.

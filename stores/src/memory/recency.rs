@@ -1,6 +1,6 @@
-//! Which session was used longest ago: for a store that makes place for a new one by ending an old one.
+//! Tracks the order in which sessions were last used, for a store that evicts the least recently used one.
 //!
-//! It costs nothing where that is not wanted, and one look-up for each use where it is, however many there are.
+//! Costs nothing where the policy is to refuse, and else one look-up for each use, however many sessions there are.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use hashlink::LinkedHashSet;
 
 use super::SessionLimitPolicy;
 
-/// The sessions that are there, the one used longest ago first. None: nobody wants to know.
+/// The existing sessions, least recently used first. `None`: the policy does not evict.
 #[derive(Debug)]
 pub(super) struct Recency(Option<LinkedHashSet<Arc<str>>>);
 

@@ -1,4 +1,4 @@
-//! All buckets of a store in memory, within its limits, and their ends.
+//! The state of a store in memory: all buckets within its limits, and how they end.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -68,7 +68,7 @@ pub(super) struct State {
     retired: VecDeque<Appointment>,
     pub(super) used: Used,
     pub(super) recency: Recency,
-    /// What has ended, to be freed by whoever no longer holds the store.
+    /// What has ended, to be freed after the lock is released.
     pub(super) removed: Vec<Removed>,
     /// Microseconds; so that two creations never share a stamp.
     pub(super) last_stamp: u64,

@@ -1,8 +1,8 @@
-//! Who wrote to a bucket lately, so that a repeated transaction counts once.
+//! Remembers the recent writers of a bucket, so that a repeated transaction counts once.
 //!
-//! Forgotten is only who can't come back: a writer of which no clone is left, and one that has not written for longer
-//! than any retry takes. Past a bound on those that can, a new one is refused. Whatever it is asked for costs the same
-//! however many there are, but for the last look at all when a bucket ends.
+//! Forgets only writers that can't come back: those of which no clone is left, and those that have not written for longer
+//! than any retry takes. Refuses a new writer when too many others can. Each call costs the same however many there are,
+//! except the look at all of them when a bucket ends.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -32,43 +32,44 @@ pub(super) enum Said<T> {
 
 /// What `transact.lua` answers.
 pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<Receipt>, u64), Failure> {
-    let mut reply = Reply::new(reply)?;
-    let code = reply.integer()?;
-    let now = reply.unsigned()?;
-    let Some(status) = status(code) else { return Ok((failed(code, &mut reply)?, now)) };
-    let created = reply.integer()? == 1;
-    // Somebody may have written something there that is no text.
-    let incarnation = reply.text().map_err(|_| wrong_type("__meta__"))?;
-    let unmet = match status {
-        Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| garbled())?),
-        _ => None,
-    };
-    let mut outcomes = Vec::new();
-    if matches!(status, Status::Applied | Status::Repeated) {
-        outcomes.reserve(transaction.operations.len());
-        for operation in &transaction.operations {
-            outcomes.push(outcome(operation, &mut reply)?);
+    answer(reply, |status, now, mut reply| {
+        let created = reply.integer()? == 1;
+        // Somebody may have written something there that is no text.
+        let incarnation = reply.text().map_err(|_| wrong_type("__meta__"))?;
+        let unmet = match status {
+            Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| garbled())?),
+            _ => None,
+        };
+        let mut outcomes = Vec::new();
+        if matches!(status, Status::Applied | Status::Repeated) {
+            outcomes.reserve(transaction.operations.len());
+            for operation in &transaction.operations {
+                outcomes.push(outcome(operation, &mut reply)?);
+            }
         }
-    }
-    let writes = created || may_write(&transaction.opening, &transaction.operations);
-    let receipt = Receipt { status, now, incarnation, created, unmet, outcomes };
-    let said = match status {
-        Status::Applied if writes => Said::Written(receipt),
-        Status::Repeated | Status::Exists | Status::Unmet if writes => Said::Found(receipt),
-        _ => Said::Answer(receipt),
-    };
-    Ok((said, now))
+        let writes = created || may_write(&transaction.opening, &transaction.operations);
+        let receipt = Receipt { status, now, incarnation, created, unmet, outcomes };
+        Ok(match status {
+            Status::Applied if writes => Said::Written(receipt),
+            Status::Repeated | Status::Exists | Status::Unmet if writes => Said::Found(receipt),
+            _ => Said::Answer(receipt),
+        })
+    })
 }
 
-/// What the other scripts answer, begun: a status, the store's clock, and the rest.
-pub(super) fn begun(reply: Value) -> Result<(Said<(Status, Reply)>, u64), Failure> {
+/// What any script answers, with the store's clock: `read` is given the status, the clock, and the rest of the reply.
+pub(super) fn answer<T>(
+    reply: Value,
+    read: impl FnOnce(Status, u64, Reply) -> Result<Said<T>, Failure>,
+) -> Result<(Said<T>, u64), Failure> {
     let mut reply = Reply::new(reply)?;
     let code = reply.integer()?;
     let now = reply.unsigned()?;
-    match status(code) {
-        Some(status) => Ok((Said::Answer((status, reply)), now)),
-        None => Ok((failed(code, &mut reply)?, now)),
-    }
+    let said = match status(code) {
+        Some(status) => read(status, now, reply)?,
+        None => failed(code, &mut reply)?,
+    };
+    Ok((said, now))
 }
 
 fn status(code: i64) -> Option<Status> {

@@ -50,14 +50,7 @@ pub(super) struct Layouts {
 
 /// Behind the prefix.
 fn infix(kind: BucketKind) -> &'static str {
-    match kind {
-        BucketKind::Session => "",
-        BucketKind::User => "@user:",
-        BucketKind::Node => "@node:",
-        BucketKind::Definition => "@definition:",
-        BucketKind::Dataset => "@dataset:",
-        BucketKind::Service => "@service:",
-    }
+    kind.pick(["", "@user:", "@node:", "@definition:", "@dataset:", "@service:"])
 }
 
 /// Those of the buckets of one kind.

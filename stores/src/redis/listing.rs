@@ -42,15 +42,13 @@ pub(super) struct Part {
 
 /// What `list.lua` answers.
 pub(super) fn read_part(reply: Value) -> Result<(Said<Part>, u64), Failure> {
-    let (said, now) = decode::begun(reply)?;
-    let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
-    let next = reply.text()?.parse().map_err(|_| decode::garbled())?;
-    // Other clients may write any names to this set.
-    let names = decode::Reply::new(reply.next()?)?.rest().filter_map(|name| decode::text(name).ok());
-    let buckets = names.filter(|name| is_bucket(name)).collect();
-    let server = reply.server()?;
-    let again = reply.integer()? == 1;
-    Ok((Said::Answer(Part { buckets, next, server, again }), now))
+    decode::answer(reply, |_, _, mut reply| {
+        let next = reply.text()?.parse().map_err(|_| decode::garbled())?;
+        // Other clients may write any names to this set.
+        let names = decode::Reply::new(reply.next()?)?.rest().filter_map(|name| decode::text(name).ok());
+        let buckets = names.filter(|name| is_bucket(name)).collect();
+        Ok(Said::Answer(Part { buckets, next, server: reply.server()?, again: reply.integer()? == 1 }))
+    })
 }
 
 impl RedisStore {

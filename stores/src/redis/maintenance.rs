@@ -198,14 +198,11 @@ impl RedisStore {
                 command.arg(deadline).arg(if mends { "mend" } else { "look" }).arg(scope).arg(&position).arg(&names);
             };
             let read = |reply: Value| {
-                let (said, now) = decode::begun(reply)?;
-                let said = match said {
-                    Said::Answer((Status::Applied, reply)) if mends => Said::Written(read_findings(reply)?),
-                    Said::Answer((Status::Applied, reply)) => Said::Answer(read_findings(reply)?),
-                    Said::Late => Said::Late,
-                    _ => return Err(decode::garbled()),
-                };
-                Ok((said, now))
+                decode::answer(reply, |status, _, reply| match status {
+                    Status::Applied if mends => read_findings(reply).map(Said::Written),
+                    Status::Applied => read_findings(reply).map(Said::Answer),
+                    _ => Err(decode::garbled()),
+                })
             };
             let needs = if mends { Needs::Transferring } else { Needs::Reading };
             let script = (&self.scripts.inspect, needs);

@@ -56,7 +56,7 @@ pub struct RedisStore {
 impl RedisStore {
     /// # Errors
     /// When the options contradict each other or the URL is no Redis URL. That no server answers there is
-    /// told by the first use, or by [`check`](Store::check).
+    /// reported by the first use, or by [`check`](Store::check).
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
         let clients = options.clients()?;
         let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
@@ -87,7 +87,7 @@ impl RedisStore {
         })
     }
 
-    /// How many shapes of transactions have a script of their own at a time, 64 unless told. All others are served by
+    /// How many shapes of transactions have a script of their own at a time, 64 by default. All others are served by
     /// one script that is sent the shape, too, which is slower. A shape that is asked for often takes the place of one
     /// that is not; since Redis never forgets a script, a store makes no more than 16 times as many in its life.
     #[must_use]
@@ -120,7 +120,7 @@ impl Store for RedisStore {
         transaction: &Transaction,
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
-        check::transaction(transaction, &self.capabilities())?;
+        check::transaction(transaction, &StoreCapabilities::ALL)?;
         let keys = self.layout.bucket(&transaction.bucket);
         let request = transact::encode::Request::new(transaction);
         let writes = check::new_life(&transaction.opening).is_some() || check::writes(&transaction.operations);
@@ -165,15 +165,7 @@ impl Store for RedisStore {
     }
 
     fn capabilities(&self) -> StoreCapabilities {
-        StoreCapabilities {
-            atomic: true,
-            expiring: true,
-            exactly_once: true,
-            durable: true,
-            listing: true,
-            leases: true,
-            indexes: true,
-        }
+        StoreCapabilities::ALL
     }
 
     fn breaker(&self) -> Option<BreakerState> {
@@ -195,11 +187,11 @@ impl Store for RedisStore {
 }
 
 fn read_deletion(reply: Value, max_keys: u32) -> Result<(Said<Deletion>, u64), Failure> {
-    let (said, now) = decode::begun(reply)?;
-    let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
-    let (values, mut keys) = (reply.unsigned()?, reply.keys()?);
-    keys.truncate(max_keys as usize);
-    let deletion = Deletion { status, now, values, keys };
-    // What is not there any more may have been deleted by an earlier try.
-    Ok((if status == Status::Applied { Said::Written(deletion) } else { Said::Found(deletion) }, now))
+    decode::answer(reply, |status, now, mut reply| {
+        let (values, mut keys) = (reply.unsigned()?, reply.keys()?);
+        keys.truncate(max_keys as usize);
+        let deletion = Deletion { status, now, values, keys };
+        // What is not there any more may have been deleted by an earlier try.
+        Ok(if status == Status::Applied { Said::Written(deletion) } else { Said::Found(deletion) })
+    })
 }

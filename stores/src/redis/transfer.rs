@@ -132,16 +132,12 @@ impl TransferStore for RedisStore {
             command.arg(&weight.digest).arg(&expires_at).arg(SAME_INSTANT_MS);
         };
         let read = |reply: Value| {
-            let (said, now) = decode::begun(reply)?;
-            Ok(match said {
-                Said::Answer((status, _)) => match status {
-                    Status::Applied => (Said::Written(Removed::Done), now),
-                    Status::Repeated => (Said::Found(Removed::Done), now),
-                    Status::Absent => (Said::Found(Removed::Gone), now),
-                    Status::Unmet => (Said::Answer(Removed::Differs), now),
-                    _ => return Err(decode::garbled()),
-                },
-                _ => (Said::Late, now),
+            decode::answer(reply, |status, _, _| match status {
+                Status::Applied => Ok(Said::Written(Removed::Done)),
+                Status::Repeated => Ok(Said::Found(Removed::Done)),
+                Status::Absent => Ok(Said::Found(Removed::Gone)),
+                Status::Unmet => Ok(Said::Answer(Removed::Differs)),
+                _ => Err(decode::garbled()),
             })
         };
         self.requester
@@ -165,13 +161,7 @@ impl TransferStore for RedisStore {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&key).arg(&registry.guard);
             command.arg(deadline).arg(part).arg(name);
         };
-        let read = |reply: Value| {
-            let (said, now) = decode::begun(reply)?;
-            Ok(match said {
-                Said::Answer((status, _)) => (Said::Answer(status == Status::Applied), now),
-                _ => (Said::Late, now),
-            })
-        };
+        let read = |reply| decode::answer(reply, |status, _, _| Ok(Said::Answer(status == Status::Applied)));
         self.requester.run(&registry, (&self.scripts.mark, Needs::Writing), arguments, read, Deadline::NEVER).await
     }
 
@@ -230,11 +220,8 @@ impl RedisStore {
             command.arg(part).arg(PART_BYTES).arg(&rest);
         };
         let read = |reply| {
-            let (said, now) = decode::begun(reply)?;
-            Ok(match said {
-                Said::Answer((Status::Applied, reply)) => (Said::Answer(Some(read(reply)?)), now),
-                Said::Late => (Said::Late, now),
-                _ => (Said::Answer(None), now),
+            decode::answer(reply, |status, _, reply| {
+                Ok(Said::Answer(if status == Status::Applied { Some(read(reply)?) } else { None }))
             })
         };
         self.requester
@@ -256,13 +243,7 @@ impl RedisStore {
             keys(command, &bucket);
             command.arg(deadline).arg(part).arg(id).arg(&expires_at).arg(&rest);
         };
-        let read = |reply| {
-            let (said, now) = decode::begun(reply)?;
-            Ok(match said {
-                Said::Answer((status, _)) => (Said::Written(status), now),
-                _ => (Said::Late, now),
-            })
-        };
+        let read = |reply| decode::answer(reply, |status, _, _| Ok(Said::Written(status)));
         let script = (&self.scripts.import, Needs::Transferring);
         match self.requester.run(&bucket.registry, script, arguments, read, Deadline::NEVER).await? {
             Status::Applied => Ok(Taken::Yes),

@@ -1,4 +1,4 @@
-//! Whether two stores are apart, so that no session of the one is a session of the other.
+//! Proves that two stores are apart, so that no session of the one is a session of the other.
 //!
 //! Addresses don't tell: one server has many names, a cluster's nodes, replicas and proxies have more, and a directory
 //! has as many as there are links and mounts. So each store leaves a mark where it would keep a session of some random
@@ -36,7 +36,7 @@ impl Transfer {
     /// does not see it.
     ///
     /// # Errors
-    /// When they are the same, or one of them can't be read or written, so that nobody knows.
+    /// When they are the same, or when one of them can't be read or written, so that it can't be proved.
     pub async fn prove_apart(&self) -> Result<(), NotApart> {
         let [mine, theirs] = [(); 2].map(|()| format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)));
         let outcome = self.look_for_marks(&mine, &theirs).await;

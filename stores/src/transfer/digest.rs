@@ -1,7 +1,7 @@
-//! What a bucket comes to. `remove.lua` and `import.lua` reckon the same in Redis: what is changed here is changed there.
+//! The digest of a bucket. `shared.lua` computes the same in Redis: a change here belongs there, too.
 //!
-//! Each part by itself, its name's length before it, so that no two buckets are written alike. What has no order is put
-//! in that of the parts' digests.
+//! Each part is digested by itself, with the length before its name, so that no two buckets are encoded alike. Parts without
+//! an order are sorted by their digests.
 
 use sha1_smol::Sha1;
 

@@ -1,5 +1,5 @@
-//! A bucket's time to live as texts of its metadata. Nothing is told twice here: this is what the original writes, and
-//! what every store of ours understands.
+//! Reads and writes a bucket's time to live as texts of its metadata, as the original writes them and every store of ours
+//! reads them.
 
 use crate::TimeToLive;
 

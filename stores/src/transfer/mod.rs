@@ -1,13 +1,13 @@
-//! Carrying buckets from one store to another: from a directory to Redis, from a single server to a cluster and back, to
+//! Copies buckets from one store to another: from a directory to Redis, from a single server to a cluster and back, to
 //! another prefix, to another machine.
 //!
-//! A bucket is copied part by part, so that its size does not matter, and is not there before it is whole. Then both
-//! sides are read and compared. What was copied is left alone by a second transfer, so that one which was broken off
-//! goes on where it was. The source is only read.
+//! A bucket is copied part by part, so that its size does not matter, and appears in the target when it is complete. Then
+//! both sides are read and compared. A second transfer skips buckets that were copied already, so that one that was
+//! interrupted continues where it was. The source is only read.
 //!
-//! Values, records, metadata, incarnation and expiry arrive as they were. So do the numbers of the writers' last calls:
-//! one that is repeated over there after the move counts once. Whoever transfers stops the pipes first, or has what they
-//! write meanwhile found out by the comparison.
+//! Values, records, metadata, incarnation and expiry arrive unchanged. So do the numbers of the writers' last calls: a call
+//! that is repeated in the target after the move counts once. Pipes should be stopped first; what they write meanwhile is
+//! found by the comparison.
 
 mod apart;
 pub(crate) mod digest;
@@ -47,7 +47,8 @@ pub(crate) const MOVED: &str = "moved.";
 /// Two servers' reckoning of one instant, milliseconds, where it has to be computed (Redis before 7).
 pub(crate) const SAME_INSTANT_MS: u64 = 10;
 
-/// From where to where. Whoever replaces or removes by it proves first that they are [apart](Transfer::prove_apart).
+/// A transfer between two stores. Prove first that they are [apart](Transfer::prove_apart) if it replaces or removes
+/// anything.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// Where the buckets are.
@@ -83,8 +84,7 @@ pub enum Transferred {
         /// When it expires, milliseconds since 1970; none: never.
         expires_at: Option<u64>,
     },
-    /// It was deleted from the source after it had arrived. Nobody can tell whether the copy is wanted: it stays in the
-    /// target.
+    /// It was deleted from the source after it had arrived. Whether the copy is wanted is unknown: it stays in the target.
     Deleted,
     /// It was changed each time while it was copied. What is in the target may be of a state that never was: stop the
     /// pipes and transfer it again, with `overwrite`.
@@ -164,7 +164,7 @@ impl Transfer {
             if tries == TRIES {
                 return Ok(Transferred::Changing);
             }
-            let mut replaced = None;
+            let mut replaces = Replaces::Nothing;
             if there.is_some() {
                 let Weighed::There(weight) = self.to.weigh(bucket).await? else { continue };
                 // Looked at after it was weighed: what somebody writes to the copy is not overwritten.
@@ -173,9 +173,9 @@ impl Transfer {
                 if !self.overwrite && !is_own {
                     return Ok(Transferred::Conflict);
                 }
-                replaced = Some(weight);
+                replaces = Replaces::Seen(weight);
             }
-            match self.copy(bucket, &head, replaced.as_ref().map_or(Replaces::Nothing, Replaces::Seen)).await? {
+            match self.copy(bucket, &head, &replaces).await? {
                 Copying::Done(bytes) => {
                     put = Some((head, bytes));
                     tries += 1;
@@ -214,14 +214,14 @@ impl Transfer {
     pub async fn replace(&self, bucket: &BucketId, weight: &Weight) -> Result<Transferred, Failure> {
         check_bucket(bucket)?;
         let Some(head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
-        Ok(match self.copy(bucket, &head, Replaces::Unchanged(weight)).await? {
+        Ok(match self.copy(bucket, &head, &Replaces::Unchanged(weight.clone())).await? {
             Copying::Done(bytes) => Transferred::Copied { bytes, expires_at: head.expires_at },
             Copying::Changed => Transferred::Changing,
             Copying::Contested => Transferred::Conflict,
         })
     }
 
-    async fn copy(&self, bucket: &BucketId, head: &Head, replaces: Replaces<'_>) -> Result<Copying, Failure> {
+    async fn copy(&self, bucket: &BucketId, head: &Head, replaces: &Replaces) -> Result<Copying, Failure> {
         let id = format!("{:016x}", fastrand::u64(..));
         let incoming = Incoming { bucket, head, id: &id };
         let copied = self.copy_pieces(incoming, replaces).await;
@@ -232,7 +232,7 @@ impl Transfer {
         copied
     }
 
-    async fn copy_pieces(&self, incoming: Incoming<'_>, replaces: Replaces<'_>) -> Result<Copying, Failure> {
+    async fn copy_pieces(&self, incoming: Incoming<'_>, replaces: &Replaces) -> Result<Copying, Failure> {
         let Incoming { bucket, head, .. } = incoming;
         let overwrite = !matches!(replaces, Replaces::Nothing);
         let begin = Piece::Begin { overwrite };

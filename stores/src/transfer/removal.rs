@@ -1,7 +1,7 @@
-//! The end of a transfer: what has arrived is removed where it came from, and nothing else.
+//! Ends a transfer: removes from the source what has arrived in the target, and nothing else.
 //!
-//! Both stores reckon a digest of what they hold, and the source compares them and removes the bucket in one step.
-//! So a write that the comparison did not see, whoever wrote it and however, is not lost: the bucket stays.
+//! Both stores compute a digest of what they hold, and the source compares them and removes the bucket in one step. So no
+//! write is lost that the comparison did not see, by whichever program: the bucket stays.
 
 use super::{SAME_INSTANT_MS, Transfer, Weighed};
 use crate::{BucketId, Failure, names::check_bucket};

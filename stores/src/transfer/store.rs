@@ -1,5 +1,5 @@
-//! What a store does so that its buckets can be transferred: read in pieces, written in pieces and unseen until they are
-//! whole, and told apart from what they were.
+//! The operations of a store whose buckets can be transferred: reads and writes buckets in pieces, hides them until they are
+//! complete, and detects changes.
 //!
 //! The form in between belongs to no store. A bucket is its metadata as named texts, its maps, its logs and its indexes,
 //! which are fields of bytes in the form of `index/segments.rs`. Names of the metadata that all stores know:
@@ -75,7 +75,7 @@ pub struct Stamp {
     pub writer: String,
     /// The number of its call.
     pub sequence: u64,
-    /// When nobody repeats it any more, milliseconds since 1970.
+    /// After which it can't be repeated, milliseconds since 1970.
     pub deadline: u64,
 }
 
@@ -100,16 +100,16 @@ pub struct Incoming<'a> {
 }
 
 /// What a bucket that arrives may take the place of.
-#[derive(Clone, Copy, Debug)]
-pub enum Replaces<'a> {
+#[derive(Clone, Debug)]
+pub enum Replaces {
     /// Of none.
     Nothing,
     /// Of whatever is there.
     Anything,
     /// Of the one that it was made of, as long as that comes to this. It keeps that one's expiry.
-    Unchanged(&'a Weight),
+    Unchanged(Weight),
     /// Of the one that was found there, as long as that comes to this.
-    Seen(&'a Weight),
+    Seen(Weight),
 }
 
 /// A step of a bucket's arrival. Each can be repeated at once if its answer was lost.
@@ -141,7 +141,7 @@ pub enum Piece<'a> {
     /// From now on it is there, whole, in the place of one that may be there.
     End {
         /// Which.
-        replaces: Replaces<'a>,
+        replaces: &'a Replaces,
     },
     /// Clears away what has arrived: it will not be ended.
     Abandon,
@@ -230,7 +230,7 @@ pub trait TransferStore: Store {
     /// Whether the mark was there, or, if it is to be left, is there now.
     async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure>;
 
-    /// All buckets, also those that the list has lost, in order. Those of the list, unless told otherwise: for stores that
+    /// All buckets, also those that the list has lost, in order. By default those of the list, for stores that
     /// lose none.
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
         listed(self).await

@@ -24,7 +24,7 @@ fn patient() -> Sandbox {
 /// How many values the session has.
 async fn values(attacker: &AtWork) -> u64 {
     let asked = transaction("s1", unused(), [describe()]);
-    let receipt = attacker.store.transact(&Writer::nobody(), &asked, Deadline::NEVER).await.unwrap();
+    let receipt = attacker.store.transact(&Writer::placeholder(), &asked, Deadline::NEVER).await.unwrap();
     description(receipt.outcomes.into_iter().next().unwrap()).values
 }
 

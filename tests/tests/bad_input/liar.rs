@@ -200,14 +200,6 @@ impl Store for Liar {
 
     /// Of all, so that the filter relies on it.
     fn capabilities(&self) -> StoreCapabilities {
-        StoreCapabilities {
-            atomic: true,
-            expiring: true,
-            exactly_once: true,
-            durable: true,
-            listing: true,
-            leases: true,
-            indexes: true,
-        }
+        StoreCapabilities::ALL
     }
 }

@@ -174,7 +174,7 @@ impl StagedBucket {
     /// `None`: it has expired.
     pub async fn end(mut self) -> Result<Option<u64>, Failure> {
         self.flush().await?;
-        self.send(Piece::End { replaces: Replaces::Anything }).await?;
+        self.send(Piece::End { replaces: &Replaces::Anything }).await?;
         let head = self.store.head(&self.bucket).await?;
         Ok(head.map(|head| head.maps.iter().map(|(_, keys)| keys.len() as u64).sum()))
     }

@@ -15,16 +15,6 @@ use crate::{
     check, limits,
 };
 
-const ALL: StoreCapabilities = StoreCapabilities {
-    atomic: true,
-    expiring: true,
-    exactly_once: true,
-    durable: true,
-    listing: true,
-    leases: true,
-    indexes: true,
-};
-
 fn name(names: &'static [&'static str]) -> impl Strategy<Value = String> {
     select(names).prop_map(Into::into)
 }
@@ -199,7 +189,7 @@ fn is_allowed(operations: &[Operation]) -> bool {
         expectations: vec![],
         operations: operations.to_vec(),
     };
-    check::transaction(&transaction, &ALL).is_ok()
+    check::transaction(&transaction, &StoreCapabilities::ALL).is_ok()
 }
 
 proptest! {

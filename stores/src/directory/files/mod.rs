@@ -1,12 +1,10 @@
-//! The directory itself: where its files are, whether they belong together, what kind of disk it is on, and who has it
-//! open.
+//! Finds, checks and locks the files of a store: they must belong together, and be on a local disk.
 //!
-//! Every open store holds `keepline.lock` together with the others; whoever makes, migrates, restores or repairs a store
-//! holds it alone, and so does, for a moment, the first one to open it. The kernel gives it back when a process ends,
-//! however it ends.
+//! Open stores share a lock on `keepline.lock`. Creating, migrating, restoring and repairing a store takes it exclusively,
+//! as does the first process that opens it, for a moment. The kernel releases it when a process ends, however it ends.
 //!
-//! The database itself, on which there are locks, is opened by nobody but SQLite while others may have it open: POSIX takes
-//! all locks of a process on a file away when the process closes any handle of it.
+//! Only SQLite opens the database, on which it holds locks, while others may have it open: when a process closes any
+//! handle of a file, POSIX drops all of the process's locks on it.
 //!
 //! A write-ahead log that lies beside another database than its own would be written into that without a word. So each
 //! database is marked with a random number of its own, a copy of it with another one, and `keepline.lock` holds the number
@@ -207,8 +205,9 @@ impl StoreFiles {
         Ok(self.directory.join(PARTIAL))
     }
 
-    /// Puts the partial database, which is whole now and which nobody has open, in the place of the one that may be there,
-    /// whose log goes. Whoever is killed in between leaves a database that is refused beside that log, or all of it.
+    /// Replaces the database, if there is one, with the partial one, which must be complete and closed, and removes the log
+    /// of the former one. A process that is killed in between leaves a database that is refused beside that log, or all of
+    /// it.
     pub(crate) fn finish_partial(&self) -> Result<(), DirectoryError> {
         let unusable = |source| DirectoryError::Unusable { path: self.directory.clone(), source };
         let partial = self.directory.join(PARTIAL);

@@ -1,8 +1,8 @@
-//! Room on the disk that is kept for when it is full: without any, nothing could be deleted, and a store that was closed
-//! could not even be opened, for that takes a file or two.
+//! Reserves room on the disk for when it is full: without any, nothing could be deleted, and a closed store could not even
+//! be opened, which takes a file or two.
 //!
-//! It is a file. Who needs room in order to free some, or to open the store, removes it; it is made again as soon as there is
-//! room. Until then, nothing is written but what frees room.
+//! The reserve is a file. It is removed to free room or to open the store on a full disk, and made again as soon as there is
+//! room. Until then, only calls that free room may write.
 
 use std::{
     fs::{self, File},

@@ -31,14 +31,6 @@ impl Rows<'_, '_> {
         found.query_row(params![id, key, signed(most)], bounded).optional()
     }
 
-    /// The text of an entry, however long it is.
-    pub(crate) fn entry(&self, map: &str, key: &str) -> Result<Option<String>, rusqlite::Error> {
-        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(None) };
-        self.sql("SELECT text FROM entry WHERE map = ?1 AND key = ?2")?
-            .query_row(params![id, key], |row| row.get(0))
-            .optional()
-    }
-
     pub(crate) fn has_entry(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {
         let Some(id) = self.part(Form::Map, map)?.id else { return Ok(false) };
         self.sql("SELECT 1 FROM entry WHERE map = ?1 AND key = ?2")?.exists(params![id, key])

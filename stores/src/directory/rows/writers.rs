@@ -1,8 +1,8 @@
-//! Who wrote to a bucket lately, so that a repeated call counts once: also in another process, and after the one that
-//! applied it was killed.
+//! Remembers the recent writers of a bucket, so that a repeated call counts once: also in another process, and after the one
+//! that applied it was killed.
 //!
-//! A number is kept until its call's deadline is over and some time longer. There is no limit to how many are kept: each
-//! is a row, and rows are what a disk has room for. So no writer is ever refused.
+//! A writer's number is kept until the deadline of its call is over, and some time longer. Their number is not limited: each
+//! is a row, and a disk has room for rows. So no writer is ever refused.
 
 use rusqlite::{OptionalExtension as _, params};
 

@@ -56,7 +56,7 @@ impl Shared {
         if let Err(error) = db.wal_checkpoint_v2(Some(c"main"), mode) {
             match error.sqlite_error_code() {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => return false,
-                // A full disk passes. A failed sync does not, and other failures can't be told from it.
+                // A full disk passes. A failed sync does not, and other failures can't be distinguished from it.
                 Some(ErrorCode::DiskFull) => tracing::warn!(error = %error, "no room for a checkpoint"),
                 _ => self.mark_broken(&error),
             }

@@ -1,8 +1,8 @@
-//! The threads that read, each on a connection of its own, beside the writer and never waiting for it. What turns out to
-//! change something is handed on to the writer.
+//! The threads that read, each on a connection of its own, without waiting for the writer. A request that turns out to
+//! write is handed on to the writer.
 //!
-//! Requests that came together are served from one state of the database, which began after all of them: what one reads
-//! is in the page cache for the next. None waits long for another: after a while, the rest is left to a thread that is free.
+//! Requests that arrive together are served from one snapshot of the database, taken after all of them: pages that one reads
+//! are cached for the next. None waits long for another: after a millisecond, the rest is left to a free thread.
 
 use std::{
     collections::VecDeque,
@@ -14,9 +14,9 @@ use rusqlite::Connection;
 
 use super::{
     queue::Taken,
-    shared::{Answer, Request, Shared, Work, ended, timed_out},
+    shared::{Request, Shared, ended, timed_out},
 };
-use crate::directory::{error::Stop, time::Moment};
+use crate::directory::error::Stop;
 
 /// For what locks readers out: another process that is the first to open the store after a crash.
 const BUSY: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ impl ReadThread {
                 request.answer(Err(timed_out(self.shared.timeout)));
                 continue;
             }
-            match read(&at, &request.work) {
+            match request.work.read(&at) {
                 Ok(Some(answer)) => request.answer(Ok(answer)),
                 Ok(None) => {
                     if let Err(request) = self.shared.writes.add(request) {
@@ -102,14 +102,4 @@ impl ReadThread {
         self.db.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
-}
-
-/// The answer to what changes nothing; none: it would change something.
-fn read(at: &Moment<'_>, work: &Work) -> Result<Option<Answer>, Stop> {
-    Ok(match work {
-        Work::Transact(_, transaction) => at.read(transaction)?.map(Answer::Receipt),
-        Work::List { kind, cursor, limit } => Some(Answer::Page(at.list(*kind, cursor, *limit)?)),
-        Work::Do(job) => Some(Answer::Done((job.run)(at)?)),
-        Work::Delete { .. } => None,
-    })
 }

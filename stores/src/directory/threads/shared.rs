@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    fmt,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -12,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::{pending_acks::PendingAcks, queue::Queue};
 use crate::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Receipt, Transaction, Writer,
+    Deadline, Failure, FailureCode,
     directory::{
         DirectorySync,
         connection::Settings,
@@ -24,47 +23,35 @@ use crate::{
 };
 
 /// A call of the store's.
-#[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) work: Work,
+    pub(crate) work: Box<dyn Work>,
+    /// Whether it removes things and brings nothing of its own but what takes their place.
+    pub(crate) frees: bool,
     pub(crate) deadline: Deadline,
-    /// For how long its number has to be kept, in milliseconds.
-    pub(crate) memory: u64,
-    /// Whether whoever asked relies on what the answer says: then it is given when that is on disk.
+    /// Whether the caller relies on what the answer says: then it is given when that is on disk.
     pub(crate) needs_disk: bool,
     pub(crate) reply: Reply,
 }
 
-#[derive(Debug)]
-pub(crate) enum Work {
-    Transact(Writer, Transaction),
-    Delete { writer: Writer, bucket: BucketId, incarnation: Option<String>, max_keys: u32 },
-    List { kind: BucketKind, cursor: String, limit: u32 },
-    Do(Job),
-}
+/// What a call does. It may be done more than once, each time from the beginning.
+pub(crate) trait Work: Send {
+    /// Does it for the writer.
+    fn write(&self, at: &Moment<'_>) -> Result<Answer, Stop>;
 
-/// Work that has no name of its own. It may be done more than once, each time from the beginning.
-pub(crate) struct Job {
-    pub(crate) run: Run,
-    /// Whether it removes things and brings nothing.
-    pub(crate) frees: bool,
-}
-
-type Run = Box<dyn Fn(&Moment<'_>) -> Result<Box<dyn Any + Send>, Stop> + Send>;
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Job").field("frees", &self.frees).finish_non_exhaustive()
+    /// Does it where nothing may be written. None: it would write something.
+    fn read(&self, at: &Moment<'_>) -> Result<Option<Answer>, Stop> {
+        self.write(at).map(Some)
     }
 }
 
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Receipt(Receipt),
-    Deletion(Deletion),
-    Page(BucketPage),
-    Done(Box<dyn Any + Send>),
+impl<F: Fn(&Moment<'_>) -> Result<Answer, Stop> + Send> Work for F {
+    fn write(&self, at: &Moment<'_>) -> Result<Answer, Stop> {
+        self(at)
+    }
 }
+
+/// What the work came to; its caller knows the type.
+pub(crate) type Answer = Box<dyn Any + Send>;
 
 pub(crate) type Reply = oneshot::Sender<Result<Answer, Failure>>;
 
@@ -74,15 +61,15 @@ pub(crate) struct Shared {
     pub(crate) timeout: Duration,
     pub(crate) time: Time,
     pub(crate) place: StoreFiles,
-    /// What may change something: for the writer.
+    /// Requests that may write: for the writer.
     pub(crate) writes: Queue<Request>,
-    /// What changes nothing, as far as can be told: for the readers.
+    /// Requests that write nothing, as far as is known: for the readers.
     pub(crate) reads: Queue<Request>,
     /// What is committed and not synced.
     pub(crate) pending_acks: PendingAcks,
     /// How many pages the write-ahead log has, when it is worth a checkpoint.
     pub(crate) checkpoints: Queue<usize>,
-    /// Whether the disk failed to keep what it was given: from then on nobody can say what is on it.
+    /// Whether the disk failed to keep what it was given: from then on it is unknown what is on it.
     broken: AtomicBool,
     pub(crate) commits: AtomicU64,
     pub(crate) syncs: AtomicU64,
@@ -145,12 +132,12 @@ impl Shared {
 }
 
 impl Request {
-    /// Whether an answer would come too late, or to nobody.
+    /// Whether an answer would come too late, or the caller is gone.
     pub(crate) fn is_over(&self) -> bool {
         self.reply.is_closed() || self.deadline.is_over()
     }
 
-    /// Whoever asked may be gone, and need not be told.
+    /// Sends the answer, if the caller still waits for it.
     pub(crate) fn answer(self, answer: Result<Answer, Failure>) {
         _ = self.reply.send(answer);
     }

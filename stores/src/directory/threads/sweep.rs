@@ -1,5 +1,5 @@
-//! Clearing up, in small steps between calls: buckets whose time is over, rows of what is gone, numbers of writers that
-//! can't be repeated any more, and pages that hold nothing.
+//! Clears up in small steps between calls: expired buckets, rows of deleted parts, numbers of writers whose calls can't be
+//! repeated any more, and empty pages.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,8 @@
-//! The thread that writes. It takes all calls that have been queued meanwhile and runs them in one transaction of
-//! SQLite's. When one of them is refused that has written already, which is rare, all are undone and run again, each in a
-//! savepoint of its own: it undoes only itself. No call is answered before the commit. It does not wait for the disk, unless every commit is to be synced by itself: but for SQLite's own
-//! sync of the log's header, when that is started again, once in many megabytes.
+//! The thread that writes: it takes all queued calls and applies them in one transaction of SQLite's.
+//!
+//! Rarely, a call is refused after it has written: then all are undone and run again, each in a savepoint of its own, so that
+//! it undoes only itself. No call is answered before the commit. The thread waits for the disk only if every commit is to be
+//! synced by itself, and for SQLite's own sync of the log's header when the log is started again, once in many megabytes.
 
 use std::{
     sync::{
@@ -16,16 +17,15 @@ use rusqlite::{Connection, wal::CheckpointMode};
 
 use super::{
     pending_acks::PendingAck,
-    shared::{Answer, Request, Shared, Work, broken, timed_out},
+    shared::{Answer, Request, Shared, broken, timed_out},
     sweep::Sweep,
 };
 use crate::{
-    Failure, Operation, check,
+    Failure,
     directory::{
         DirectorySync,
         error::{DirectoryError, Stop, full},
         files::log_file::LogFile,
-        time::Moment,
     },
 };
 
@@ -107,7 +107,7 @@ impl WriteThread {
         self.sweep.expect_work();
         if !self.has_room() {
             // What is free is for what frees more.
-            let (freeing, others) = requests.into_iter().partition(frees);
+            let (freeing, others) = requests.into_iter().partition(|request| request.frees);
             let failure = full(self.shared.settings.max_bytes);
             Vec::into_iter(others).for_each(|request: Request| request.answer(Err(failure.clone())));
             requests = freeing;
@@ -129,13 +129,13 @@ impl WriteThread {
         }
     }
 
-    /// What has expired may make room for a request that found none. Everything else is told.
+    /// Expired buckets may make room for a request that found none. Every other failure is reported.
     fn serve_once_more(&mut self, stop: &Stop, request: Request) {
         if !stop.is_full() {
             return request.answer(Err(self.shared.told(stop)));
         }
         self.make_room();
-        let frees = frees(&request);
+        let frees = request.frees;
         let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) else { return };
         // Removing takes room, too, before it gives some back.
         let served = if stop.is_full() && frees {
@@ -225,7 +225,7 @@ impl WriteThread {
             if undo == Undo::Each {
                 self.execute("SAVEPOINT request")?;
             }
-            match work(&at, request) {
+            match request.work.write(&at) {
                 Ok(answer) => answers.push(Ok(answer)),
                 Err(Stop::Refused(failure)) => {
                     if undo == Undo::Each {
@@ -373,30 +373,4 @@ impl WriteThread {
             _ = self.shared.checkpoints.add(pages);
         }
     }
-}
-
-/// Whether a call removes things and brings nothing of its own but what takes their place.
-fn frees(request: &Request) -> bool {
-    match &request.work {
-        Work::Delete { .. } => true,
-        Work::List { .. } => false,
-        Work::Do(job) => job.frees,
-        Work::Transact(_, transaction) => transaction.operations.iter().all(|operation| match operation {
-            Operation::Remove(_) | Operation::ReplaceOldest(_) => true,
-            Operation::ResetMap(reset) => reset.entries.is_empty(),
-            Operation::ResetLog(reset) => reset.records.is_empty(),
-            other => !check::writes(std::slice::from_ref(other)),
-        }),
-    }
-}
-
-fn work(at: &Moment<'_>, request: &Request) -> Result<Answer, Stop> {
-    Ok(match &request.work {
-        Work::Transact(writer, transaction) => Answer::Receipt(at.transact(writer, request.memory, transaction)?),
-        Work::Delete { writer, bucket, incarnation, max_keys } => {
-            Answer::Deletion(at.delete(writer, request.memory, bucket, incarnation.as_deref(), *max_keys)?)
-        }
-        Work::List { kind, cursor, limit } => Answer::Page(at.list(*kind, cursor, *limit)?),
-        Work::Do(job) => Answer::Done((job.run)(at)?),
-    })
 }

@@ -1,8 +1,8 @@
-//! A bucket as it arrives from another store, piece by piece. Until it is whole, its rows belong to a bucket that nobody
-//! sees: of a kind that is not listed and not asked for. That one expires unless pieces keep coming, and is swept like any
-//! other then, so that a transfer that was killed leaves nothing for good.
+//! Imports a bucket from another store, piece by piece. Until it is complete, its rows belong to a hidden bucket, of a kind
+//! that no call can name. That one expires unless pieces keep coming, and is swept like any other, so that a transfer that
+//! was killed leaves nothing for good.
 //!
-//! Refuses what a directory can't hold: what is no text, and names that no call may have.
+//! Refuses what a directory can't hold: bytes that are no text, and names that no call may have.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::{
     failure,
     index::segments::Field,
     names::{VALUES, check_key, check_part, is_part, is_token},
-    transfer::{Head, Incoming, Keyed, Piece, Replaces, Stamp, Taken, Weight, metadata},
+    transfer::{Head, Incoming, Keyed, Piece, Replaces, Stamp, Taken, metadata},
 };
 
 /// For how long the next piece is waited for, in milliseconds.
@@ -37,14 +37,6 @@ struct Arriving {
     kind: String,
     /// The name of the copying.
     id: String,
-}
-
-/// What an arrival may take the place of.
-struct Replaced {
-    overwrites: bool,
-    /// The digest of the only one.
-    only: Option<String>,
-    keeps_expiry: bool,
 }
 
 /// A [`Head`] as text.
@@ -98,17 +90,8 @@ impl DirectoryStore {
             }
             Piece::End { replaces } => {
                 let known = Known::of(head)?;
-                let replaced = match replaces {
-                    Replaces::Nothing => Replaced { overwrites: false, only: None, keeps_expiry: false },
-                    Replaces::Anything => Replaced { overwrites: true, only: None, keeps_expiry: false },
-                    Replaces::Unchanged(Weight { digest, .. }) => {
-                        Replaced { overwrites: true, only: Some(digest.clone()), keeps_expiry: true }
-                    }
-                    Replaces::Seen(Weight { digest, .. }) => {
-                        Replaced { overwrites: true, only: Some(digest.clone()), keeps_expiry: false }
-                    }
-                };
-                let end = move |at: &Moment<'_>| at.end_arrival(&arriving, &known, &replaced);
+                let replaces = replaces.clone();
+                let end = move |at: &Moment<'_>| at.end_arrival(&arriving, &known, &replaces);
                 self.run(Writes::ToDisk, false, end).await
             }
             Piece::Abandon => self.run(Writes::Something, true, move |at| at.abandon_arrival(&arriving)).await,
@@ -262,21 +245,21 @@ impl Moment<'_> {
         Ok(Taken::Yes)
     }
 
-    fn end_arrival(&self, arriving: &Arriving, known: &Known, replaced: &Replaced) -> Result<Taken, Stop> {
+    fn end_arrival(&self, arriving: &Arriving, known: &Known, replaces: &Replaces) -> Result<Taken, Stop> {
         let Some(BucketRow { stamp, .. }) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
         let BucketId { kind, name } = &arriving.bucket;
         let mut expires_at = known.expires_at;
-        if let Some(only) = &replaced.only {
+        if let Replaces::Unchanged(weight) | Replaces::Seen(weight) = replaces {
             let Some(there) = self.living(&arriving.bucket)? else { return Ok(Taken::Exists) };
-            if self.digest(&there)? != *only {
+            if self.digest(&there)? != weight.digest {
                 return Ok(Taken::Exists);
             }
-            if replaced.keeps_expiry {
+            if matches!(replaces, Replaces::Unchanged(_)) {
                 expires_at = there.expiry.at;
             }
         }
         if let Some(there) = self.find(&arriving.bucket)? {
-            if !replaced.overwrites && !there.expiry.is_over(self.now_ms) {
+            if matches!(replaces, Replaces::Nothing) && !there.expiry.is_over(self.now_ms) {
                 return Ok(Taken::Exists);
             }
             self.bury(kind.name(), name, there.stamp)?;

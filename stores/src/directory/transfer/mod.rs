@@ -1,7 +1,7 @@
-//! A bucket as it leaves: its rows in the form of a transfer, see [`crate::transfer`].
+//! Exports a bucket's rows in the form of a transfer, see [`crate::transfer`].
 //!
-//! What is said of a bucket here makes its metadata. Where those that it arrived with were others, and the bucket's own
-//! are still what they were then, they leave as they came: a bucket that goes through a directory is the same afterwards.
+//! Its metadata are made from the rows. Fields that arrived with another text leave with that text, as long as the rows still
+//! say what they said then: a bucket that passes through a directory stays the same.
 
 pub(crate) mod import;
 
@@ -195,7 +195,7 @@ impl Moment<'_> {
         for key in keys {
             let text = match form {
                 Form::Index => rows.field_named(name, key)?,
-                _ => rows.entry(name, key)?.map(String::into_bytes),
+                _ => rows.entry_within(name, key, u64::MAX)?.and_then(|entry| entry.text).map(String::into_bytes),
             };
             bytes += key.len() + text.as_ref().map_or(0, Vec::len);
             if bytes > PART_BYTES && !texts.is_empty() {

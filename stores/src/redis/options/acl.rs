@@ -14,11 +14,14 @@ use crate::redis::{RedisOptions, RedisOptionsError};
 /// people who set it up.
 const CALLED: &str = "eval evalsha ping time";
 
-/// Called by the scripts. Redis before 7 has no `pexpiretime`: leave it out there.
-pub(crate) const CALLED_BY_SCRIPTS: &str = "exists get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset \
-                                 hstrlen incrby llen lpush lrange lset ltrim mget persist pexpireat pexpiretime pttl rename \
-                                 rpush sadd scard set sismember smembers smismember srandmember srem sscan strlen time \
-                                 unlink";
+/// Called by the scripts of requests that read. Redis before 7 has no `pexpiretime`: leave it out there.
+pub(crate) const READING: &str = "exists get getrange hget hgetall hexists hkeys hlen hmget hscan hstrlen llen lrange mget \
+                                  pexpiretime pttl scard smembers smismember sscan strlen time";
+/// Called beside those by the scripts of requests that write.
+pub(crate) const WRITING: &str = "hdel hincrby hrandfield hset incrby lpush lset ltrim pexpireat rpush sadd set sismember \
+                                  srandmember srem unlink";
+/// Called beside both by the scripts of transfers.
+pub(crate) const TRANSFERRING: &str = "persist rename";
 
 /// Of those, the ones that take more than one key.
 pub(crate) const WITH_TWO_KEYS: [&str; 1] = ["rename"];
@@ -51,7 +54,10 @@ impl RedisOptions {
     pub fn least_acl(&self) -> Result<Vec<String>, RedisOptionsError> {
         let clients = self.clients()?;
         let mut commands: Vec<&str> = CALLED.split(' ').collect();
-        commands.extend(CALLED_BY_SCRIPTS.split(' ').filter(|command| *command != "time"));
+        let called = [READING, WRITING, TRANSFERRING].into_iter().flat_map(|commands| commands.split(' '));
+        let mut called: Vec<_> = called.filter(|command| *command != "time").collect();
+        called.sort_unstable();
+        commands.append(&mut called);
         // What only some options need.
         if clients.settings().db() != 0 {
             commands.push("select");
@@ -69,7 +75,7 @@ impl RedisOptions {
     }
 
     /// The same for a store whose buckets are also [scanned for](crate::redis::RedisStore::scan_buckets). It is for as long
-    /// as that is done: who may scan is told the names of all keys of the database, other tenants' too.
+    /// as that is done: a user who may scan sees the names of all keys of the database, other tenants' too.
     ///
     /// # Errors
     /// As [`RedisStore::new`](crate::redis::RedisStore::new).
@@ -108,7 +114,8 @@ mod tests {
         for call in ["call('", "try('"] {
             called.extend(scripts.split(call).skip(1).map(|rest| rest.split('\'').next().unwrap().to_lowercase()));
         }
-        assert_eq!(called, CALLED_BY_SCRIPTS.split(' ').map(str::to_owned).collect());
+        let allowed = [READING, WRITING, TRANSFERRING].join(" ");
+        assert_eq!(called, allowed.split(' ').map(str::to_owned).collect());
     }
 
     #[test]

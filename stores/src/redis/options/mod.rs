@@ -1,4 +1,4 @@
-//! How to reach a Redis.
+//! Options of a store in Redis, and the clients made from them.
 
 pub(crate) mod acl;
 pub(crate) mod address;

@@ -15,11 +15,8 @@ if part == 'listed' then
   return { APPLIED, now, try('SISMEMBER', registry, bucket) == 1 and 1 or 0, now }
 end
 if part == 'moved' then return { APPLIED, now, try('HEXISTS', writers, 'moved.' .. ARGV[3]) == 1 and 1 or 0 } end
-local expires = try('PEXPIRETIME', meta)
-if type(expires) == 'table' then -- before Redis 7
-  expires = call('PTTL', meta)
-  if expires >= 0 then expires = now + expires end
-end
+local expires
+--@ expiry
 if expires ~= -1 and expires <= now then return { ABSENT, now } end
 
 if part == 'head' then

@@ -73,7 +73,9 @@ if part == 'end' then
     if not exists then return { EXISTS, now } end
     --@ digest of bucket
     if digest ~= was then return { EXISTS, now } end
-    if mode == 'unchanged' then expires = left > 0 and now + left or -1 end
+    if mode == 'unchanged' then
+      --@ expiry
+    end
   end
   do
     --@ empty bucket

@@ -32,11 +32,8 @@ if left ~= -1 and left <= 0 then
   return reply
 end
 reply[3] = 1
-local expires = -1
-if left > 0 then
-  expires = try('PEXPIRETIME', meta)
-  if type(expires) == 'table' then expires = now + left end -- before Redis 7
-end
+local expires
+--@ expiry
 
 local fields, stored = try('HGETALL', meta), nil
 if not fields.err then

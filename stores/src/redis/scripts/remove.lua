@@ -1,4 +1,4 @@
--- Removes a bucket if the digest of all that it holds is what it was told to be: what is not seen by the digest is not
+-- Removes a bucket if the digest of all that it holds is the expected one: what the digest does not cover is not
 -- removed. One pass over the bucket, during which Redis serves no other client. See transfer/removal.rs; transfer/digest.rs
 -- reckons the same digest: what is changed here is changed there.
 
@@ -16,11 +16,8 @@ local APPLIED, REPEATED, ABSENT, UNMET, WRONG_TYPE, LATE = 0, 1, 2, 6, 10, 15
 if deadline > 0 and now > deadline then return { LATE, now, '' } end
 local seen = try('HGET', writers, writer)
 if type(seen) == 'string' and (tonumber(seen) or 0) >= tonumber(number) then return { REPEATED, now } end
-local expires = try('PEXPIRETIME', meta)
-if type(expires) == 'table' then -- before Redis 7
-  expires = call('PTTL', meta)
-  if expires >= 0 then expires = now + expires end
-end
+local expires
+--@ expiry
 if expires ~= -1 and expires <= now then return { ABSENT, now } end
 
 --@ digest of bucket

@@ -109,6 +109,14 @@ local server = string.sub(redis.sha1hex(tostring(redis)), 1, 8)
 local time = call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
+--- fragment expiry
+-- When the bucket `expires`, in milliseconds since 1970; -1: never.
+expires = try('PEXPIRETIME', meta)
+if type(expires) == 'table' then -- before Redis 7
+  expires = call('PTTL', meta)
+  if expires >= 0 then expires = now + expires end
+end
+
 --- fragment forget writers
 -- A writer that is new here. A stamp can be forgotten when its deadline is over: whatever carries it is refused
 -- for being late. One further ahead than any deadline is from before somebody set the clock back. A few at

@@ -62,7 +62,7 @@ pub(crate) struct Cluster {
 #[derive(Default)]
 struct Map {
     nodes: HashMap<Address, Arc<Node>>,
-    /// The master of each slot; empty before anybody has told.
+    /// The master of each slot; empty before a node has reported them.
     owners: Vec<Option<Arc<Node>>>,
 }
 

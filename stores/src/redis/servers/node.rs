@@ -302,10 +302,10 @@ impl Node {
 impl Connected {
     /// None: not by the deadline.
     ///
-    /// A request that is handed to the connection at the very moment at which that ends can be left lying
-    /// there: nobody sends it, and nobody says so (tokio's channels allow for that, and redis does not
-    /// look). So where no answer comes, something is sent after it: that fails at once on a connection
-    /// that has ended, and what is answered before its predecessor tells that there will be no answer.
+    /// A request that is handed to the connection at the moment at which the connection ends can get lost without
+    /// an error (tokio's channels allow for that, and redis does not look). So where no answer comes, a `PING`
+    /// is sent after it: that fails at once on a connection that has ended, and if it is answered first, there
+    /// will be no answer.
     async fn ask(
         &self,
         wire: &Wire,
@@ -355,8 +355,8 @@ impl Connected {
     }
 }
 
-/// A request on its way. Whoever leaves it before it is answered, by a deadline or because nobody wants the answer any
-/// more, says nothing of the connection by that; but when it has been silent for long, nobody uses it again.
+/// A request on its way. Dropped before it is answered, by a deadline or because its caller is gone, it says nothing of the
+/// connection; but a connection that has been silent for long is not used again.
 struct Asking<'a> {
     node: &'a Node,
     wire: &'a Wire,

@@ -17,7 +17,7 @@ use crate::{
     Failure, FailureCode, failure,
     redis::{
         decode,
-        options::acl::{CALLED_BY_SCRIPTS, WITH_TWO_KEYS},
+        options::acl::{READING, TRANSFERRING, WITH_TWO_KEYS, WRITING},
     },
 };
 
@@ -32,34 +32,6 @@ pub(crate) enum Needs {
     /// It takes a bucket in that comes from another store, or lets one go.
     Transferring = 4,
 }
-
-/// Commands that only transfers call.
-const TRANSFERRING: [&str; 2] = ["persist", "rename"];
-/// Commands that change nothing.
-const READING: [&str; 22] = [
-    "exists",
-    "get",
-    "getrange",
-    "hget",
-    "hgetall",
-    "hexists",
-    "hkeys",
-    "hlen",
-    "hmget",
-    "hscan",
-    "hstrlen",
-    "llen",
-    "lrange",
-    "mget",
-    "pexpiretime",
-    "pttl",
-    "scard",
-    "smembers",
-    "smismember",
-    "sscan",
-    "strlen",
-    "time",
-];
 
 /// What is known to be allowed, as a sum of [`Needs`].
 #[derive(Debug, Default)]
@@ -83,12 +55,12 @@ impl Permissions {
 
 impl Needs {
     fn commands(self, wire: &Wire) -> Vec<&'static str> {
-        let is_needed = |command: &&str| match self {
-            Self::Reading => READING.contains(command),
-            Self::Writing => !TRANSFERRING.contains(command),
-            Self::Transferring => true,
+        let called = match self {
+            Self::Reading => &[READING] as &[&'static str],
+            Self::Writing => &[READING, WRITING],
+            Self::Transferring => &[READING, WRITING, TRANSFERRING],
         };
-        let mut commands: Vec<_> = CALLED_BY_SCRIPTS.split_whitespace().filter(is_needed).collect();
+        let mut commands: Vec<_> = called.iter().flat_map(|commands| commands.split(' ')).collect();
         if self != Self::Reading && wire.wait_replicas > 0 {
             commands.push("wait");
         }

@@ -95,7 +95,7 @@ impl Requester {
         self.servers.breaker().unwrap_or_else(|| self.breaker.state())
     }
 
-    /// Of these, one for each server, as far as it is known which of them has which slot; and one that nobody has.
+    /// Picks one for each server, by the slots that each is known to have, and one whose slot has no known owner.
     pub(crate) fn one_for_each_server<T>(&self, all: impl IntoIterator<Item = (T, Slot)>) -> Vec<T> {
         let mut servers: Vec<Option<Arc<Node>>> = Vec::new();
         let mut is_new = |slot| {

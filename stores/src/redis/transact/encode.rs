@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
 use redis::Cmd;
 
-use super::key_set::{KeySet, each_set_key};
+use super::key_set::{KeySet, Names, each_set_key};
 use crate::{
     Entry, Expectation, LogEnd, NewLife, Opening, Operation, PositionMark, PostOperation, Transaction, Writer, check,
     index::{
@@ -59,7 +59,6 @@ impl Part<'_> {
 
 impl<'a> Request<'a> {
     pub(crate) fn new(transaction: &'a Transaction) -> Self {
-        let key_set = KeySet::by(transaction);
         let (opening, wanted, sliding, renews) = match &transaction.opening {
             Opening::Existing(life) => match &life.incarnation {
                 None => (0, Cow::Borrowed(""), false, life.renew),
@@ -69,14 +68,8 @@ impl<'a> Request<'a> {
             Opening::CreateNew(life) => created(3, life),
             Opening::Replace(life) => created(4, life),
         };
-        let flags = opening
-            + 8 * u64::from(check::writes(&transaction.operations))
-            + 16 * u64::from(sliding)
-            + 32 * u64::from(key_set.whole)
-            + 64 * u64::from(renews)
-            + 128 * u64::from(check::makes_room(transaction));
+        let key_set = KeySet::new(&transaction.operations);
         let mut parts = Parts { parts: Vec::with_capacity(48), owned: Vec::new(), key_set };
-        parts.header(flags);
         for (index, expectation) in (0..).zip(&transaction.expectations) {
             parts.expectation(index, expectation, &transaction.operations);
         }
@@ -84,7 +77,13 @@ impl<'a> Request<'a> {
             parts.step("replace");
         }
         transaction.operations.iter().for_each(|operation| parts.operation(operation));
-        Self { wanted, parts: parts.parts, owned: parts.owned }
+        let flags = opening
+            + 8 * u64::from(check::writes(&transaction.operations))
+            + 16 * u64::from(sliding)
+            + 32 * u64::from(parts.key_set.whole)
+            + 64 * u64::from(renews)
+            + 128 * u64::from(check::makes_room(transaction));
+        Self { wanted, parts: parts.behind_header(flags), owned: parts.owned }
     }
 
     pub(crate) fn parts(&self) -> &[Part<'a>] {
@@ -137,17 +136,20 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn header(&mut self, flags: u64) {
+    /// All parts, the header first: what the steps touch.
+    fn behind_header(&mut self, flags: u64) -> Vec<Part<'a>> {
         let KeySet { logs, maps, leases, indexes, keys, set_count, .. } = &self.key_set;
-        let counts =
-            [logs.len(), maps.len(), leases.len(), indexes.len(), keys.len()].map(|count| Part::Fixed(count as u64));
-        self.parts.push(Part::Fixed(flags));
-        self.parts.extend(counts);
-        self.parts.push(Part::Fixed(*set_count));
+        let counts = [logs, maps, leases, indexes, keys].map(Names::len);
+        let mut parts = Vec::with_capacity(counts.len() + 2 + counts.iter().sum::<usize>() + self.parts.len());
+        parts.push(Part::Fixed(flags));
+        parts.extend(counts.map(|count| Part::Fixed(count as u64)));
+        parts.push(Part::Fixed(*set_count));
         for (kind, names) in [("log:", logs), ("map:", maps), ("lease:", leases), ("index:", indexes)] {
-            self.parts.extend(names.iter().map(|name| Part::Field(kind, name)));
+            parts.extend(names.iter().map(|name| Part::Field(kind, name)));
         }
-        self.parts.extend(keys.iter().map(Part::Text));
+        parts.extend(keys.iter().map(Part::Text));
+        parts.append(&mut self.parts);
+        parts
     }
 
     fn expectation(&mut self, index: u64, expectation: &'a Expectation, operations: &'a [Operation]) {
@@ -215,6 +217,7 @@ impl<'a> Parts<'a> {
             }
             Operation::Remove(remove) => self.step("map-remove").map(&remove.map_name).texts(texts(&remove.keys)),
             Operation::ResetMap(reset) if reset.map_name == VALUES => {
+                self.key_set.whole = true;
                 self.step("clear").put("put-again", &reset.entries)
             }
             Operation::ResetMap(reset) => self.step("map-reset").map(&reset.map_name).texts(pairs(&reset.entries)),
@@ -260,7 +263,10 @@ impl<'a> Parts<'a> {
                 let place = self.key_set.leases.place(&lease.lease);
                 self.step("lease").part(Part::Fixed(place)).text(&lease.holder).number(lease.milliseconds)
             }
-            Operation::Describe(describe) => self.step("describe").limit(u64::from(describe.parts)),
+            Operation::Describe(describe) => {
+                self.key_set.whole = true;
+                self.step("describe").limit(u64::from(describe.parts))
+            }
             Operation::Post(post) => self.post(post),
             Operation::Unpost(unpost) => {
                 let run = |Run { segment, low, high }| [segment, low, high].map(Part::Number);
@@ -283,16 +289,21 @@ impl<'a> Parts<'a> {
         self.part(Part::Step(name))
     }
 
-    /// A step that is one thing for values and another for other maps.
-    fn map_step(&mut self, of_values: &'static str, of_map: &'static str, map: &str) -> &mut Self {
-        if map == VALUES { self.step(of_values) } else { self.step(of_map).map(map) }
+    /// A step that reads all of a map: one for values, and another for other maps.
+    fn map_step(&mut self, of_values: &'static str, of_map: &'static str, map: &'a str) -> &mut Self {
+        if map == VALUES {
+            self.key_set.whole = true;
+            self.step(of_values)
+        } else {
+            self.step(of_map).map(map)
+        }
     }
 
     fn put(&mut self, step: &'static str, entries: &'a [Entry]) -> &mut Self {
         entries.iter().fold(self, |parts, entry| parts.step(step).key(&entry.key).text(&entry.text))
     }
 
-    fn post(&mut self, post: &PostOperation) -> &mut Self {
+    fn post(&mut self, post: &'a PostOperation) -> &mut Self {
         let terms: usize = post.documents.iter().map(|document| document.terms.len()).sum();
         let first = post.documents.first().map_or(0, |document| document.position);
         self.step("post")
@@ -307,7 +318,7 @@ impl<'a> Parts<'a> {
     }
 
     /// One step for each map.
-    fn marks(&mut self, log: &str, records: usize, marks: &'a [PositionMark]) -> &mut Self {
+    fn marks(&mut self, log: &'a str, records: usize, marks: &'a [PositionMark]) -> &mut Self {
         let mut of_each: Vec<(&'a str, Vec<Part<'a>>)> = Vec::new();
         let mut places = HashMap::new();
         for mark in marks {
@@ -325,24 +336,28 @@ impl<'a> Parts<'a> {
         self
     }
 
-    fn key(&mut self, key: &str) -> &mut Self {
-        self.part(Part::Fixed(self.key_set.keys.place(key)))
+    fn key(&mut self, key: &'a str) -> &mut Self {
+        let place = self.key_set.keys.place(key);
+        self.part(Part::Fixed(place))
     }
 
     fn keys(&mut self, keys: &'a [String]) -> &mut Self {
         keys.iter().fold(self.part(Part::Fixed(keys.len() as u64)), |parts, key| parts.key(key))
     }
 
-    fn log(&mut self, log: &str) -> &mut Self {
-        self.part(Part::Fixed(self.key_set.logs.place(log)))
+    fn log(&mut self, log: &'a str) -> &mut Self {
+        let place = self.key_set.logs.place(log);
+        self.part(Part::Fixed(place))
     }
 
-    fn map(&mut self, map: &str) -> &mut Self {
-        self.part(Part::Fixed(self.key_set.maps.place(map)))
+    fn map(&mut self, map: &'a str) -> &mut Self {
+        let place = self.key_set.maps.place(map);
+        self.part(Part::Fixed(place))
     }
 
-    fn index(&mut self, index: &str) -> &mut Self {
-        self.part(Part::Fixed(self.key_set.indexes.place(index)))
+    fn index(&mut self, index: &'a str) -> &mut Self {
+        let place = self.key_set.indexes.place(index);
+        self.part(Part::Fixed(place))
     }
 
     fn owned(&mut self, text: Vec<u8>) -> &mut Self {

@@ -155,7 +155,7 @@ reply[said + 1], reply[said + 2] = log.first or 0, log.length
 said = said + 2
 
 --- fragment record of others
--- One that is longer than any of ours is told as an empty text.
+-- One that is longer than any of ours is returned as an empty text.
 if #record > LONGEST_RECORD then
   room_bytes = room_bytes - #record
   record = ''

@@ -137,7 +137,7 @@ if (state == 0 and there) or (state == 1 and not there) or (state >= 2 and not s
 end
 
 --- fragment unreadable
--- What is there and can't be returned is told as 1.
+-- What is there and can't be returned is reported as 1.
 if reply[said] == true then reply[said] = 1 end
 
 --- fragment take room

@@ -6,16 +6,7 @@ use keepline_stores::{BucketKind, Deadline, FailureCode, Status, StoreCapabiliti
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 async fn a_store_says_what_it_can_promise_and_that_it_is_well(s: Arc<StoreUnderTest>) {
-    let durable = s.name != "memory";
-    let all = StoreCapabilities {
-        atomic: true,
-        expiring: true,
-        exactly_once: true,
-        durable,
-        listing: true,
-        leases: true,
-        indexes: true,
-    };
+    let all = StoreCapabilities { durable: s.name != "memory", ..StoreCapabilities::ALL };
     assert_eq!(s.store.capabilities(), all);
     s.store.check().await.unwrap();
 }

@@ -50,7 +50,7 @@ async fn a_bucket_is_not_there_before_its_end_and_one_that_was_broken_off_begins
         assert_eq!((to.head(&id).await.unwrap(), listed(&*to).await.unwrap()), (None, vec![]));
         // What another copying sends does not get in.
         let other = Incoming { id: "other", ..incoming };
-        for piece in [records, Piece::End { replaces: Replaces::Anything }] {
+        for piece in [records, Piece::End { replaces: &Replaces::Anything }] {
             assert_eq!(to.import(other, piece).await.unwrap(), Taken::Displaced);
         }
         drop(to);
@@ -77,7 +77,7 @@ async fn one_that_is_there_stays_until_the_whole_of_the_other_takes_its_place() 
     for (piece, taken) in [
         (Piece::Begin { overwrite: false }, Taken::Exists),
         (Piece::Begin { overwrite: true }, Taken::Yes),
-        (Piece::End { replaces: Replaces::Nothing }, Taken::Exists),
+        (Piece::End { replaces: &Replaces::Nothing }, Taken::Exists),
     ] {
         assert_eq!(to.import(incoming, piece).await.unwrap(), taken);
     }

@@ -65,7 +65,7 @@ async fn one_that_is_there_is_there_until_the_whole_of_the_other_takes_its_place
                 assert_eq!(to.import(other, piece).await.unwrap(), Taken::Displaced);
             }
             to.import(other, Piece::Abandon).await.unwrap();
-            let end = Piece::End { replaces: Replaces::Nothing };
+            let end = Piece::End { replaces: &Replaces::Nothing };
             assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Exists);
             to.import(incoming, Piece::Abandon).await.unwrap();
             assert_eq!(to.import(incoming, pieces[1]).await.unwrap(), Taken::Displaced);
@@ -119,7 +119,7 @@ async fn a_new_version_takes_the_place_of_the_one_that_it_was_made_of_and_no_oth
         for begun in [incoming, Incoming { id: "2", ..incoming }] {
             assert_eq!(to.import(begun, Piece::Begin { overwrite: true }).await.unwrap(), Taken::Yes);
         }
-        let end = Piece::End { replaces: Replaces::Unchanged(&was) };
+        let end = Piece::End { replaces: &Replaces::Unchanged(was.clone()) };
         assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Displaced);
         assert_eq!(weight(&**to, &id).await, was);
 
@@ -163,7 +163,7 @@ async fn what_was_evicted_on_its_way_into_redis_is_missed() {
         for piece in after {
             let _ = to.import(incoming, piece).await;
         }
-        let end = Piece::End { replaces: Replaces::Unchanged(&was) };
+        let end = Piece::End { replaces: &Replaces::Unchanged(was.clone()) };
         let ended = to.import(incoming, end).await;
         if evicted.is_empty() {
             assert_eq!(ended.unwrap(), Taken::Yes);

@@ -2,21 +2,13 @@
 //! that these take. What all stores have in common is in the conformance suite; processes that are killed are in
 //! `directory_killed`.
 
-#[path = "directory/care.rs"]
 mod care;
-#[path = "directory/clock.rs"]
 mod clock;
-#[path = "directory/damage.rs"]
 mod damage;
-#[path = "directory/files.rs"]
 mod files;
-#[path = "directory/locks.rs"]
 mod locks;
-#[path = "directory/opening.rs"]
 mod opening;
-#[path = "directory/room.rs"]
 mod room;
-#[path = "directory/sync.rs"]
 mod sync;
 
 use std::{path::Path, time::Duration};

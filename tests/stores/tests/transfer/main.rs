@@ -1,13 +1,9 @@
 //! Carrying buckets from one store to another, a directory, a Redis and a Redis Cluster in all directions: all that a
 //! bucket holds arrives, whatever its kind, and nobody sees it before it is whole.
 
-#[path = "transfer/at_once.rs"]
 mod at_once;
-#[path = "transfer/directory.rs"]
 mod directory;
-#[path = "transfer/meddling.rs"]
 mod meddling;
-#[path = "transfer/replacing.rs"]
 mod replacing;
 
 use std::{path::Path, sync::Arc, time::Duration};
