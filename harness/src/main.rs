@@ -18,21 +18,11 @@ mod terminal;
 use std::process::ExitCode;
 
 use app::error;
-use args::{Cli, Command};
-use commands::{
-    completions, config, demo, explain,
-    memories::{find, remember},
-    plugin::{component, inspect},
-    recall, run, session,
-    store::{self, health, migrate, stats},
-    user,
-};
+use commands::{Cli, completions};
 
 /// Suits entries, which are many small strings on several threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-const BENCH_MOVED: &str = "the benchmarks are a program of their own: run `make bench` in the source repository";
 
 fn main() -> ExitCode {
     if let Some(answered) = completions::answer() {
@@ -43,7 +33,7 @@ fn main() -> ExitCode {
         terminal::use_json();
     }
     terminal::logging::start(cli.global.verbose);
-    let done = perform(cli);
+    let done = commands::perform(cli);
     done.unwrap_or_else(|error| {
         // The reader has what it wanted: `keepline session list | head -1` is no failure.
         if error::is_closed_output(&error) {
@@ -52,30 +42,4 @@ fn main() -> ExitCode {
         terminal::error_with_code(&error::error_code(&error), &error::reported(&error));
         error::exit_code(&error)
     })
-}
-
-fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
-    if cli.command.deletes() {
-        app::refuse_replaced_store(&cli.global)?;
-    }
-    match cli.command {
-        Command::Run(arguments) => run::main(&cli.global, &arguments),
-        Command::Session(arguments) => session::main(&cli.global, &arguments),
-        Command::Explain(arguments) => explain::main(&cli.global, &arguments),
-        Command::Recall(arguments) => recall::main(&cli.global, arguments),
-        Command::Remember(arguments) => remember::main(&cli.global, &arguments),
-        Command::Memories(arguments) => find::main(&cli.global, &arguments),
-        Command::User(arguments) => user::main(&cli.global, &arguments),
-        Command::Stats(arguments) => stats::main(&cli.global, &arguments),
-        Command::Store(arguments) => store::main(&cli.global, &arguments),
-        Command::Migrate(arguments) => migrate::main(&cli.global, &arguments),
-        Command::Health(arguments) => health::main(&cli.global, &arguments),
-        Command::Config(arguments) => config::main(&cli.global, &arguments),
-        Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
-        Command::Component(arguments) => component::main(&arguments),
-        Command::Demo(arguments) => demo::main(&cli.global, &arguments),
-        Command::Bench { .. } => Err(error::Usage(BENCH_MOVED.to_owned()).into()),
-        Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
-        Command::Completions { shell } => completions::main(shell),
-    }
 }

@@ -9,10 +9,7 @@ use super::{
     error::{self, Usage},
     runtime,
 };
-use crate::{
-    args::{Global, MigrateArguments},
-    terminal,
-};
+use crate::{args::Global, terminal};
 
 /// Resolves the configuration from the flags, the environment and the file, and prints its warnings.
 pub fn config(global: &Global) -> Result<Config> {
@@ -45,15 +42,20 @@ pub fn refuse_replaced_store(global: &Global) -> Result<()> {
 }
 
 /// The target of `keepline migrate`: the source's configuration with other fields, or that of a file.
-pub fn target_config(global: &Global, arguments: &MigrateArguments) -> Result<Config> {
-    let mut sources = match &arguments.to_config {
+pub fn target_config(
+    global: &Global,
+    fields: &[(String, String)],
+    directory: Option<&Path>,
+    file: Option<&Path>,
+) -> Result<Config> {
+    let mut sources = match file {
         Some(path) => Sources::default().with_file(path)?,
         None => sources(global)?.with_environment(std::env::vars_os())?,
     };
-    if let Some(directory) = &arguments.to_dir {
-        sources.set.extend(directory_fields("--to-dir", directory, "--to", &arguments.to)?);
+    if let Some(directory) = directory {
+        sources.set.extend(directory_fields("--to-dir", directory, "--to", fields)?);
     }
-    sources.set.extend(arguments.to.iter().cloned());
+    sources.set.extend(fields.iter().cloned());
     settled(Config::resolve(sources)?)
 }
 

@@ -267,15 +267,3 @@ impl ConversationCommand {
         }
     }
 }
-
-#[derive(Debug, Args)]
-pub struct ExplainArguments {
-    #[command(flatten)]
-    pub window: WindowArguments,
-    /// Print all that the question would get, and the figures behind it, as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Show texts whole, also those wider than the terminal
-    #[arg(long)]
-    pub full: bool,
-}

@@ -1,102 +1,27 @@
-//! The command line, parsed by clap. Its help texts are its documentation.
+//! Options and arguments that several commands have, with their help texts. Those of one command are in its module.
 
-mod commands;
 mod conversation;
-mod help;
-mod memories;
-mod parse;
-mod recall;
-mod session;
+pub mod help;
+pub mod parse;
 mod session_file;
-mod store;
-mod user;
 
-use std::{env, ffi::OsString, path::PathBuf, process};
+use std::{ffi::OsString, path::PathBuf};
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 pub use self::{
-    commands::{
-        ComponentArguments, ConfigArguments, DemoArguments, InspectArguments, JsonArguments, MigrateArguments,
-        RunArguments,
-    },
     conversation::{
-        AppendArguments, AskedArguments, ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments,
-        TranscriptArguments, WindowArguments,
+        AppendArguments, AskedArguments, ConversationCommand, GrepArguments, SettingsArguments, TranscriptArguments,
+        WindowArguments,
     },
     help::EXIT_CODES,
-    memories::{MemoriesArguments, RememberArguments},
     parse::GRACE,
-    recall::{EvaluateArguments, LookArguments, RebuildArguments, RecallArguments, RecallCommand},
-    session::{ListArguments, PageArguments, SessionArguments, SessionCommand},
     session_file::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
-    store::{StoreArguments, StoreCommand},
-    user::{UserArguments, UserCommand},
 };
-use self::{
-    help::{CONFIGURATION, HEALTH_HELP, JSON_MESSAGES, KEEPING, MIGRATE_HELP, fields_help},
-    memories::{MEMORIES_HELP, REMEMBER_HELP},
-    parse::assignment,
-};
-use crate::terminal;
+use self::{help::JSON_HELP, parse::assignment};
 
 /// The hidden command that compiles a plugin for another process of this program.
 pub const COMPILE_COMMAND: &str = "compile-plugin";
-
-/// Persistent memory for LLM pipelines.
-///
-/// A filter between a pipeline and its model: questions pass through it and gain what their session
-/// remembers; answers pass through it on the way back and are remembered.
-#[derive(Debug, Parser)]
-#[command(name = "keepline", version, max_term_width = 100, after_help = format!("{KEEPING}\n\n{CONFIGURATION}\n\n{EXIT_CODES}"))]
-pub struct Cli {
-    #[command(flatten)]
-    pub global: Global,
-    #[command(subcommand)]
-    pub command: Command,
-    /// Whether scripts read what the command says.
-    #[arg(skip)]
-    pub answers_in_json: bool,
-}
-
-impl Cli {
-    /// Reads the command line; ends the process when it is wrong or asks for help.
-    pub fn read() -> Self {
-        let arguments: Vec<OsString> = env::args_os().collect();
-        Self::parsed(&arguments).unwrap_or_else(|error| {
-            // Nothing says for sure that JSON was meant: the command line can't be read.
-            let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
-            if !error.use_stderr() || !arguments.any(|argument| argument == "--json") {
-                error.exit();
-            }
-            terminal::use_json();
-            terminal::error_with_code("usage", &first_paragraph(&error.to_string()));
-            process::exit(error.exit_code());
-        })
-    }
-
-    fn parsed(arguments: &[OsString]) -> clap::error::Result<Self> {
-        let mut command = Self::command();
-        let matches = command.try_get_matches_from_mut(arguments)?;
-        let mut cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-        cli.answers_in_json = has_json(&matches);
-        cli.global.add_leading_fields(arguments);
-        Ok(cli)
-    }
-}
-
-/// Whether a command, or its subcommand, was given `--json`.
-fn has_json(matches: &ArgMatches) -> bool {
-    let given = matches.try_get_one("json").ok().flatten().copied().unwrap_or_default();
-    given || matches.subcommand().is_some_and(|(_, inner)| has_json(inner))
-}
-
-/// What clap says is wrong, on one line, without the usage that it adds for people.
-fn first_paragraph(rendered: &str) -> String {
-    let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
-    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-    lines.join(" ")
-}
 
 /// The command line up to the command.
 #[derive(Debug, Parser)]
@@ -139,17 +64,9 @@ pub struct Global {
 }
 
 impl Global {
-    /// The options on a command line that need not be complete.
-    pub fn of_unfinished(arguments: &[OsString]) -> Self {
-        let matches = Cli::command().ignore_errors(true).try_get_matches_from(arguments);
-        let mut global = matches.and_then(|matches| Self::from_arg_matches(&matches)).unwrap_or_default();
-        global.add_leading_fields(arguments);
-        global
-    }
-
     /// Adds the fields that are set before the command. Of an option that is given before and after it, clap keeps the ones
     /// after it only: fine for one file or profile, but a field that was set must not be lost without a word.
-    fn add_leading_fields(&mut self, arguments: &[OsString]) {
+    pub fn add_leading_fields(&mut self, arguments: &[OsString]) {
         if let Ok(leading) = Leading::try_parse_from(arguments) {
             self.set.splice(0..0, leading.global.set);
         }
@@ -180,112 +97,27 @@ impl Access {
     }
 }
 
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Pass JSON lines through the filter: questions get their session's memory, answers are remembered
-    Run(RunArguments),
-    /// Inspect and edit sessions
-    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    Session(SessionArguments),
-    /// Show what the next question of a session would get, and why
-    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    Explain(ExplainArguments),
-    /// Show what a question would recall, rebuild the index, or measure how much is found
-    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    Recall(RecallArguments),
-    /// Store the newest exchange of a conversation as a memory of a user
-    #[command(after_help = REMEMBER_HELP, after_long_help = format!("{REMEMBER_HELP}\n\n{JSON_MESSAGES}"))]
-    Remember(RememberArguments),
-    /// Find memories of a user: past questions with their answers
-    #[command(after_help = MEMORIES_HELP, after_long_help = format!("{MEMORIES_HELP}\n\n{JSON_MESSAGES}"))]
-    Memories(MemoriesArguments),
-    /// Inspect, edit and forget users
-    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    User(UserArguments),
-    /// Count sessions, nodes and users, and their contents
-    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    Stats(JsonArguments),
-    /// Maintain a store: check and repair it; compact, back up and restore a directory
-    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    Store(StoreArguments),
-    /// Copy sessions from one store to another: a directory, a Redis server, a Redis Cluster, another prefix
-    #[command(after_help = MIGRATE_HELP, after_long_help = format!("{MIGRATE_HELP}\n\n{JSON_MESSAGES}"))]
-    Migrate(MigrateArguments),
-    /// Check whether the store can be reached, and how fast it answers
-    #[command(after_help = HEALTH_HELP, after_long_help = format!("{HEALTH_HELP}\n\n{JSON_MESSAGES}"))]
-    Health(JsonArguments),
-    /// Show the effective configuration and the source of each value
-    #[command(after_long_help = fields_help())]
-    Config(ConfigArguments),
-    /// Inspect a component: its imports, its measures, and whether this host would load it
-    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
-    Inspect(InspectArguments),
-    /// Write the bundled component to a file
-    Component(ComponentArguments),
-    /// Play a sample conversation and show what is remembered
-    Demo(DemoArguments),
-    /// Say where the benchmarks are now
-    #[command(hide = true)]
-    Bench {
-        /// Ignored
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<OsString>,
-    },
-    /// Compile the plugin on standard input, within limits, for another process of this program
-    #[command(name = COMPILE_COMMAND, hide = true)]
-    CompilePlugin {
-        /// As that process gives them
-        arguments: Vec<OsString>,
-    },
-    /// Print a script that completes commands, profiles, fields, sessions and users in a shell
-    #[command(after_help = "For example, in ~/.bashrc: source <(keepline completions bash)")]
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
+/// Of a command without options of its own.
+#[derive(Debug, Args)]
+pub struct JsonArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
 }
 
-impl Command {
-    /// Whether stored data are gone afterwards: of such a command the store must be the one that its user means.
-    pub fn deletes(&self) -> bool {
-        match self {
-            Self::Session(arguments) => arguments.command.access().deletes(),
-            Self::User(arguments) => arguments.command.access().deletes(),
-            Self::Store(arguments) => matches!(arguments.command, StoreCommand::Repair),
-            Self::Migrate(arguments) => arguments.delete,
-            Self::Run(_)
-            | Self::Explain(_)
-            | Self::Recall(_)
-            | Self::Remember(_)
-            | Self::Memories(_)
-            | Self::Stats(_)
-            | Self::Health(_)
-            | Self::Config(_)
-            | Self::Inspect(_)
-            | Self::Bench { .. }
-            | Self::Component(_)
-            | Self::Demo(_)
-            | Self::CompilePlugin { .. }
-            | Self::Completions { .. } => false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_usage_error_fits_on_one_line() {
-        let error = Cli::try_parse_from(["keepline", "session", "show"]).unwrap_err();
-        let told = first_paragraph(&error.to_string());
-        assert!(told.starts_with("the following required arguments") && told.ends_with("<SESSION>"), "{told}");
-        assert!(!told.contains('\n'));
-    }
+/// Which page of a list.
+#[derive(Clone, Debug, Args)]
+pub struct PageArguments {
+    /// Show about this many [default: 20 on a terminal, else 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: Option<u32>,
+    /// Continue from here: the cursor printed with the previous page
+    // A session's id may begin with a hyphen, and a cursor with one.
+    #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all", allow_hyphen_values = true)]
+    pub cursor: String,
+    /// Show all pages
+    #[arg(long)]
+    pub all: bool,
+    /// Do not cut what is wider than the terminal
+    #[arg(long)]
+    pub full: bool,
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory, FromArgMatches};
 use clap_complete::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, Shell,
     env::{CompleteEnv, Shells},
@@ -24,9 +24,10 @@ use keepline::{
     store::{BucketKind, Store},
 };
 
+use super::Cli;
 use crate::{
     app::{self, runtime},
-    args::{Cli, Global},
+    args::Global,
     terminal,
 };
 
@@ -168,7 +169,15 @@ fn joined(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// The options on the command line so far, which choose the configuration.
 fn global() -> Global {
-    Global::of_unfinished(&words())
+    options_of_unfinished(&words())
+}
+
+/// The options on a command line that need not be complete.
+fn options_of_unfinished(arguments: &[OsString]) -> Global {
+    let matches = Cli::command().ignore_errors(true).try_get_matches_from(arguments);
+    let mut global = matches.and_then(|matches| Global::from_arg_matches(&matches)).unwrap_or_default();
+    global.add_leading_fields(arguments);
+    global
 }
 
 #[cfg(test)]
@@ -178,7 +187,7 @@ mod tests {
     #[test]
     fn options_are_read_from_an_unfinished_command_line() {
         let global_of =
-            |words: &[&str]| Global::of_unfinished(&joined(["keepline"].iter().chain(words).map(OsString::from)));
+            |words: &[&str]| options_of_unfinished(&joined(["keepline"].iter().chain(words).map(OsString::from)));
         let global = global_of(&[
             "session",
             "show",

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Result;
+use clap::Args;
 use keepline::{
     config::{Config, Shown},
     store::MemoryStore,
@@ -11,9 +12,26 @@ use serde_json::{Value, json};
 
 use crate::{
     app::{self, error::Usage, runtime},
-    args::{ConfigArguments, Global},
+    args::{Global, help::JSON_HELP},
     terminal,
 };
+
+#[derive(Debug, Args)]
+pub struct ConfigArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+    /// Print the ACL command for a least-privilege Redis user instead, for redis-cli (with --json: as a list of words)
+    ///
+    /// It fits the configured key_prefix, user and database. Replace PASSWORD with a password; before Redis 7, omit
+    /// +pexpiretime.
+    #[arg(long)]
+    pub acl: bool,
+    /// With --acl: include what `keepline migrate --scan` needs
+    ///
+    /// Grant it only for as long as needed: SCAN reveals the names of all keys in the database, including other tenants'.
+    #[arg(long, requires = "acl")]
+    pub scan: bool,
+}
 
 /// The ACL's user when none is configured: restricting the default user could lock its owner out.
 const ACL_USER: &str = "keepline";

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
 use keepline::{
     Keepline, Plugin, Sandbox,
     config::{Config, Sources},
@@ -24,10 +25,17 @@ use serde_json::Value;
 
 use crate::{
     app::{self, error::Usage, runtime, shutdown},
-    args::{DemoArguments, Global},
+    args::Global,
     jsonl::entry::{Entry, Lane},
     terminal::{print_line, printable},
 };
+
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// A conversation as JSON lines; defaults to a bundled support-desk conversation
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
 
 const BUNDLED_CHAT: &str = include_str!("../../../examples/support-chat.jsonl");
 const BUNDLED_NAME: &str = "examples/support-chat.jsonl";

@@ -6,6 +6,7 @@
 use std::{collections::HashMap, process::ExitCode};
 
 use anyhow::Result;
+use clap::Args;
 use keepline::{
     Keepline, Sessions,
     sessions::{MessageQuery, TranscriptState},
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::with_keepline,
-    args::{Access, ExplainArguments, Global, WindowArguments},
+    args::{Access, Global, WindowArguments},
     operations::{
         pages::falls,
         recall::{MEMBER, table},
@@ -24,6 +25,18 @@ use crate::{
     },
     terminal::{self, counted, json_text, print_json},
 };
+
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    #[command(flatten)]
+    pub window: WindowArguments,
+    /// Print all that the question would get, and the figures behind it, as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show texts whole, also those wider than the terminal
+    #[arg(long)]
+    pub full: bool,
+}
 
 /// Pages of messages that are read to show the turns' words; the trace names at most 64 turns.
 const MOST_PAGES: usize = 4;

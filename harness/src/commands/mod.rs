@@ -1,4 +1,6 @@
 //! The commands, one module each, grouped where several are about one thing. No group imports another.
+//!
+//! A command is its module, with its arguments and what it does, and its variant here.
 
 pub mod completions;
 pub mod config;
@@ -11,3 +13,237 @@ pub mod run;
 pub mod session;
 pub mod store;
 pub mod user;
+
+use std::{
+    env,
+    ffi::OsString,
+    process::{self, ExitCode},
+};
+
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use self::{
+    config::ConfigArguments,
+    demo::DemoArguments,
+    explain::ExplainArguments,
+    memories::{
+        find::{self, MEMORIES_HELP, MemoriesArguments},
+        remember::{self, REMEMBER_HELP, RememberArguments},
+    },
+    plugin::{
+        component::{self, ComponentArguments},
+        inspect::{self, InspectArguments},
+    },
+    recall::arguments::RecallArguments,
+    run::arguments::RunArguments,
+    session::arguments::SessionArguments,
+    store::{
+        arguments::{StoreArguments, StoreCommand},
+        health::{self, HEALTH_HELP},
+        migrate::{self, MIGRATE_HELP, MigrateArguments},
+        stats,
+    },
+    user::UserArguments,
+};
+use crate::{
+    app::{self, error::Usage},
+    args::{
+        COMPILE_COMMAND, EXIT_CODES, Global, JsonArguments,
+        help::{CONFIGURATION, JSON_MESSAGES, KEEPING, fields_help},
+    },
+    terminal,
+};
+
+const BENCH_MOVED: &str = "the benchmarks are a program of their own: run `make bench` in the source repository";
+
+/// Persistent memory for LLM pipelines.
+///
+/// A filter between a pipeline and its model: questions pass through it and gain what their session
+/// remembers; answers pass through it on the way back and are remembered.
+#[derive(Debug, Parser)]
+#[command(name = "keepline", version, max_term_width = 100, after_help = format!("{KEEPING}\n\n{CONFIGURATION}\n\n{EXIT_CODES}"))]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+    /// Whether scripts read what the command says.
+    #[arg(skip)]
+    pub answers_in_json: bool,
+}
+
+impl Cli {
+    /// Reads the command line; ends the process when it is wrong or asks for help.
+    pub fn read() -> Self {
+        let arguments: Vec<OsString> = env::args_os().collect();
+        Self::parsed(&arguments).unwrap_or_else(|error| {
+            // Nothing says for sure that JSON was meant: the command line can't be read.
+            let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
+            if !error.use_stderr() || !arguments.any(|argument| argument == "--json") {
+                error.exit();
+            }
+            terminal::use_json();
+            terminal::error_with_code("usage", &first_paragraph(&error.to_string()));
+            process::exit(error.exit_code());
+        })
+    }
+
+    fn parsed(arguments: &[OsString]) -> clap::error::Result<Self> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        let mut cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        cli.answers_in_json = has_json(&matches);
+        cli.global.add_leading_fields(arguments);
+        Ok(cli)
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Pass JSON lines through the filter: questions get their session's memory, answers are remembered
+    Run(RunArguments),
+    /// Inspect and edit sessions
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Session(SessionArguments),
+    /// Show what the next question of a session would get, and why
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Explain(ExplainArguments),
+    /// Show what a question would recall, rebuild the index, or measure how much is found
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Recall(RecallArguments),
+    /// Store the newest exchange of a conversation as a memory of a user
+    #[command(after_help = REMEMBER_HELP, after_long_help = format!("{REMEMBER_HELP}\n\n{JSON_MESSAGES}"))]
+    Remember(RememberArguments),
+    /// Find memories of a user: past questions with their answers
+    #[command(after_help = MEMORIES_HELP, after_long_help = format!("{MEMORIES_HELP}\n\n{JSON_MESSAGES}"))]
+    Memories(MemoriesArguments),
+    /// Inspect, edit and forget users
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    User(UserArguments),
+    /// Count sessions, nodes and users, and their contents
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Stats(JsonArguments),
+    /// Maintain a store: check and repair it; compact, back up and restore a directory
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Store(StoreArguments),
+    /// Copy sessions from one store to another: a directory, a Redis server, a Redis Cluster, another prefix
+    #[command(after_help = MIGRATE_HELP, after_long_help = format!("{MIGRATE_HELP}\n\n{JSON_MESSAGES}"))]
+    Migrate(MigrateArguments),
+    /// Check whether the store can be reached, and how fast it answers
+    #[command(after_help = HEALTH_HELP, after_long_help = format!("{HEALTH_HELP}\n\n{JSON_MESSAGES}"))]
+    Health(JsonArguments),
+    /// Show the effective configuration and the source of each value
+    #[command(after_long_help = fields_help())]
+    Config(ConfigArguments),
+    /// Inspect a component: its imports, its measures, and whether this host would load it
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Inspect(InspectArguments),
+    /// Write the bundled component to a file
+    Component(ComponentArguments),
+    /// Play a sample conversation and show what is remembered
+    Demo(DemoArguments),
+    /// Say where the benchmarks are now
+    #[command(hide = true)]
+    Bench {
+        /// Ignored
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Compile the plugin on standard input, within limits, for another process of this program
+    #[command(name = COMPILE_COMMAND, hide = true)]
+    CompilePlugin {
+        /// As that process gives them
+        arguments: Vec<OsString>,
+    },
+    /// Print a script that completes commands, profiles, fields, sessions and users in a shell
+    #[command(after_help = "For example, in ~/.bashrc: source <(keepline completions bash)")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+impl Command {
+    /// Whether stored data are gone afterwards: of such a command the store must be the one that its user means.
+    pub fn deletes(&self) -> bool {
+        match self {
+            Self::Session(arguments) => arguments.command.access().deletes(),
+            Self::User(arguments) => arguments.command.access().deletes(),
+            Self::Store(arguments) => matches!(arguments.command, StoreCommand::Repair),
+            Self::Migrate(arguments) => arguments.delete,
+            Self::Run(_)
+            | Self::Explain(_)
+            | Self::Recall(_)
+            | Self::Remember(_)
+            | Self::Memories(_)
+            | Self::Stats(_)
+            | Self::Health(_)
+            | Self::Config(_)
+            | Self::Inspect(_)
+            | Self::Bench { .. }
+            | Self::Component(_)
+            | Self::Demo(_)
+            | Self::CompilePlugin { .. }
+            | Self::Completions { .. } => false,
+        }
+    }
+}
+
+/// Runs the command of a command line.
+pub fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
+    if cli.command.deletes() {
+        app::refuse_replaced_store(&cli.global)?;
+    }
+    match cli.command {
+        Command::Run(arguments) => run::main(&cli.global, &arguments),
+        Command::Session(arguments) => session::main(&cli.global, &arguments),
+        Command::Explain(arguments) => explain::main(&cli.global, &arguments),
+        Command::Recall(arguments) => recall::main(&cli.global, arguments),
+        Command::Remember(arguments) => remember::main(&cli.global, &arguments),
+        Command::Memories(arguments) => find::main(&cli.global, &arguments),
+        Command::User(arguments) => user::main(&cli.global, &arguments),
+        Command::Stats(arguments) => stats::main(&cli.global, &arguments),
+        Command::Store(arguments) => store::main(&cli.global, &arguments),
+        Command::Migrate(arguments) => migrate::main(&cli.global, &arguments),
+        Command::Health(arguments) => health::main(&cli.global, &arguments),
+        Command::Config(arguments) => config::main(&cli.global, &arguments),
+        Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
+        Command::Component(arguments) => component::main(&arguments),
+        Command::Demo(arguments) => demo::main(&cli.global, &arguments),
+        Command::Bench { .. } => Err(Usage(BENCH_MOVED.to_owned()).into()),
+        Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
+        Command::Completions { shell } => completions::main(shell),
+    }
+}
+
+/// Whether a command, or its subcommand, was given `--json`.
+fn has_json(matches: &ArgMatches) -> bool {
+    let given = matches.try_get_one("json").ok().flatten().copied().unwrap_or_default();
+    given || matches.subcommand().is_some_and(|(_, inner)| has_json(inner))
+}
+
+/// What clap says is wrong, on one line, without the usage that it adds for people.
+fn first_paragraph(rendered: &str) -> String {
+    let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
+    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_usage_error_fits_on_one_line() {
+        let error = Cli::try_parse_from(["keepline", "session", "show"]).unwrap_err();
+        let told = first_paragraph(&error.to_string());
+        assert!(told.starts_with("the following required arguments") && told.ends_with("<SESSION>"), "{told}");
+        assert!(!told.contains('\n'));
+    }
+}

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use keepline::{
     Keepline,
     memories::{FoundMemory, Memories, MemorySearch, Method, display_title, format_for_prompt, preview},
@@ -15,9 +16,44 @@ use crate::{
         error::{Coded, Usage},
         with_keepline,
     },
-    args::{Access, Global, MemoriesArguments},
+    args::{Access, Global, help::JSON_HELP, parse::share},
     terminal::{self, json_text::Stored, object, print_json, print_result},
 };
+
+#[derive(Debug, Args)]
+pub struct MemoriesArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+    /// The user's id
+    #[arg(long, value_name = "ID")]
+    pub user: String,
+    /// What to search for; defaults to the user's latest question
+    #[arg(allow_hyphen_values = true)]
+    pub query: Option<String>,
+    /// Search only this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Show at most this many
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub limit: u32,
+    /// Minimum similarity, relative to the best match: from 0 to 1 (exclusive)
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    pub threshold: f64,
+    /// Find messages that contain all words of the query, also within longer words, newest first, without recall
+    #[arg(long, conflicts_with = "threshold")]
+    pub keyword: bool,
+    /// Print the memories as text for a prompt
+    #[arg(long, conflicts_with = "json")]
+    pub prompt: bool,
+    /// Maximum length of that text in characters
+    #[arg(long, value_name = "COUNT", default_value_t = 2000, requires = "prompt")]
+    pub max_chars: usize,
+}
+
+// Paragraphs are one line each: clap breaks them where the terminal ends.
+pub const MEMORIES_HELP: &str = r#"A memory is a question with its answer. Similarity is recall's score as a share of the best one's, and not comparable between queries. "method" of --json says by what they were found: "lexical", by words; "hybrid", also by the query's embedding, if there is a model for that and it came in time; "keyword". With recall=user, all sessions of the user are searched; with recall=session, name one with --session. Without recall, --keyword finds messages that contain the words. The session of another user is an error.
+
+Exit codes: 0 success, also if nothing is found, 1 the command failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;
 
 pub fn main(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCode> {
     with_keepline(global, Access::Read, async |keepline, _, _| {

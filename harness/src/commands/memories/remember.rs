@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use anyhow::Result;
+use clap::Args;
 use keepline::{
     maintenance::Outcome,
     memories::{MemorySkip, Remember, RememberOutcome},
@@ -19,11 +20,42 @@ use crate::{
         error::{Coded, Usage},
         with_keepline,
     },
-    args::{Access, Global, RememberArguments},
+    args::{Access, Global, help::JSON_HELP},
     jsonl::chat_messages::{self, ChatMessage},
     maintenance,
     terminal::{self, print_json},
 };
+
+#[derive(Debug, Args)]
+pub struct RememberArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+    /// The user's id; without one, nothing is stored
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub user: String,
+    /// The conversation's session; if omitted with recall=user, a session that belongs to the user alone
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// The message id of the answer, instead of one derived from the exchange
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// The memory's `source` in its metadata [default: chat]
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Additional metadata to store: a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+}
+
+// Paragraphs are one line each: clap breaks them where the terminal ends.
+pub const REMEMBER_HELP: &str = r#"Standard input holds the messages of a conversation, oldest first, as a JSON array, as JSON lines, as an object with "messages", or as `session messages --json` prints them; tools may be in OpenAI's or Anthropic's form:
+  [{"role":"user","content":"My dog is called Bruno."},{"role":"assistant","content":"A fine name."}]
+
+The newest message of a user with its answer is stored, whatever tools did between them. Sent again, it is stored once. It prints what was done: "stored" or "repeated" and the session, or "skipped" and the reason: no-user, too-few-messages, no-pair, empty, no-session, invalid-session, foreign, ended, and the filter's own, such as too-short. What is due after an answer (its title, recall's index) is done as well.
+
+Needs conversation=true, as the profile chat has it.
+
+Exit codes: 0 stored, repeated or skipped, 1 the store failed (with --json, the error's code is "not-stored"), 2 the command line, the messages or the configuration are wrong, 3 the plugin could not be loaded."#;
 
 pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> {
     let metadata = metadata(arguments)?;

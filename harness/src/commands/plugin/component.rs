@@ -1,11 +1,19 @@
 //! `keepline component`: writes the bundled component to a file, for other hosts.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
+use clap::Args;
 use keepline::plugin::BUNDLED;
 
-use crate::{app::error::Usage, args::ComponentArguments, terminal};
+use crate::{app::error::Usage, terminal};
+
+#[derive(Debug, Args)]
+pub struct ComponentArguments {
+    /// Output file, or - for standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+}
 
 pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
     let path = &arguments.output;

@@ -1,16 +1,22 @@
 //! `keepline inspect`: describes a component without running it.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
+use clap::Args;
 use keepline::plugin::{BUNDLED, Inspection, Measured, inspect, read};
 use serde_json::{Value, json};
 
-use crate::{
-    app,
-    args::{Global, InspectArguments},
-    terminal,
-};
+use crate::{app, args::Global, args::help::JSON_HELP, terminal};
+
+#[derive(Debug, Args)]
+pub struct InspectArguments {
+    /// The component; defaults to that of --plugin, else the bundled one
+    #[arg(value_name = "PLUGIN")]
+    pub file: Option<PathBuf>,
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+}
 
 /// The world that this host provides, of `wit/world.wit`.
 const WORLD: &str = "keepline:memory/memory-filter@0.2.0";

@@ -15,6 +15,7 @@ use keepline::{
 use serde_json::{Map, Value, json};
 use tokio::{sync::Notify, time::Instant};
 
+use super::arguments::EvaluateArguments;
 use super::dataset::{Asked, Sample, read, size};
 use crate::{
     app::{
@@ -23,7 +24,7 @@ use crate::{
         runtime,
         shutdown::Shutdown,
     },
-    args::{EvaluateArguments, GRACE, Global},
+    args::{GRACE, Global},
     deferred::{
         run_task::{EMBED_TASK, INDEX_TASK, run_task},
         scope::Scope,

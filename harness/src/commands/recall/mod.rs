@@ -2,6 +2,7 @@
 //!
 //! Showing it writes nothing. Searching and ranking are the component's.
 
+pub mod arguments;
 mod dataset;
 mod evaluate;
 mod rebuild;
@@ -11,9 +12,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::Value;
 
+use self::arguments::{LookArguments, RecallArguments, RecallCommand};
 use crate::{
     app::{error::Usage, store_settings::lacks_index, with_keepline},
-    args::{Access, Global, LookArguments, RecallArguments, RecallCommand, TranscriptArguments, WindowArguments},
+    args::{Access, Global, TranscriptArguments, WindowArguments},
     deferred::scope::{Scope, require_recall},
     operations::{
         recall::{MEMBER, has_nothing_to_seek, table},

@@ -15,9 +15,10 @@ use keepline::{
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::arguments::RebuildArguments;
 use crate::{
     app::{error::Coded, shutdown::Shutdown, with_keepline},
-    args::{Access, GRACE, Global, RebuildArguments},
+    args::{Access, GRACE, Global},
     deferred::{
         run_task::{EMBED_TASK, INDEX_TASK, RESET_TASK, TaskEnd, run_task_until},
         scope::{Scope, require_recall},

@@ -10,6 +10,7 @@
 //! redeems the tickets in order. All queues are bounded in entries, and together in bytes: a line counts from when it is
 //! read until it is written, and so does what a pipe adds to it.
 
+pub mod arguments;
 mod budget;
 mod collect;
 mod dispatch;
@@ -46,6 +47,7 @@ use tokio::{
     task::JoinSet,
 };
 
+use self::arguments::RunArguments;
 use self::{
     budget::Budget,
     collect::{Done, collect},
@@ -64,7 +66,7 @@ use crate::{
         shutdown::{EndSignal, Shutdown},
         store_settings::StoreSettings,
     },
-    args::{GRACE, Global, RunArguments},
+    args::{GRACE, Global},
     jsonl::entry::{ALLOWED, Entry, Lane},
     maintenance, terminal,
 };

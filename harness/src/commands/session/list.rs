@@ -8,8 +8,9 @@ use keepline::{
 };
 use serde_json::{Map, Value, json};
 
+use super::arguments::ListArguments;
 use crate::{
-    args::{ListArguments, PageArguments},
+    args::PageArguments,
     operations::{
         nodes::session_nodes,
         pages::{Pages, default_limit},

@@ -6,6 +6,7 @@
 //! --text` prints the raw text.
 
 mod append;
+pub mod arguments;
 mod clear_all;
 mod conversation;
 mod grep;
@@ -24,9 +25,10 @@ use keepline::{
 };
 use serde_json::json;
 
+use self::arguments::{SessionArguments, SessionCommand};
 use crate::{
     app::{error::Coded, with_keepline},
-    args::{AppendArguments, ConversationCommand, Global, SessionArguments, SessionCommand},
+    args::{AppendArguments, ConversationCommand, Global},
     deferred::{
         run_task::{EMBED_TASK, INDEX_TASK},
         scope::Scope,

@@ -20,6 +20,13 @@ use crate::{
     terminal::{self, print_result, short_time},
 };
 
+// Paragraphs are one line each: clap breaks them where the terminal ends.
+pub const HEALTH_HELP: &str = r#"The store is asked twice: once to connect, once to measure the round trip. Nothing is changed, and no directory is created; that the store can be written to is not tried. Each try may take store_timeout_ms.
+
+With --json: {"backend":"redis","reachable":true,"connect_ms":1.204,"round_trip_ms":0.118,"breaker":"closed","problem":null}, and if it can't be reached, "problem":{"code":…,"message":…}.
+
+Exit codes: 0 the store can be reached, 1 it can't, 2 the command line or the configuration is wrong."#;
+
 pub fn main(global: &Global, arguments: &JsonArguments) -> Result<ExitCode> {
     let config = app::config(global)?;
     let found = check_store(&config)?;

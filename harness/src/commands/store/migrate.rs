@@ -5,9 +5,10 @@
 //! both stores are proven to be different, and only buckets that are identical on both sides are deleted from the
 //! source.
 
-use std::{collections::HashMap, process::ExitCode, time::Duration};
+use std::{collections::HashMap, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use futures::{StreamExt, stream};
 use indicatif::HumanBytes;
 use keepline::store::{
@@ -18,16 +19,57 @@ use serde_json::json;
 
 use crate::{
     app::{self, error::Usage, runtime, shutdown::Shutdown},
-    args::{Global, MigrateArguments},
+    args::{Global, help::JSON_HELP, parse::assignment},
     terminal::{self, progress_bar},
 };
+
+#[derive(Debug, Args)]
+pub struct MigrateArguments {
+    /// Set one field of the target, for example --to redis_cluster=true (may be repeated)
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment, required_unless_present_any = ["to_config", "to_dir"])]
+    pub to: Vec<(String, String)>,
+    /// Copy to this directory: short for --to backend=directory --to directory=PATH
+    #[arg(long, value_name = "PATH")]
+    pub to_dir: Option<PathBuf>,
+    /// Read the target's configuration from this JSON file instead of deriving it from the source's
+    #[arg(long, value_name = "FILE")]
+    pub to_config: Option<PathBuf>,
+    /// Replace sessions in the target whose contents differ
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Delete each session from the source if both sides are the same at that moment
+    #[arg(long)]
+    pub delete: bool,
+    /// Also find sessions missing from the list of a Redis by scanning all its keys; needs SCAN (config --acl --scan)
+    #[arg(long)]
+    pub scan: bool,
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+}
+
+// Paragraphs are one line each: clap breaks them where the terminal ends.
+pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. Each side is a directory, a Redis server or a Redis Cluster. For example, from a directory to Redis, from Redis to a directory, and from a single server to a cluster:
+  keepline migrate --dir ./memory --to backend=redis \
+      --to redis_url=redis://localhost:6379
+  keepline migrate --profile redis --to-dir ./memory
+  keepline migrate --set backend=redis --set redis_host=old \
+      --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
+
+What is stored for users, pipeline nodes and the like is copied as sessions are. Each session is copied along with its expiry and the numbers of recent writers, so that a call repeated on the other side counts once, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
+
+Before anything else, each side writes a mark that the other must not see: this proves that source and target are not the same place under two names.
+
+Sessions are found through the source's session list. In Redis, a session whose list entry was evicted or removed by hand is missing there: --scan also walks all keys of the source, in steps. It needs the SCAN permission (`keepline config --acl --scan`), and in a cluster no slots may move in the meantime.
+
+Exit codes: 0 all sessions are in the target, 1 some are not (each is reported with the reason), 2 the command line or the configuration is wrong."#;
 
 /// Buckets that are copied at a time.
 const SIDE_BY_SIDE: usize = 16;
 
 pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
     let source = app::config(global)?;
-    let target = app::target_config(global, arguments)?;
+    let target =
+        app::target_config(global, &arguments.to, arguments.to_dir.as_deref(), arguments.to_config.as_deref())?;
     for (config, flags) in
         [(&source, "--dir PATH or --profile redis"), (&target, "--to-dir PATH or --to backend=redis")]
     {

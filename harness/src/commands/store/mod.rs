@@ -1,5 +1,6 @@
 //! Commands about the store as a whole. Only `stats` loads the plugin.
 
+pub mod arguments;
 mod directory;
 pub mod health;
 pub mod migrate;
@@ -11,9 +12,10 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::Result;
 use indicatif::ProgressBar;
 
+use self::arguments::{StoreArguments, StoreCommand};
 use crate::{
     app::{self, error::Usage},
-    args::{Global, StoreArguments, StoreCommand},
+    args::Global,
     terminal,
 };
 

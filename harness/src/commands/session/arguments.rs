@@ -2,11 +2,8 @@
 
 use clap::{Args, Subcommand};
 
-use super::{
-    Access, TranscriptArguments,
-    conversation::ConversationCommand,
-    help::JSON_HELP,
-    session_file::{ExportArguments, ImportArguments},
+use crate::args::{
+    Access, ConversationCommand, ExportArguments, ImportArguments, PageArguments, TranscriptArguments, help::JSON_HELP,
 };
 
 #[derive(Debug, Args)]
@@ -15,24 +12,6 @@ pub struct SessionArguments {
     pub json: bool,
     #[command(subcommand)]
     pub command: SessionCommand,
-}
-
-/// Which page of a list.
-#[derive(Clone, Debug, Args)]
-pub struct PageArguments {
-    /// Show about this many [default: 20 on a terminal, else 50]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub limit: Option<u32>,
-    /// Continue from here: the cursor printed with the previous page
-    // A session's id may begin with a hyphen, and a cursor with one.
-    #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all", allow_hyphen_values = true)]
-    pub cursor: String,
-    /// Show all pages
-    #[arg(long)]
-    pub all: bool,
-    /// Do not cut what is wider than the terminal
-    #[arg(long)]
-    pub full: bool,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::help::JSON_HELP;
+use crate::args::help::JSON_HELP;
 
 #[derive(Debug, Args)]
 pub struct StoreArguments {
