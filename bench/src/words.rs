@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_have_stems_of_their_own_and_frequent_ones_come_more_often() {
+    fn words_have_distinct_stems_and_frequent_words_occur_more_often() {
         let stems: BTreeSet<String> = (1..=VOCABULARY).map(|rank| spelt(rank)[..4].to_owned()).collect();
         assert_eq!(stems.len(), VOCABULARY as usize);
         let mut words = Words::new(7);

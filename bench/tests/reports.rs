@@ -85,7 +85,7 @@ fn directories_are_measured_per_directory_sync() {
 }
 
 #[test]
-fn recall_is_measured_with_and_without() {
+fn conversations_are_measured_with_and_without_recall() {
     let sections = sections("recall");
     let [questions, answers, cpu] = &sections[..] else { panic!("{sections:?}") };
     let both = |labels: [&str; 3], separator: &str| {

@@ -4,28 +4,28 @@
 //! that fails never holds an entry up: it passes unchanged. An entry without a session is not touched, a client can't forge a
 //! session's memory, and a session that has ended is not revived.
 
-use crate::answer::commit;
+use crate::answer::commit_answer;
 use crate::context::Context;
 use crate::contract::{Host, Opening};
-use crate::entry::directives::lacks_session;
-use crate::entry::metadata::Session;
+use crate::entry::directives::missing_session_problem;
+use crate::entry::metadata::EntrySession;
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
 use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, QuestionEntry, QuestionReply};
 use crate::log;
 use crate::options::config::Config;
-use crate::question::{converse, token_of_failed_question};
-use crate::tasks::advance::advance;
+use crate::question::{enrich_question, token_of_failed_question};
+use crate::tasks::advance::advance_task;
 use crate::tasks::job::{Job, Progress};
 use crate::values::attach::open_and_attach;
 use crate::values::message_ids::MessageId;
 use crate::values::record_answer::{answer_too_long, encode_answer, log_invalid_turn, store_answer};
-use crate::values::session_id::{keep_session_id, read_metadata, without_session};
+use crate::values::session_id::{keep_session_id, parse_entry_metadata, sessionless_effect};
 use keepline_options::words::UnboundContext;
 
 /// Whether a question of this session saw it, so that its id is kept.
-fn saw(turn: &str, session: &Session<'_>) -> bool {
+fn saw(turn: &str, session: &EntrySession<'_>) -> bool {
     let seen = TurnToken::parse(turn).filter(|state| !state.incarnation.is_empty());
-    matches!((seen, session), (Some(seen), Session::Named(name)) if seen.session == *name)
+    matches!((seen, session), (Some(seen), EntrySession::Named(name)) if seen.session == *name)
 }
 
 /// An answer on its way back. `turn` is the state that its question gave.
@@ -38,7 +38,7 @@ fn answer(context: &Context<impl Host>, entry: &AnswerEntry<'_>) -> AnswerReply 
         return AnswerReply::of(Effect::Passed);
     }
     let AnswerEntry { text, turn, .. } = *entry;
-    let metadata = match read_metadata(context, entry.metadata, false) {
+    let metadata = match parse_entry_metadata(context, entry.metadata, false) {
         Ok(metadata) => metadata,
         Err(failure) => {
             let problem = Problem::store(&failure);
@@ -46,21 +46,21 @@ fn answer(context: &Context<impl Host>, entry: &AnswerEntry<'_>) -> AnswerReply 
             return AnswerReply::with(Effect::Failed, problem);
         }
     };
-    if let Session::Malformed { .. } = &metadata.session {
-        let (effect, problem) = without_session(context, &metadata, "answer");
+    if let EntrySession::Malformed { .. } = &metadata.session {
+        let (effect, problem) = sessionless_effect(context, &metadata, "answer");
         return AnswerReply { problem, ..AnswerReply::of(effect) };
     }
     if let Some(options) = &context.config.conversation {
-        let reply = commit(context, options, entry, &metadata);
+        let reply = commit_answer(context, options, entry, &metadata);
         if reply.effect == Effect::Stored && metadata.session_id.is_some() && !saw(turn, &metadata.session) {
             keep_session_id(context, &metadata);
         }
         return reply;
     }
     let named: Option<&str> = match &metadata.session {
-        Session::Named(session) => Some(session),
-        Session::None | Session::Malformed { .. } => {
-            without_session(context, &metadata, "answer");
+        EntrySession::Named(session) => Some(session),
+        EntrySession::None | EntrySession::Malformed { .. } => {
+            sessionless_effect(context, &metadata, "answer");
             None
         }
     };
@@ -115,14 +115,14 @@ impl<H: Host> Filter<H> {
 
     /// One step of deferred work: at most three waits for the store, and one more if others came in between.
     pub fn advance(&self, job: &Job<'_>) -> Progress {
-        advance(&self.context, job)
+        advance_task(&self.context, job)
     }
 }
 
 /// A question on its way to the model.
 fn question(context: &Context<impl Host>, entry: &QuestionEntry<'_>) -> QuestionReply {
     let strips = context.config.unbound_context == UnboundContext::Strip;
-    let metadata = match read_metadata(context, entry.metadata, strips) {
+    let metadata = match parse_entry_metadata(context, entry.metadata, strips) {
         Ok(metadata) => metadata,
         Err(failure) => {
             let problem = Problem::store(&failure);
@@ -131,15 +131,15 @@ fn question(context: &Context<impl Host>, entry: &QuestionEntry<'_>) -> Question
         }
     };
     let session = match &metadata.session {
-        Session::Named(session) => session,
-        Session::None | Session::Malformed { .. } => {
-            let (effect, invalid) = without_session(context, &metadata, "question");
+        EntrySession::Named(session) => session,
+        EntrySession::None | EntrySession::Malformed { .. } => {
+            let (effect, invalid) = sessionless_effect(context, &metadata, "question");
             if metadata.withheld {
                 let what = "Replaced metadata of a question by {}: nobody can read them, and they may hold a \
                                 memory_context or the like";
                 log::warn(&context.host, log::SESSION, &[what]);
             }
-            let problem = lacks_session(context, &metadata.directives());
+            let problem = missing_session_problem(context, &metadata.directives());
             return QuestionReply {
                 metadata: if strips { metadata.stripped() } else { None },
                 effect: if problem.is_some() { Effect::Failed } else { effect },
@@ -154,7 +154,7 @@ fn question(context: &Context<impl Host>, entry: &QuestionEntry<'_>) -> Question
     }
     let mut reply = QuestionReply::untouched(Effect::Resumed);
     let remembered = match &context.config.conversation {
-        Some(options) => converse(context, options, session, entry, &metadata, &mut reply),
+        Some(options) => enrich_question(context, options, session, entry, &metadata, &mut reply),
         None => open_and_attach(context, session, &metadata, &mut reply),
     };
     if let Err(failure) = remembered {

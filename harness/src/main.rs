@@ -18,6 +18,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use app::error;
+use clap::CommandFactory;
 use commands::{Cli, completions};
 
 /// Suits entries, which are many small strings on several threads.
@@ -25,21 +26,21 @@ use commands::{Cli, completions};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if let Some(answered) = completions::answer() {
+    if let Some(answered) = completions::answer_completion_request(Cli::command) {
         return answered;
     }
-    let cli = Cli::read();
+    let cli = Cli::parse_or_exit();
     if cli.answers_in_json {
-        terminal::use_json();
+        terminal::print_messages_as_json();
     }
-    terminal::logging::start(cli.global.verbose);
-    let done = commands::perform(cli);
+    terminal::logging::start_logging(cli.global.verbose);
+    let done = commands::run_command(cli);
     done.unwrap_or_else(|error| {
         // The reader has what it wanted: `keepline session list | head -1` is no failure.
         if error::is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }
-        terminal::error_with_code(&error::error_code(&error), &error::reported(&error));
+        terminal::print_error_with_code(&error::error_code(&error), &error::format_with_store_address(&error));
         error::exit_code(&error)
     })
 }

@@ -79,8 +79,8 @@ pub mod fuzzing {
     /// # Errors
     /// What the plugin is stopped for.
     pub fn accept(own: &str, returned: &str, most_added: usize) -> Result<(), String> {
-        crate::entry::metadata::Metadata::read(own)
-            .accept(returned, most_added)
+        crate::entry::metadata::EntryMetadata::parse(own)
+            .check_returned(returned, most_added)
             .map(drop)
             .map_err(|fault| fault.to_string())
     }

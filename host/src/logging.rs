@@ -84,7 +84,7 @@ impl Period {
     }
 
     /// One more, of so much weight, if no more than the most has passed in its period.
-    fn admit(&mut self, weight: usize, most: usize) -> Admission {
+    fn admit(&mut self, weight: usize, most: usize) -> LogAdmission {
         let before = if self.began.elapsed() >= RateLimitedLog::PERIOD {
             std::mem::replace(self, Self::begin()).suppressed
         } else {
@@ -92,16 +92,16 @@ impl Period {
         };
         if self.passed.saturating_add(weight) > most {
             self.suppressed += 1;
-            return Admission::Suppress;
+            return LogAdmission::Suppress;
         }
         self.passed += weight;
-        if before == 0 { Admission::Pass } else { Admission::PassAfter(before) }
+        if before == 0 { LogAdmission::Pass } else { LogAdmission::PassAfter(before) }
     }
 }
 
 impl RateLimitedLog {
     const PERIOD: Duration = Duration::from_secs(10);
-    const PASS: usize = 3;
+    const MESSAGES_PER_PERIOD: usize = 3;
     /// Bytes of chatter. What the bundled filter says in detail of some ten thousand entries.
     const CHATTER: usize = 1 << 20;
     /// Contexts come from the component, so their number is bounded; the rest share one period. When there are too many, those
@@ -120,45 +120,45 @@ impl RateLimitedLog {
     }
 
     /// Logs a message of an untrusted component.
-    pub(crate) fn log(&self, level: LogLevel, context: &str, message: &str) {
+    pub(crate) fn log_from_plugin(&self, level: LogLevel, context: &str, message: &str) {
         if !self.inner.enabled(level) {
             return;
         }
-        let context = format!("plugin: {}", printable(context, MAX_NAME));
-        let message = printable(message, MAX_MESSAGE);
+        let context = format!("plugin: {}", to_printable_line(context, MAX_NAME));
+        let message = to_printable_line(message, MAX_MESSAGE);
         let admission = if matches!(level, LogLevel::Warn | LogLevel::Error | LogLevel::Critical) {
             Self::admit(&self.plugin, &context)
         } else {
             self.chatter.lock().admit(context.len() + message.len(), Self::CHATTER)
         };
-        self.pass(admission, level, &context, &message);
+        self.write_admitted(admission, level, &context, &message);
     }
 
     /// Logs a message of the host's own, a warning or an error.
-    pub(crate) fn report(&self, level: LogLevel, context: &str, message: &str) {
+    pub(crate) fn log_from_host(&self, level: LogLevel, context: &str, message: &str) {
         if self.inner.enabled(level) {
-            let message = printable(message, MAX_MESSAGE);
-            self.pass(Self::admit(&self.own, context), level, context, &message);
+            let message = to_printable_line(message, MAX_MESSAGE);
+            self.write_admitted(Self::admit(&self.own, context), level, context, &message);
         }
     }
 
-    fn pass(&self, admission: Admission, level: LogLevel, context: &str, message: &str) {
+    fn write_admitted(&self, admission: LogAdmission, level: LogLevel, context: &str, message: &str) {
         match admission {
-            Admission::Pass => self.inner.log(level, context, message),
-            Admission::PassAfter(suppressed) => {
+            LogAdmission::Pass => self.inner.log(level, context, message),
+            LogAdmission::PassAfter(suppressed) => {
                 self.inner.log(level, context, &format!("{message} ({suppressed} more like it before, not shown)"));
             }
-            Admission::Suppress => {}
+            LogAdmission::Suppress => {}
         }
     }
 
-    fn admit(periods: &Periods, context: &str) -> Admission {
+    fn admit(periods: &Periods, context: &str) -> LogAdmission {
         let mut periods = periods.lock();
         if periods.len() >= Self::MAX_CONTEXTS && !periods.contains_key(context) {
             periods.retain(|_, period| period.began.elapsed() < Self::PERIOD);
         }
         let context = if periods.len() < Self::MAX_CONTEXTS || periods.contains_key(context) { context } else { "" };
-        periods.entry(context.to_owned()).or_insert_with(Period::begin).admit(1, Self::PASS)
+        periods.entry(context.to_owned()).or_insert_with(Period::begin).admit(1, Self::MESSAGES_PER_PERIOD)
     }
 }
 
@@ -168,7 +168,7 @@ impl fmt::Debug for RateLimitedLog {
     }
 }
 
-enum Admission {
+enum LogAdmission {
     Pass,
     PassAfter(u64),
     Suppress,
@@ -176,7 +176,7 @@ enum Admission {
 
 /// Makes a component's text [`printable`] in place.
 pub(crate) fn make_printable(text: &mut String, max: usize) {
-    if let Cow::Owned(printable) = printable(text, max) {
+    if let Cow::Owned(printable) = to_printable_line(text, max) {
         *text = printable;
     }
 }
@@ -233,7 +233,7 @@ const MAX_BLANKS: usize = 3;
 
 /// One line of at most so many bytes, with all that is not [printable](is_printable) escaped: a component can neither
 /// drive a terminal nor forge a line. Of many blanks in a row a few are left.
-fn printable(text: &str, max: usize) -> Cow<'_, str> {
+fn to_printable_line(text: &str, max: usize) -> Cow<'_, str> {
     let mut blanks = 0;
     let mut is_too_blank = |c: char| {
         blanks = if is_blank(c) { blanks + 1 } else { 0 };
@@ -311,7 +311,7 @@ mod tests {
         ];
         for c in invisible {
             assert!(!is_printable(c), "{:x}", u32::from(c));
-            assert_eq!(printable(&format!("a{c}b"), 100), format!("a{}b", c.escape_default()));
+            assert_eq!(to_printable_line(&format!("a{c}b"), 100), format!("a{}b", c.escape_default()));
         }
         for c in ['é', '한', 'क', '😀', ' ', '\u{a0}', '\u{3000}'] {
             assert!(is_printable(c), "{c}");
@@ -319,13 +319,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_no_gap_that_looks_like_a_new_line() {
-        assert_eq!(printable("a   b", 100), "a   b");
-        assert_eq!(printable(&format!("a{}error: b", " ".repeat(4000)), 100), "a   error: b");
+    fn long_runs_of_blanks_in_a_log_message_are_shortened() {
+        assert_eq!(to_printable_line("a   b", 100), "a   b");
+        assert_eq!(to_printable_line(&format!("a{}error: b", " ".repeat(4000)), 100), "a   error: b");
         for blank in ['\u{a0}', '\u{3000}', '\u{2800}'] {
-            assert_eq!(printable(&format!("a{}b", blank.to_string().repeat(99)), 1000).chars().count(), 5);
+            assert_eq!(to_printable_line(&format!("a{}b", blank.to_string().repeat(99)), 1000).chars().count(), 5);
         }
-        assert_eq!(printable("a\n\n\n\n\nb", 100), r"a\n\n\n\n\nb");
+        assert_eq!(to_printable_line("a\n\n\n\n\nb", 100), r"a\n\n\n\n\nb");
     }
 
     #[test]
@@ -333,64 +333,64 @@ mod tests {
         let kept = Arc::new(Kept::default());
         let log = RateLimitedLog::new(kept.clone());
         for _ in 0..1000 {
-            log.log(LogLevel::Warn, "a", "down");
+            log.log_from_plugin(LogLevel::Warn, "a", "down");
         }
-        log.log(LogLevel::Warn, "b", "other");
-        assert_eq!(kept.0.lock().len(), RateLimitedLog::PASS + 1);
+        log.log_from_plugin(LogLevel::Warn, "b", "other");
+        assert_eq!(kept.0.lock().len(), RateLimitedLog::MESSAGES_PER_PERIOD + 1);
         log.plugin.lock().get_mut("plugin: a").unwrap().began -= RateLimitedLog::PERIOD;
-        log.log(LogLevel::Warn, "a", "down");
+        log.log_from_plugin(LogLevel::Warn, "a", "down");
         assert!(kept.0.lock().last().unwrap().contains("997 more like it"));
     }
 
     #[test]
-    fn contexts_that_a_plugin_makes_up_leave_no_others_without_theirs_for_good() {
+    fn invented_contexts_suppress_other_contexts_for_one_period_at_most() {
         let kept = Arc::new(Kept::default());
         let log = RateLimitedLog::new(kept.clone());
-        (0..10_000).for_each(|n| log.log(LogLevel::Warn, &n.to_string(), "x"));
-        assert_eq!(kept.0.lock().len(), RateLimitedLog::MAX_CONTEXTS + RateLimitedLog::PASS);
+        (0..10_000).for_each(|n| log.log_from_plugin(LogLevel::Warn, &n.to_string(), "x"));
+        assert_eq!(kept.0.lock().len(), RateLimitedLog::MAX_CONTEXTS + RateLimitedLog::MESSAGES_PER_PERIOD);
         assert_eq!(log.plugin.lock().len(), RateLimitedLog::MAX_CONTEXTS + 1);
         log.plugin.lock().values_mut().for_each(|period| period.began -= RateLimitedLog::PERIOD);
-        (0..10).for_each(|_| log.log(LogLevel::Warn, "honest", "x"));
+        (0..10).for_each(|_| log.log_from_plugin(LogLevel::Warn, "honest", "x"));
         let honest = |line: &&String| line.starts_with("plugin: honest");
-        assert_eq!(kept.0.lock().iter().filter(honest).count(), RateLimitedLog::PASS);
+        assert_eq!(kept.0.lock().iter().filter(honest).count(), RateLimitedLog::MESSAGES_PER_PERIOD);
         assert_eq!(log.plugin.lock().len(), 1);
     }
 
     #[test]
-    fn debug_lines_pass_up_to_so_many_bytes_and_unwanted_levels_not() {
+    fn debug_lines_are_limited_in_bytes_and_unwanted_levels_dropped() {
         let kept = Arc::new(Kept::default());
         let log = RateLimitedLog::new(kept.clone());
-        (0..1000).for_each(|_| log.log(LogLevel::Debug, "a", "x"));
-        (0..100).for_each(|_| log.log(LogLevel::Trace, "a", "x"));
+        (0..1000).for_each(|_| log.log_from_plugin(LogLevel::Debug, "a", "x"));
+        (0..100).for_each(|_| log.log_from_plugin(LogLevel::Trace, "a", "x"));
         assert_eq!(kept.0.lock().len(), 1000);
-        (0..10_000).for_each(|n| log.log(LogLevel::Debug, &n.to_string(), &"\u{1b}".repeat(9_999)));
+        (0..10_000).for_each(|n| log.log_from_plugin(LogLevel::Debug, &n.to_string(), &"\u{1b}".repeat(9_999)));
         let bytes = || kept.0.lock().iter().map(String::len).sum::<usize>();
         assert!((RateLimitedLog::CHATTER - 5_000..RateLimitedLog::CHATTER + 5_000).contains(&bytes()), "{}", bytes());
         log.chatter.lock().began -= RateLimitedLog::PERIOD;
-        log.log(LogLevel::Info, "a", "x");
+        log.log_from_plugin(LogLevel::Info, "a", "x");
         assert!(kept.0.lock().last().unwrap().contains("more like it"));
     }
 
     #[test]
-    fn a_plugin_does_not_speak_for_the_host() {
+    fn a_plugin_cannot_log_in_the_hosts_name() {
         let kept = Arc::new(Kept::default());
         let log = RateLimitedLog::new(kept.clone());
-        (0..9).for_each(|_| log.log(LogLevel::Error, "keepline.plugin", "a lie"));
-        log.report(LogLevel::Error, "keepline.plugin", "the truth");
+        (0..9).for_each(|_| log.log_from_plugin(LogLevel::Error, "keepline.plugin", "a lie"));
+        log.log_from_host(LogLevel::Error, "keepline.plugin", "the truth");
         let lines = kept.0.lock().clone();
         assert_eq!(lines[2..], ["plugin: keepline.plugin: a lie", "keepline.plugin: the truth"]);
     }
 
     #[test]
-    fn a_message_can_not_drive_the_terminal_nor_forge_a_line_nor_grow_without_end() {
-        assert_eq!(printable("a\x1b[2Jb\nc", 100), "a\\u{1b}[2Jb\\nc");
+    fn a_log_message_cannot_control_the_terminal_forge_a_line_or_exceed_its_limit() {
+        assert_eq!(to_printable_line("a\x1b[2Jb\nc", 100), "a\\u{1b}[2Jb\\nc");
         for (text, max, shown) in [
             ("é".repeat(10_000), 101, format!("{}…", "é".repeat(49))),
             ("\u{1b}".repeat(10_000), 20, "\\u{1b}\\u{1b}\\u{1b…".to_owned()),
             ("abc".to_owned(), 3, "abc".to_owned()),
             ("abcd".to_owned(), 3, "…".to_owned()),
         ] {
-            assert_eq!(printable(&text, max), shown);
+            assert_eq!(to_printable_line(&text, max), shown);
         }
         // Of the same length when it is escaped: what was compared once.
         let mut text = "a\n".to_owned();

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::{elements, key_is, members, string, value};
+use crate::{as_strict_value, decode_string, for_each_element, for_each_member, key_matches};
 
 /// The types of parts that chat APIs take in what users and assistants say.
 const TYPES: [&str; 18] = [
@@ -34,11 +34,11 @@ const TEXTS: [&str; 3] = ["text", "input_text", "output_text"];
 /// Whether a text is content of this form, and nothing else: an array of objects, at least one, each with a `type` that is
 /// known and something beside it.
 pub fn is_content(text: &str) -> bool {
-    if !text.starts_with('[') || value(text).is_none() {
+    if !text.starts_with('[') || as_strict_value(text).is_none() {
         return false;
     }
     let (mut count, mut is_good) = (0_usize, true);
-    let read = elements(text, |part| {
+    let read = for_each_element(text, |part| {
         count += 1;
         is_good = is_good && is_part(part);
     });
@@ -47,11 +47,11 @@ pub fn is_content(text: &str) -> bool {
 
 fn is_part(part: &str) -> bool {
     let (mut kind, mut has_text, mut count) = (None, false, 0_usize);
-    let read = members(part, |key, raw| {
+    let read = for_each_member(part, |key, raw| {
         count += 1;
-        if key_is(key, "type") {
-            kind = string(raw);
-        } else if key_is(key, "text") {
+        if key_matches(key, "type") {
+            kind = decode_string(raw);
+        } else if key_matches(key, "text") {
             has_text = raw.starts_with('"');
         }
     });
@@ -60,16 +60,16 @@ fn is_part(part: &str) -> bool {
 }
 
 /// What is said in a message: the text itself, or the texts of its parts, each on lines of its own.
-pub fn spoken(text: &str) -> Cow<'_, str> {
-    if is_content(text) { texts(text).into() } else { text.into() }
+pub fn spoken_text(text: &str) -> Cow<'_, str> {
+    if is_content(text) { join_texts(text).into() } else { text.into() }
 }
 
 /// The texts of all parts of an array, each on lines of its own.
-pub fn texts(parts: &str) -> String {
+pub fn join_texts(parts: &str) -> String {
     let mut out = String::new();
     let mut is_first = true;
-    let _ = elements(parts, |part| {
-        if let Some(text) = part_text(part).and_then(string) {
+    let _ = for_each_element(parts, |part| {
+        if let Some(text) = part_text(part).and_then(decode_string) {
             if !is_first {
                 out.push('\n');
             }
@@ -86,8 +86,8 @@ pub fn part_text(part: &str) -> Option<&str> {
         return Some(part);
     }
     let mut text = None;
-    members(part, |key, raw| {
-        if key_is(key, "text") {
+    for_each_member(part, |key, raw| {
+        if key_matches(key, "text") {
             text = Some(raw).filter(|raw| raw.starts_with('"'));
         }
     })?;
@@ -122,10 +122,10 @@ mod tests {
             r#"{"type":"text","text":"a"}"#,
         ] {
             assert!(!is_content(text), "{text}");
-            assert_eq!(spoken(text), text);
+            assert_eq!(spoken_text(text), text);
         }
         assert_eq!(
-            spoken(r#"[{"type":"text","text":"a"},{"type":"image","n":1},{"type":"text","text":"\u00e9"}]"#),
+            spoken_text(r#"[{"type":"text","text":"a"},{"type":"image","n":1},{"type":"text","text":"\u00e9"}]"#),
             "a\né"
         );
     }

@@ -10,15 +10,18 @@ mod content;
 mod mend;
 mod scan;
 
-pub use content::{is_content, part_text, spoken, texts};
-pub use mend::mended;
-pub use scan::{Form, MAX_DEPTH, MAX_NUMBER, elements, is_value, members, named, object, rest_of_object};
+pub use content::{is_content, join_texts, part_text, spoken_text};
+pub use mend::mend_json;
+pub use scan::{
+    JsonForm, MAX_DEPTH, MAX_NUMBER, for_each_element, for_each_member, for_each_named_member, is_value,
+    rest_of_object, scan_object,
+};
 
 /// Whether the raw key (with quotes) spells `name`.
-pub fn key_is(raw: &str, name: &str) -> bool {
+pub fn key_matches(raw: &str, name: &str) -> bool {
     match inside(raw) {
         Some(inner) if inner == name => true,
-        Some(inner) => has_escapes(inner) && string(raw).is_some_and(|key| key == name),
+        Some(inner) => has_escapes(inner) && decode_string(raw).is_some_and(|key| key == name),
         None => false,
     }
 }
@@ -29,7 +32,7 @@ pub fn has_escapes(raw: &str) -> bool {
 }
 
 /// Decodes a raw value that is a string; none if it is none. Half a surrogate pair becomes U+FFFD.
-pub fn string(raw: &str) -> Option<Cow<'_, str>> {
+pub fn decode_string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = inside(raw)?;
     Some(if is_literal(inner) { inner.into() } else { unescaped(inner).into() })
 }
@@ -97,13 +100,13 @@ fn unit(text: &str) -> Option<(u32, &str)> {
 
 /// The text without the blanks around it, if it is one JSON value: of the grammar proper, because what is
 /// attached to a question has to be.
-pub fn value(text: &str) -> Option<&str> {
+pub fn as_strict_value(text: &str) -> Option<&str> {
     if is_plain(text) { Some(text) } else { scan::strict_value(text) }
 }
 
-/// As [`value`], if every reader takes it, as a part of a line: no more than [`MAX_DEPTH`] levels deep, without numbers of more
+/// As [`as_strict_value`], if every reader takes it, as a part of a line: no more than [`MAX_DEPTH`] levels deep, without numbers of more
 /// than [`MAX_NUMBER`] characters and without half a surrogate pair.
-pub fn portable(text: &str) -> Option<&str> {
+pub fn as_portable_value(text: &str) -> Option<&str> {
     let is_short = text.starts_with('"') || text.len() <= MAX_NUMBER;
     if is_short && is_plain(text) { Some(text) } else { scan::portable_value(text) }
 }
@@ -121,7 +124,7 @@ fn is_plain(text: &str) -> bool {
 /// The number that a raw value is; none if it is no number, or one beyond what a float holds. Exact for numbers of
 /// up to 15 digits, 22 of them behind the point at most; else a last bit may be missed. (The standard library's
 /// reader never misses one, for 15 KiB of tables, and that of serde_json would bring all of serde_json along.)
-pub fn number(raw: &str) -> Option<f64> {
+pub fn parse_number(raw: &str) -> Option<f64> {
     let (is_negative, digits) = raw.strip_prefix('-').map_or((false, raw), |digits| (true, digits));
     if !digits.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
@@ -159,7 +162,7 @@ fn scaled(float: f64, power: u32, down: bool) -> f64 {
 }
 
 /// Where `part`, a slice of `text`, begins in it.
-pub fn offset(text: &str, part: &str) -> usize {
+pub fn offset_in(text: &str, part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
@@ -204,7 +207,7 @@ pub fn push_as_stored(out: &mut String, raw: &str) {
         first_special(rest.as_bytes()).map(|at| (at, rest.as_bytes().get(at..).unwrap_or_default()))
     {
         if !b"\"\\nrtbf".contains(escape) {
-            return push_string(out, &string(raw).unwrap_or_default());
+            return push_string(out, &decode_string(raw).unwrap_or_default());
         }
         rest = rest.get(at + 2..).unwrap_or_default();
     }

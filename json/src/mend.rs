@@ -6,10 +6,10 @@
 
 use std::borrow::Cow;
 
-use super::{is_value, number};
+use super::{is_value, parse_number};
 
 /// The text as strict JSON. None: it is not one value, by the lenient rules either.
-pub fn mended(text: &str) -> Option<Cow<'_, str>> {
+pub fn mend_json(text: &str) -> Option<Cow<'_, str>> {
     if !is_value(text) {
         return None;
     }
@@ -27,7 +27,7 @@ pub fn mended(text: &str) -> Option<Cow<'_, str>> {
                 let rest = bytes.get(at..).unwrap_or_default();
                 let length = rest.iter().take_while(|byte| is_of_word(**byte)).count();
                 let word = text.get(at..at + length).unwrap_or_default();
-                (length, number(word).is_none().then_some("null"))
+                (length, parse_number(word).is_none().then_some("null"))
             }
             _ => (1, None),
         };
@@ -96,14 +96,14 @@ mod tests {
             ("\u{feff}[1e400, 1e-400]", "[null, 1e-400]"),
             ("[true,false,null]", "[true,false,null]"),
         ] {
-            let mended = mended(given).unwrap();
+            let mended = mend_json(given).unwrap();
             assert_eq!(mended, strict);
             assert!(serde_json::from_str::<serde_json::Value>(&mended).is_ok());
         }
         let strict = r#"{"é":[1.0,12345678901234567890,"\ud83e\udda6"]}"#;
-        assert!(matches!(mended(strict), Some(Cow::Borrowed(same)) if same == strict));
+        assert!(matches!(mend_json(strict), Some(Cow::Borrowed(same)) if same == strict));
         for text in ["", "nan", "{\"a\":}", "[1] 2", "\"\\u12g4\""] {
-            assert_eq!(mended(text), None, "{text}");
+            assert_eq!(mend_json(text), None, "{text}");
         }
     }
 }

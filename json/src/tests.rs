@@ -38,7 +38,7 @@ fn strings_are_written_as_serde_json_writes_them() {
 }
 
 #[test]
-fn strings_are_copied_as_they_would_be_written() {
+fn copying_a_string_gives_the_same_text_as_writing_it() {
     for raw in [
         r#""""#,
         r#""plain é 🎉""#,
@@ -50,7 +50,7 @@ fn strings_are_copied_as_they_would_be_written() {
     ] {
         let (mut copied, mut written) = (String::new(), String::new());
         push_as_stored(&mut copied, raw);
-        push_string(&mut written, &string(raw).unwrap());
+        push_string(&mut written, &decode_string(raw).unwrap());
         assert_eq!(copied, written, "{raw}");
     }
 }
@@ -80,25 +80,25 @@ fn numbers_are_read_as_serde_json_reads_them() {
         "123456.789",
     ] {
         let theirs: f64 = serde_json::from_str(raw).unwrap();
-        assert_eq!(number(raw).map(f64::to_bits), Some(theirs.to_bits()), "{raw}");
+        assert_eq!(parse_number(raw).map(f64::to_bits), Some(theirs.to_bits()), "{raw}");
     }
     for raw in ["1e400", "-1e999999999999", "9e309", "", "null", "\"1\"", "NaN", "Infinity", "-Infinity", "[1]", "true"]
     {
-        assert_eq!(number(raw), None, "{raw}");
+        assert_eq!(parse_number(raw), None, "{raw}");
     }
     for raw in ["12345678901234567890123", "1.7976931348623157e308", "0.12345678901234567890", "1e-350"] {
         let theirs: f64 = raw.parse().unwrap();
-        let ours = number(raw).unwrap();
+        let ours = parse_number(raw).unwrap();
         assert!((ours - theirs).abs() <= theirs.abs() * 1e-14, "{raw}: {ours}");
     }
     let long = format!("{}.{}e-{}", "7".repeat(4000), "7".repeat(4000), "7".repeat(4000));
-    assert_eq!(number(&long), Some(0.0));
-    assert_eq!(number(&format!("0.{}1", "0".repeat(100_000))), Some(0.0));
-    assert_eq!(number(&"7".repeat(100_000)), None);
+    assert_eq!(parse_number(&long), Some(0.0));
+    assert_eq!(parse_number(&format!("0.{}1", "0".repeat(100_000))), Some(0.0));
+    assert_eq!(parse_number(&"7".repeat(100_000)), None);
 }
 
 #[test]
-fn specials_are_found_wherever_they_are() {
+fn special_bytes_are_found_at_any_offset() {
     for length in 0..70 {
         let plain = "é! ~".chars().cycle().take(length).collect::<String>();
         assert_eq!(first_special(plain.as_bytes()), None, "{plain}");
@@ -110,7 +110,7 @@ fn specials_are_found_wherever_they_are() {
 }
 
 #[test]
-fn values_are_told_as_serde_json_tells_them() {
+fn values_are_accepted_exactly_when_serde_json_accepts_them() {
     for text in [
         "\"\"",
         "\"",
@@ -133,7 +133,7 @@ fn values_are_told_as_serde_json_tells_them() {
         "nul",
         "\"é\"",
     ] {
-        assert_eq!(value(text), serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get), "{text}");
+        assert_eq!(as_strict_value(text), serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get), "{text}");
     }
 }
 
@@ -147,27 +147,27 @@ fn half_a_surrogate_pair_is_one_replacement_character() {
         (r#""\ud83c\u0041\n""#, "\u{fffd}A\n"),
         (r#""\ud83c\\udf89""#, "\u{fffd}\\udf89"),
     ] {
-        assert_eq!(string(raw).unwrap(), spelt, "{raw}");
+        assert_eq!(decode_string(raw).unwrap(), spelt, "{raw}");
     }
     for raw in [r#""\"\\\/\b\f\n\r\t\u0000\u00E9\uffff\ud83c\udf89é""#, r#""""#, r#""plain é""#] {
-        assert_eq!(string(raw).unwrap(), serde_json::from_str::<String>(raw).unwrap(), "{raw}");
+        assert_eq!(decode_string(raw).unwrap(), serde_json::from_str::<String>(raw).unwrap(), "{raw}");
     }
-    assert_eq!(string("7"), None);
+    assert_eq!(decode_string("7"), None);
     // Nothing that was not scanned before can do harm either.
     for raw in [r#""\""#, r#""\u""#, r#""\u12""#, r#""\u00é""#, r#""\ud800\u""#] {
-        string(raw).unwrap();
+        decode_string(raw).unwrap();
     }
 }
 
 #[test]
-fn a_million_levels_of_nesting_are_no_danger() {
+fn a_million_levels_of_nesting_do_not_overflow_the_stack() {
     let deep = format!("{}1{}", "{\"a\":".repeat(1_000_000), "}".repeat(1_000_000));
-    assert!(value(&deep).is_some());
-    assert!(value(&"[".repeat(1_000_000)).is_none());
+    assert!(as_strict_value(&deep).is_some());
+    assert!(as_strict_value(&"[".repeat(1_000_000)).is_none());
 }
 
 #[test]
-fn members_are_told_by_name_in_any_order() {
+fn members_are_found_by_name_in_any_order() {
     let names = [("a", 1), ("b", 2), ("cc", 3)];
     for (text, told) in [
         (r#"{"a":1,"b":2,"cc":3}"#, "1=1 2=2 3=3 "),
@@ -175,16 +175,16 @@ fn members_are_told_by_name_in_any_order() {
         (r#"{"b":1,"b":2,"\u0062":[3],"\u0063c":4}"#, "2=1 2=2 2=[3] 3=4 "),
     ] {
         let mut found = String::new();
-        named(text, &names, |what, raw| found.push_str(&format!("{what}={raw} "))).unwrap();
+        for_each_named_member(text, &names, |what, raw| found.push_str(&format!("{what}={raw} "))).unwrap();
         assert_eq!(found, told);
     }
-    assert_eq!(named("[]", &names, |_, _| ()), None);
+    assert_eq!(for_each_named_member("[]", &names, |_, _| ()), None);
 }
 
 #[test]
 fn escaped_keys_are_recognised() {
-    assert!(key_is(r#""session_id""#, "session_id"));
-    assert!(key_is(r#""\u0073ession_id""#, "session_id"));
-    assert!(!key_is(r#""session\\id""#, "session_id"));
-    assert!(!key_is(r#""session_id\ud800""#, "session_id"));
+    assert!(key_matches(r#""session_id""#, "session_id"));
+    assert!(key_matches(r#""\u0073ession_id""#, "session_id"));
+    assert!(!key_matches(r#""session\\id""#, "session_id"));
+    assert!(!key_matches(r#""session_id\ud800""#, "session_id"));
 }

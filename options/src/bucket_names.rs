@@ -32,9 +32,9 @@ impl SessionIds {
     /// The option's value among a filter's options, a JSON object.
     pub fn of_options(options: &str) -> Self {
         let mut ids = Self::default();
-        let _ = json::members(options, |key, value| {
-            if json::key_is(key, "session_ids") {
-                ids = if json::string(value).as_deref() == Some("hash") { Self::Hash } else { Self::Strict };
+        let _ = json::for_each_member(options, |key, value| {
+            if json::key_matches(key, "session_ids") {
+                ids = if json::decode_string(value).as_deref() == Some("hash") { Self::Hash } else { Self::Strict };
             }
         });
         ids
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_the_name_of_a_bucket_or_its_hash_is() {
+    fn a_session_id_or_its_hash_is_the_bucket_name() {
         let (strict, hash) = (SessionIds::Strict, SessionIds::Hash);
         for plain in ["s", "A-b_9", "h-", "h-4oymiquy"] {
             assert_eq!((strict.bucket_name(plain), hash.bucket_name(plain)), (Some(plain.into()), Some(plain.into())));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_is_read_as_the_filter_reads_it() {
+    fn the_session_ids_option_is_read_as_the_filter_reads_it() {
         for (options, ids) in [
             ("{}", SessionIds::Strict),
             (r#"{"session_ids":"hash"}"#, SessionIds::Hash),

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use keepline_recall::{Document, Found, Hints, Query, cut, rank, select, tokens};
+use keepline_recall::{
+    IndexMatches, PassageDocument, PassageQuery, QueryHints, count_tokens, cut_passages, rank_documents,
+    select_passages,
+};
 use serde_json::Value;
 
 const BUDGETS: [u32; 4] = [500, 1_000, 2_000, 4_000];
@@ -34,7 +37,7 @@ fn main() {
         eprintln!("evaluate FILE [merge] [nohints]");
         std::process::exit(2);
     };
-    let hints = if has("nohints") { Hints { speaker: false, time: false } } else { Hints::default() };
+    let hints = if has("nohints") { QueryHints { speaker: false, time: false } } else { QueryHints::default() };
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => {
@@ -85,9 +88,9 @@ impl Memory {
                 if let Some(caption) = turn.get("caption").and_then(Value::as_str) {
                     text = format!("{text} [image: {caption}]");
                 }
-                for passage in cut(&text) {
-                    let tokens = tokens(&format!("{speaker}: {passage}\n"));
-                    let posting = Document { text: passage, speaker, time, first, tokens }.posting();
+                for passage in cut_passages(&text) {
+                    let tokens = count_tokens(&format!("{speaker}: {passage}\n"));
+                    let posting = PassageDocument { text: passage, speaker, time, first, tokens }.to_posting();
                     let offset = self.marks.len() as u32;
                     for term in posting.terms {
                         self.terms.entry(term).or_default().push(offset);
@@ -115,24 +118,24 @@ fn time(text: &str) -> u64 {
     days * 86_400_000 + 43_200_000
 }
 
-fn report(memories: &[Memory], questions: &[Question], hints: Hints) {
+fn report(memories: &[Memory], questions: &[Question], hints: QueryHints) {
     let mut shares = [0.0; BUDGETS.len()];
     let mut at_ten = 0.0;
     let mut took: Vec<Duration> = Vec::new();
     for question in questions {
         let Some(memory) = memories.get(question.memory) else { continue };
-        let query = Query::new(&question.text, memory.now, hints);
+        let query = PassageQuery::new(&question.text, memory.now, hints);
         let empty = Vec::new();
         let rows: Vec<&Vec<u32>> = query.rows.iter().map(|row| memory.terms.get(&row.term).unwrap_or(&empty)).collect();
         let begun = Instant::now();
-        let candidates = rank(&query, Found { first: 0, marks: &memory.marks, rows: &rows }, &[], 512);
+        let candidates = rank_documents(&query, IndexMatches { first: 0, marks: &memory.marks, rows: &rows }, &[], 512);
         took.push(begun.elapsed());
         let turns = |positions: &mut dyn Iterator<Item = u64>| -> Vec<&String> {
             positions.filter_map(|position| memory.turns.get(position as usize)).collect()
         };
         // Of a turn with several passages, all that were indexed have to be there.
         for (share, budget) in shares.iter_mut().zip(BUDGETS) {
-            let shown = turns(&mut select(&candidates, budget, HEADER).iter().map(|taken| taken.position));
+            let shown = turns(&mut select_passages(&candidates, budget, HEADER).iter().map(|taken| taken.position));
             let whole = |id: &String| {
                 let wanted = memory.turns.iter().filter(|turn| *turn == id).count();
                 if wanted == 0 { 0.0 } else { shown.iter().filter(|turn| **turn == id).count() as f64 / wanted as f64 }

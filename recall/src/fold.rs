@@ -8,7 +8,7 @@ const LATIN: &str = "\
     gggghhhhiiiiiiiiiiiijjkkkllllllllllnnnnnnnnnoooooooorrrrrrssssssssttttttuuuuuuuuuuuuwwyyyzzzzzzs";
 
 /// What stands for a letter: in lower case, and of Latin ones the base; none for a combining accent.
-pub(crate) fn fold(letter: char) -> Option<char> {
+pub(crate) fn fold_letter(letter: char) -> Option<char> {
     let code = u32::from(letter);
     let folded = match code {
         0..0x80 => return Some(letter.to_ascii_lowercase()),
@@ -40,7 +40,7 @@ pub(crate) fn fold(letter: char) -> Option<char> {
 }
 
 /// Whether a letter is a capital.
-pub(crate) fn capital(letter: char) -> bool {
+pub(crate) fn is_capital(letter: char) -> bool {
     let code = u32::from(letter);
     match code {
         0..0x80 => letter.is_ascii_uppercase(),
@@ -49,7 +49,7 @@ pub(crate) fn capital(letter: char) -> bool {
         0x139..=0x148 | 0x179..=0x17E => code % 2 == 1,
         0x100..0x180 => code.is_multiple_of(2),
 
-        _ => fold(letter).is_some_and(|folded| folded != letter),
+        _ => fold_letter(letter).is_some_and(|folded| folded != letter),
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn folded(text: &str) -> String {
-        text.chars().filter_map(fold).collect()
+        text.chars().filter_map(fold_letter).collect()
     }
 
     #[test]
@@ -77,10 +77,10 @@ mod tests {
     }
 
     #[test]
-    fn capitals_are_told_as_unicode_does() {
+    fn capitals_are_recognised_as_unicode_defines_them() {
         let known = (0..0x180).chain(0x386..0x3CF).chain(0x400..0x460).chain(0x531..0x590);
         for letter in known.filter_map(char::from_u32).filter(|letter| letter.is_alphabetic()) {
-            assert_eq!(capital(letter), letter.is_uppercase(), "{letter}");
+            assert_eq!(is_capital(letter), letter.is_uppercase(), "{letter}");
         }
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Pure functions over plain data: no input or output, no clock, no randomness. The way of a text:
 //!
-//! 1. [`cut`] divides it into passages of about 70 tokens.
-//! 2. [`Document::posting`] makes numbers of a passage, for an index that knows terms and positions only.
-//! 3. [`Query::new`] tells which terms to ask the index for.
-//! 4. [`rank`] scores what the index found.
-//! 5. [`fuse`] puts those in another order by embeddings, if there are any, and adds some.
-//! 6. [`select`] fills a budget of tokens with the best.
+//! 1. [`cut_passages`] divides it into passages of about 70 tokens.
+//! 2. [`PassageDocument::to_posting`] makes numbers of a passage, for an index that knows terms and positions only.
+//! 3. [`PassageQuery::new`] tells which terms to ask the index for.
+//! 4. [`rank_documents`] scores what the index found.
+//! 5. [`fuse_rankings`] puts those in another order by embeddings, if there are any, and adds some.
+//! 6. [`select_passages`] fills a budget of tokens with the best.
 //!
 //! Nothing here knows a language, but for the hints: English names of months and words of time.
 
@@ -23,14 +23,14 @@ mod vectors;
 
 use std::collections::BinaryHeap;
 
-pub use mark::Mark;
-pub use passages::{PASSAGE_TOKENS, Passages, WHOLE_TOKENS, cut, tokens};
-pub use query::{Hints, Kind, MAX_TERMS, Query, Row};
-pub use rank::{Candidate, Found, Why, rank};
-pub use select::select;
-pub use terms::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, key, terms};
-pub use time::Date;
-pub use vectors::{DIMENSIONS, Embedding, Similar, fuse};
+pub use mark::DocumentMark;
+pub use passages::{PASSAGE_TOKENS, Passages, WHOLE_TOKENS, count_tokens, cut_passages};
+pub use query::{MAX_TERMS, PassageQuery, QueryHints, QueryTerm, TermKind};
+pub use rank::{IndexMatches, MatchReasons, PassageCandidate, rank_documents};
+pub use select::select_passages;
+pub use terms::{DOCUMENT_TERMS, PassageDocument, Posting, TERM_LIMIT, extract_terms, facet_term};
+pub use time::CalendarDate;
+pub use vectors::{DIMENSIONS, Embedding, SimilarPassage, fuse_rankings};
 
 /// Numbers in ascending order. One kind of sort for all, for the component's size.
 fn ascending(numbers: Vec<u64>) -> Vec<u64> {

@@ -13,7 +13,7 @@ const WHOLE_BYTES: usize = WHOLE_TOKENS * 4;
 
 /// How many tokens a text is taken for: a quarter of its bytes, rounded up. A character of scripts without spaces has
 /// three bytes, which is about what it takes in tokens as well.
-pub fn tokens(text: &str) -> usize {
+pub fn count_tokens(text: &str) -> usize {
     text.len().div_ceil(4)
 }
 
@@ -23,11 +23,11 @@ pub fn tokens(text: &str) -> usize {
 ///
 /// The passages are parts of the text in its order, trimmed, none of them blank; nothing but white space is left out.
 /// Cost: linear in the text.
-pub fn cut(text: &str) -> Passages<'_> {
+pub fn cut_passages(text: &str) -> Passages<'_> {
     Passages { rest: text }
 }
 
-/// See [`cut`].
+/// See [`cut_passages`].
 #[derive(Clone, Debug)]
 pub struct Passages<'a> {
     rest: &'a str,

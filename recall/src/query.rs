@@ -1,9 +1,9 @@
 //! Makes the terms that an index is asked for from a question.
 
 use crate::ascending;
-use crate::fold::capital;
-use crate::terms::{self, Word, words};
-use crate::time::Date;
+use crate::fold::is_capital;
+use crate::terms::{self, Word, visit_words};
+use crate::time::CalendarDate;
 
 /// A query has at most so many terms: two fewer than stores match in a call, which the caller needs for further terms.
 pub const MAX_TERMS: usize = 254;
@@ -15,14 +15,14 @@ const MAX_NAMES: usize = 32;
 
 /// Which hints a question is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hints {
+pub struct QueryHints {
     /// Prefer what a speaker said whom the question names.
     pub speaker: bool,
     /// Prefer what was said in a month or on a day that the question names, and what says when if it asks for that.
     pub time: bool,
 }
 
-impl Default for Hints {
+impl Default for QueryHints {
     fn default() -> Self {
         Self { speaker: true, time: true }
     }
@@ -30,7 +30,7 @@ impl Default for Hints {
 
 /// What a term stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TermKind {
     /// A word of the question: scored.
     Word,
     /// A speaker of that name: a hint.
@@ -43,44 +43,44 @@ pub enum Kind {
 
 /// A term to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct QueryTerm {
     /// Below [`crate::TERM_LIMIT`].
     pub term: u32,
     /// What it stands for.
-    pub kind: Kind,
+    pub kind: TermKind,
 }
 
 /// A question, as an index understands it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct PassageQuery {
     /// Whether a passage is scored by its own words alone, and not also by those of its neighbours.
     pub is_own_only: bool,
     /// At most [`MAX_TERMS`], each term once. A speaker's follows the row of the same word; where speakers are many,
     /// the two are scored as one term.
-    pub rows: Vec<Row>,
+    pub rows: Vec<QueryTerm>,
 }
 
-impl Query {
+impl PassageQuery {
     /// Read a question. `now` in milliseconds since 1970 is what "yesterday" is relative to; 0: not known.
     /// Cost: linear in the text, but for a sort of its words.
-    pub fn new(text: &str, now: u64, hints: Hints) -> Self {
+    pub fn new(text: &str, now: u64, hints: QueryHints) -> Self {
         let mut said = Vec::new();
-        words(text, &mut |word| said.push(word));
+        visit_words(text, &mut |word| said.push(word));
         let mut query = Self::default();
         // Words with a capital may be names; so may all, where nothing is written with capitals.
-        let cased = text.chars().any(capital);
+        let cased = text.chars().any(is_capital);
         let mut names = if hints.speaker { MAX_NAMES } else { 0 };
         for word in distinct(&said) {
-            query.add(word.term, Kind::Word);
-            if names > 0 && (!cased || word.text.starts_with(capital)) {
-                query.add(terms::speaker(&word), Kind::Speaker);
+            query.add(word.term, TermKind::Word);
+            if names > 0 && (!cased || word.text.starts_with(is_capital)) {
+                query.add(terms::speaker_term(&word), TermKind::Speaker);
                 names -= 1;
             }
         }
         if hints.time {
-            dates(&said, now, &mut |term| query.add(term, Kind::Date));
+            dates(&said, now, &mut |term| query.add(term, TermKind::Date));
             if said.iter().any(|word| word.text.eq_ignore_ascii_case("when")) {
-                query.add(terms::TIME, Kind::Time);
+                query.add(terms::TIME, TermKind::Time);
             }
         }
         query
@@ -91,9 +91,9 @@ impl Query {
         self.rows.iter().map(|row| row.term).collect()
     }
 
-    fn add(&mut self, term: u32, kind: Kind) {
+    fn add(&mut self, term: u32, kind: TermKind) {
         if self.rows.len() < MAX_TERMS && self.rows.iter().all(|row| row.term != term) {
-            self.rows.push(Row { term, kind });
+            self.rows.push(QueryTerm { term, kind });
         }
     }
 }
@@ -155,9 +155,9 @@ fn dates(said: &[Word], now: u64, tell: &mut dyn FnMut(u32)) {
 
 fn tell_date(year: u32, month: u32, day: Option<u32>, tell: &mut dyn FnMut(u32)) {
     if let Some(day) = day {
-        tell(terms::day(year, month, day));
+        tell(terms::day_term(year, month, day));
     }
-    tell(terms::month(year, month));
+    tell(terms::month_term(year, month));
 }
 
 fn relative(word: &str, before: &str, now: u64, tell: &mut dyn FnMut(u32)) {
@@ -168,8 +168,8 @@ fn relative(word: &str, before: &str, now: u64, tell: &mut dyn FnMut(u32)) {
         _ => return,
     };
     for days in days {
-        let date = Date::before(now, days);
-        tell(terms::day(date.year, date.month, date.day));
+        let date = CalendarDate::before(now, days);
+        tell(terms::day_term(date.year, date.month, date.day));
     }
 }
 

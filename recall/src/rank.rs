@@ -10,8 +10,8 @@
 use std::ops::Range;
 
 use crate::ascending;
-use crate::mark::Mark;
-use crate::query::{Kind, Query};
+use crate::mark::DocumentMark;
+use crate::query::{PassageQuery, TermKind};
 
 /// Neighbours so far away count.
 const RADIUS: usize = 5;
@@ -45,7 +45,7 @@ const STEPS: usize = 1024;
 
 /// What an index answered.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a, Offsets> {
+pub struct IndexMatches<'a, Offsets> {
     /// The position of the first mark.
     pub first: u64,
     /// One for each position; 0 where there is no document. A document's neighbours end there: what is forgotten
@@ -57,9 +57,9 @@ pub struct Found<'a, Offsets> {
 
 /// Why a document was found: a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Why(u8);
+pub struct MatchReasons(u8);
 
-impl Why {
+impl MatchReasons {
     /// It, or a neighbour in its session, has words of the question.
     pub const TERMS: Self = Self(1);
     /// The question names its speaker.
@@ -72,7 +72,7 @@ impl Why {
     pub const VECTOR: Self = Self(16);
 
     /// All that is in one of both.
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -90,48 +90,53 @@ impl Why {
 
 /// A document that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Candidate {
+pub struct PassageCandidate {
     /// Its position in the index.
     pub position: u64,
     /// Above 0; the higher, the better. Comes from the documents as a whole: scores of two indexes don't compare.
     pub score: f32,
     /// What its mark tells.
-    pub mark: Mark,
+    pub mark: DocumentMark,
     /// What speaks for it.
-    pub why: Why,
+    pub why: MatchReasons,
 }
 
 /// The best documents, at most `most`, in order of score and then of position, but for those in `excluded` (ascending
 /// ranges of positions), which still count as neighbours.
 ///
 /// Cost: linear in the marks and in the offsets; what is returned is sorted. 21 bytes for each mark and 48 for each session.
-pub fn rank<Offsets: AsRef<[u32]>>(
-    query: &Query,
-    found: Found<'_, Offsets>,
+pub fn rank_documents<Offsets: AsRef<[u32]>>(
+    query: &PassageQuery,
+    found: IndexMatches<'_, Offsets>,
     excluded: &[Range<u64>],
     most: usize,
-) -> Vec<Candidate> {
+) -> Vec<PassageCandidate> {
     let rows: Vec<&[u32]> = found.rows.iter().map(AsRef::as_ref).collect();
-    rank_rows(query, Found { first: found.first, marks: found.marks, rows: &rows }, excluded, most)
+    rank_rows(query, IndexMatches { first: found.first, marks: found.marks, rows: &rows }, excluded, most)
 }
 
 /// The same of one type of rows, so that it is compiled here: for speed, whatever the caller is compiled for.
 #[inline(never)]
-fn rank_rows(query: &Query, found: Found<'_, &[u32]>, excluded: &[Range<u64>], most: usize) -> Vec<Candidate> {
+fn rank_rows(
+    query: &PassageQuery,
+    found: IndexMatches<'_, &[u32]>,
+    excluded: &[Range<u64>],
+    most: usize,
+) -> Vec<PassageCandidate> {
     let mut ranking = Ranking::new(found.marks, if query.is_own_only { 0 } else { RADIUS });
     // Where all that is asked about is what everything is about, that is all there is to go by.
-    let words = query.rows.iter().zip(found.rows).filter(|(row, _)| row.kind == Kind::Word);
+    let words = query.rows.iter().zip(found.rows).filter(|(row, _)| row.kind == TermKind::Word);
     ranking.counts_all = words.map(|(_, offsets)| offsets).all(|word| word.is_empty() || ranking.everywhere(word));
     let mut rows = query.rows.iter().zip(found.rows).peekable();
     while let Some((row, offsets)) = rows.next() {
         match row.kind {
-            Kind::Word => {
-                let said_by = rows.peek().filter(|(row, _)| row.kind == Kind::Speaker);
+            TermKind::Word => {
+                let said_by = rows.peek().filter(|(row, _)| row.kind == TermKind::Speaker);
                 ranking.word(offsets, said_by.map_or(&[][..], |(_, offsets)| offsets));
             }
-            Kind::Speaker => ranking.hint(offsets, Why::SPEAKER),
-            Kind::Date => ranking.hint(offsets, Why::DATE),
-            Kind::Time => ranking.hint(offsets, Why::TIME),
+            TermKind::Speaker => ranking.hint(offsets, MatchReasons::SPEAKER),
+            TermKind::Date => ranking.hint(offsets, MatchReasons::DATE),
+            TermKind::Time => ranking.hint(offsets, MatchReasons::TIME),
         }
     }
     for range in excluded {
@@ -156,7 +161,7 @@ struct Ranking<'a> {
     lengths: Vec<f32>,
     /// The sums over the terms.
     scores: Vec<f32>,
-    hints: Vec<Why>,
+    hints: Vec<MatchReasons>,
     /// How much of the term at hand each position has; 0 between terms. Longer by what the kernel is.
     weights: Vec<f32>,
     /// Where there is something of the term at hand, ascending.
@@ -175,7 +180,7 @@ impl<'a> Ranking<'a> {
             sessions: sessions(marks),
             lengths: vec![0.0; count],
             scores: vec![0.0; count],
-            hints: vec![Why::default(); count],
+            hints: vec![MatchReasons::default(); count],
             weights: vec![0.0; count + KERNEL.len()],
             touched: Vec::new(),
         };
@@ -271,10 +276,10 @@ impl<'a> Ranking<'a> {
         !self.counts_all && self.documents >= ENOUGH && offsets.len() > self.documents / 4
     }
 
-    fn hint(&mut self, offsets: &[u32], why: Why) {
+    fn hint(&mut self, offsets: &[u32], why: MatchReasons) {
         for offset in offsets {
             if let Some(hints) = self.hints.get_mut(*offset as usize) {
-                *hints = hints.and(why);
+                *hints = hints.union(why);
             }
         }
     }
@@ -285,9 +290,9 @@ impl<'a> Ranking<'a> {
     }
 
     #[inline(never)]
-    fn best(mut self, first: u64, most: usize) -> Vec<Candidate> {
+    fn best(mut self, first: u64, most: usize) -> Vec<PassageCandidate> {
         for (score, hints) in self.scores.iter_mut().zip(&self.hints) {
-            if *hints != Why::default() {
+            if *hints != MatchReasons::default() {
                 *score *= hints.factor();
             }
         }
@@ -297,10 +302,10 @@ impl<'a> Ranking<'a> {
         best.truncate(most);
         let candidate = |key: &u64| {
             let at = *key as u32;
-            let mark = Mark::decode(*self.marks.get(at as usize)?)?;
-            let why = self.hints.get(at as usize)?.and(Why::TERMS);
+            let mark = DocumentMark::decode(*self.marks.get(at as usize)?)?;
+            let why = self.hints.get(at as usize)?.union(MatchReasons::TERMS);
             let score = f32::from_bits(!((*key >> 32) as u32));
-            Some(Candidate { position: first.saturating_add(u64::from(at)), score, mark, why })
+            Some(PassageCandidate { position: first.saturating_add(u64::from(at)), score, mark, why })
         };
         best.iter().filter_map(candidate).collect()
     }
@@ -315,7 +320,7 @@ fn sessions(marks: &[u16]) -> Vec<Range<u32>> {
         let mut end = at + 1;
         rest = others;
         if *mark != 0 {
-            let neighbours = others.iter().take_while(|mark| Mark::is_neighbour(**mark)).count();
+            let neighbours = others.iter().take_while(|mark| DocumentMark::is_neighbour(**mark)).count();
             end += neighbours as u32;
             rest = others.get(neighbours..).unwrap_or_default();
             sessions.push(at..end);

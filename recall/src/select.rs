@@ -1,6 +1,6 @@
 //! Selects passages within a budget of tokens.
 
-use crate::rank::Candidate;
+use crate::rank::PassageCandidate;
 
 /// Fill a budget of tokens: candidates are taken in the order given, best first; what does not fit is skipped. Returned
 /// in order of position.
@@ -9,8 +9,8 @@ use crate::rank::Candidate;
 /// that are taken joins their runs and saves a header. A candidate given twice is taken once.
 ///
 /// Cost: linear in the candidates, times the logarithm of what is taken.
-pub fn select(candidates: &[Candidate], budget: u32, header: u32) -> Vec<Candidate> {
-    let mut taken: Vec<Candidate> = Vec::new();
+pub fn select_passages(candidates: &[PassageCandidate], budget: u32, header: u32) -> Vec<PassageCandidate> {
+    let mut taken: Vec<PassageCandidate> = Vec::new();
     let mut left = i64::from(budget);
     for candidate in candidates {
         let Err(at) = taken.binary_search_by_key(&candidate.position, |other| other.position) else { continue };

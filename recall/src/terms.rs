@@ -3,9 +3,9 @@
 //! Without knowledge of any language: a word is cut to its first letters, which stands for its stem; scripts that
 //! write no spaces give pairs of characters.
 
-use crate::fold::fold;
-use crate::mark::Mark;
-use crate::time::Date;
+use crate::fold::fold_letter;
+use crate::mark::DocumentMark;
+use crate::time::CalendarDate;
 
 /// All terms are below this: 22 bits.
 pub const TERM_LIMIT: u32 = 1 << 22;
@@ -21,7 +21,7 @@ const LONG: usize = 12;
 
 /// A passage, as it goes into the index.
 #[derive(Clone, Copy, Debug)]
-pub struct Document<'a> {
+pub struct PassageDocument<'a> {
     /// The passage's text.
     pub text: &'a str,
     /// Who says it: a role or a name; empty if unknown. Each of its words is a hint.
@@ -37,33 +37,33 @@ pub struct Document<'a> {
 /// What an index is given for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posting {
-    /// An encoded [`Mark`]; never 0.
+    /// An encoded [`DocumentMark`]; never 0.
     pub mark: u16,
     /// Ascending, each once, below [`TERM_LIMIT`]; at most [`DOCUMENT_TERMS`].
     pub terms: Vec<u32>,
 }
 
-impl Document<'_> {
+impl PassageDocument<'_> {
     /// What the index is given. Cost: linear in the text, but for a sort of its words. A passage of
-    /// [`crate::cut`] has some 30 terms; of a text with more than [`DOCUMENT_TERMS`], some are left out.
-    pub fn posting(&self) -> Posting {
+    /// [`crate::cut_passages`] has some 30 terms; of a text with more than [`DOCUMENT_TERMS`], some are left out.
+    pub fn to_posting(&self) -> Posting {
         let mut found = Vec::new();
         let mut timely = false;
-        words(self.text, &mut |word| {
+        visit_words(self.text, &mut |word| {
             found.push(word.term);
             compound(word.text, &mut found);
             timely |= is_time_word(&word);
         });
         let mut found = distinct(&found);
-        let mark = Mark::new(found.len(), self.tokens, self.first).encode();
-        words(self.speaker, &mut |word| found.push(speaker(&word)));
+        let mark = DocumentMark::new(found.len(), self.tokens, self.first).encode();
+        visit_words(self.speaker, &mut |word| found.push(speaker_term(&word)));
         if timely {
             found.push(TIME);
         }
         if self.time != 0 {
-            let date = Date::of(self.time);
-            found.extend([month(0, date.month), month(date.year, date.month)]);
-            found.extend([day(0, date.month, date.day), day(date.year, date.month, date.day)]);
+            let date = CalendarDate::of(self.time);
+            found.extend([month_term(0, date.month), month_term(date.year, date.month)]);
+            found.extend([day_term(0, date.month, date.day), day_term(date.year, date.month, date.day)]);
         }
         let mut terms = distinct(&found);
         terms.truncate(DOCUMENT_TERMS);
@@ -72,9 +72,9 @@ impl Document<'_> {
 }
 
 /// The terms of a text: ascending, each once, below [`TERM_LIMIT`].
-pub fn terms(text: &str) -> Vec<u32> {
+pub fn extract_terms(text: &str) -> Vec<u32> {
     let mut found = Vec::new();
-    words(text, &mut |word| found.push(word.term));
+    visit_words(text, &mut |word| found.push(word.term));
     distinct(&found)
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Word<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharacterKind {
     /// Between words.
     Gap,
     /// Part of a word.
@@ -104,13 +104,13 @@ enum Kind {
     Dense,
 }
 
-fn kind(character: char) -> Kind {
+fn kind(character: char) -> CharacterKind {
     let code = u32::from(character);
     match code {
-        0..0x80 if character.is_ascii_alphanumeric() => Kind::Letter,
-        0..0x80 => Kind::Gap,
+        0..0x80 if character.is_ascii_alphanumeric() => CharacterKind::Letter,
+        0..0x80 => CharacterKind::Gap,
         // Stops of Myanmar and Khmer.
-        0x104A..=0x104F | 0x17D4..=0x17DA => Kind::Gap,
+        0x104A..=0x104F | 0x17D4..=0x17DA => CharacterKind::Gap,
         // Thai and Lao, Myanmar, Khmer, with their marks.
         0xE00..0xF00 | 0x1000..0x10A0 | 0x1780..0x1800
         // Hangul, which writes its particles to the word.
@@ -118,17 +118,17 @@ fn kind(character: char) -> Kind {
         // Kana, but for the dot and the dash between words; Bopomofo.
         | 0x3041..=0x309F | 0x30A1..=0x30FA | 0x30FC..=0x312F | 0x31F0..=0x31FF
         // Han.
-        | 0x3005..0x3008 | 0x3400..0x4DC0 | 0x4E00..0xA000 | 0xF900..0xFB00 | 0x20000..0x32000 => Kind::Dense,
+        | 0x3005..0x3008 | 0x3400..0x4DC0 | 0x4E00..0xA000 | 0xF900..0xFB00 | 0x20000..0x32000 => CharacterKind::Dense,
         // Marks that join what they stand between: combining ones, and the viramas of the Indic blocks.
-        0x300..0x370 => Kind::Letter,
-        0x900..0xE00 if code & 0x7F == 0x4D => Kind::Letter,
-        _ if character.is_alphanumeric() => Kind::Letter,
-        _ => Kind::Gap,
+        0x300..0x370 => CharacterKind::Letter,
+        0x900..0xE00 if code & 0x7F == 0x4D => CharacterKind::Letter,
+        _ if character.is_alphanumeric() => CharacterKind::Letter,
+        _ => CharacterKind::Gap,
     }
 }
 
 /// Visit the words of a text, in order.
-pub(crate) fn words<'a>(text: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
+pub(crate) fn visit_words<'a>(text: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let kind_of_run = kind(first);
@@ -136,12 +136,12 @@ pub(crate) fn words<'a>(text: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
         let Some((run, after)) = rest.split_at_checked(end) else { return };
         rest = after;
         match kind_of_run {
-            Kind::Gap => {}
-            Kind::Letter => {
+            CharacterKind::Gap => {}
+            CharacterKind::Letter => {
                 visit(Word { text: run, term: word(run) });
                 parts(run, visit);
             }
-            Kind::Dense => pairs(run, visit),
+            CharacterKind::Dense => pairs(run, visit),
         }
     }
 }
@@ -153,14 +153,14 @@ fn compound(word: &str, found: &mut Vec<u32>) {
         return;
     }
     let mut window = ['\0'; PREFIX];
-    for (at, letter) in word.chars().filter_map(fold).enumerate() {
+    for (at, letter) in word.chars().filter_map(fold_letter).enumerate() {
         window.rotate_left(1);
         if let Some(last) = window.last_mut() {
             *last = letter;
         }
         // A first part has three letters at least.
         if at >= PREFIX + 2 {
-            found.push(window.iter().fold(Hash::new(), |hash, letter| hash.char(*letter)).term());
+            found.push(window.iter().fold(TermHash::new(), |hash, letter| hash.char(*letter)).term());
         }
     }
 }
@@ -188,7 +188,7 @@ fn pairs<'a>(run: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
     loop {
         let end = starts.next().unwrap_or(run.len());
         let text = run.get(start..end).unwrap_or_default();
-        visit(Word { text, term: Hash::new().bytes(text.as_bytes()).term() });
+        visit(Word { text, term: TermHash::new().bytes(text.as_bytes()).term() });
         if end == run.len() {
             return;
         }
@@ -198,10 +198,10 @@ fn pairs<'a>(run: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
 
 /// The term of a word: its first letters in lower case. What holds a digit counts whole, for it is a number or a code.
 fn word(text: &str) -> u32 {
-    let mut whole = Hash::new();
-    let mut prefix = Hash::new();
+    let mut whole = TermHash::new();
+    let mut prefix = TermHash::new();
     let mut digit = false;
-    for (at, character) in text.chars().filter_map(fold).enumerate() {
+    for (at, character) in text.chars().filter_map(fold_letter).enumerate() {
         digit |= character.is_ascii_digit();
         whole = whole.char(character);
         if at < PREFIX {
@@ -213,9 +213,9 @@ fn word(text: &str) -> u32 {
 
 /// FNV-1a in 64 bits.
 #[derive(Clone, Copy)]
-struct Hash(u64);
+struct TermHash(u64);
 
-impl Hash {
+impl TermHash {
     const fn new() -> Self {
         Self(0xCBF2_9CE4_8422_2325)
     }
@@ -238,13 +238,13 @@ impl Hash {
 }
 
 /// A term that is no word: no text holds this byte, so that no word is hashed from the same bytes.
-const fn facet(tag: u8) -> Hash {
-    Hash::new().bytes(&[0xFF, tag])
+const fn facet(tag: u8) -> TermHash {
+    TermHash::new().bytes(&[0xFF, tag])
 }
 
 /// A term for something that the caller knows of a passage, by bytes of the caller's: no word's, and no hint's. By it the
 /// passages are found that have it, and a few that don't: the caller compares.
-pub fn key(bytes: &[u8]) -> u32 {
+pub fn facet_term(bytes: &[u8]) -> u32 {
     facet(b'k').bytes(bytes).term()
 }
 
@@ -255,23 +255,23 @@ pub(crate) const TIME: u32 = facet(b't').term();
 ///
 /// The last byte is the word's: stores keep together what has that in common, and who asks for the one asks for the
 /// other.
-pub(crate) fn speaker(word: &Word) -> u32 {
+pub(crate) fn speaker_term(word: &Word) -> u32 {
     (facet(b's').bytes(&word.term.to_le_bytes()).term() & !0xFF) | (word.term & 0xFF)
 }
 
 /// Said in this month; year 0: of any year.
-pub(crate) fn month(year: u32, month: u32) -> u32 {
+pub(crate) fn month_term(year: u32, month: u32) -> u32 {
     facet(b'm').bytes(&year.to_le_bytes()).bytes(&month.to_le_bytes()).term()
 }
 
 /// Said on this day; year 0: of any year.
-pub(crate) fn day(year: u32, month: u32, day: u32) -> u32 {
+pub(crate) fn day_term(year: u32, month: u32, day: u32) -> u32 {
     facet(b'd').bytes(&year.to_le_bytes()).bytes(&month.to_le_bytes()).bytes(&day.to_le_bytes()).term()
 }
 
 /// The term of a word of at most [`PREFIX`] lower-case ASCII letters.
 const fn ascii(word: &str) -> u32 {
-    Hash::new().bytes(word.as_bytes()).term()
+    TermHash::new().bytes(word.as_bytes()).term()
 }
 
 /// What is said with when something happens, cut as all words are.

@@ -4,7 +4,7 @@ const DAY: u64 = 86_400_000;
 
 /// A day in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Date {
+pub struct CalendarDate {
     /// 1970 and later.
     pub year: u32,
     /// 1 to 12.
@@ -13,7 +13,7 @@ pub struct Date {
     pub day: u32,
 }
 
-impl Date {
+impl CalendarDate {
     /// The day of a time in milliseconds since 1970.
     pub fn of(milliseconds: u64) -> Self {
         // Howard Hinnant's civil_from_days. Years begin in March here, so that a leap day is the last of its year.
@@ -39,12 +39,12 @@ impl Date {
 mod tests {
     use super::*;
 
-    fn date(year: u32, month: u32, day: u32) -> Date {
-        Date { year, month, day }
+    fn date(year: u32, month: u32, day: u32) -> CalendarDate {
+        CalendarDate { year, month, day }
     }
 
     #[test]
-    fn days_follow_each_other() {
+    fn dates_are_right_for_every_day_of_five_centuries() {
         let lengths = |year: u32| {
             let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
             [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
@@ -53,8 +53,8 @@ mod tests {
         for year in 1970..2500 {
             for (month, length) in (1..).zip(lengths(year)) {
                 for day in 1..=length {
-                    assert_eq!(Date::of(days * DAY), date(year, month, day));
-                    assert_eq!(Date::of(days * DAY + DAY - 1), date(year, month, day));
+                    assert_eq!(CalendarDate::of(days * DAY), date(year, month, day));
+                    assert_eq!(CalendarDate::of(days * DAY + DAY - 1), date(year, month, day));
                     days += 1;
                 }
             }
@@ -62,9 +62,9 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_too_early_or_too_late() {
-        assert_eq!(Date::before(DAY, 2), date(1970, 1, 1));
-        assert_eq!(Date::before(1_700_000_000_000, 1), date(2023, 11, 13));
-        assert!(Date::of(u64::MAX).year > 100_000);
+    fn extreme_times_do_not_overflow() {
+        assert_eq!(CalendarDate::before(DAY, 2), date(1970, 1, 1));
+        assert_eq!(CalendarDate::before(1_700_000_000_000, 1), date(2023, 11, 13));
+        assert!(CalendarDate::of(u64::MAX).year > 100_000);
     }
 }

@@ -6,8 +6,8 @@
 //! similarities are spread; what has no vector keeps the rank that its words give it.
 
 use crate::ascending;
-use crate::mark::Mark;
-use crate::rank::{Candidate, Why};
+use crate::mark::DocumentMark;
+use crate::rank::{MatchReasons, PassageCandidate};
 
 /// Dimensions that are kept: the first ones, which models that are made to be cut put the most into.
 pub const DIMENSIONS: usize = 256;
@@ -139,7 +139,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 
 /// What vectors say of a passage.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Similar {
+pub struct SimilarPassage {
     /// Its position in the index.
     pub position: u64,
     /// To the question; finite.
@@ -155,7 +155,11 @@ pub struct Similar {
 /// without vectors nothing changes. Those are added whose similarity stands out among all that are known.
 ///
 /// Cost: linear in both, times the logarithm of their number.
-pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) -> Option<Mark>) -> Vec<Candidate> {
+pub fn fuse_rankings(
+    candidates: &[PassageCandidate],
+    similar: &[SimilarPassage],
+    mark: &dyn Fn(u64) -> Option<DocumentMark>,
+) -> Vec<PassageCandidate> {
     let least = standing_out(similar);
     let smoothed = smoothed(similar, mark);
     let mut fused = candidates.get(..1 << NUMBER_BITS).unwrap_or(candidates).to_vec();
@@ -175,10 +179,15 @@ pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) ->
         if let Some((place, candidate)) = find(&places, one.position).and_then(|at| Some((at, fused.get_mut(at)?))) {
             candidate.score = worth(place) + WEIGHT * worth(rank);
             if stands_out {
-                candidate.why = candidate.why.and(Why::VECTOR);
+                candidate.why = candidate.why.union(MatchReasons::VECTOR);
             }
         } else if stands_out && let Some(mark) = mark(one.position) {
-            fused.push(Candidate { position: one.position, score: WEIGHT * worth(rank), mark, why: Why::VECTOR });
+            fused.push(PassageCandidate {
+                position: one.position,
+                score: WEIGHT * worth(rank),
+                mark,
+                why: MatchReasons::VECTOR,
+            });
         }
     }
     let mut order: Vec<u64> = Vec::with_capacity(fused.len());
@@ -193,14 +202,14 @@ pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) ->
 }
 
 /// The similarity of each with its neighbours.
-fn smoothed(similar: &[Similar], mark: &dyn Fn(u64) -> Option<Mark>) -> Vec<f32> {
+fn smoothed(similar: &[SimilarPassage], mark: &dyn Fn(u64) -> Option<DocumentMark>) -> Vec<f32> {
     let mut order: Vec<u64> = Vec::with_capacity(similar.len());
     for (index, one) in similar.iter().enumerate().take(1 << NUMBER_BITS) {
         order.push(one.position << NUMBER_BITS | index as u64);
     }
     let order = ascending(order);
     let mut smoothed = Vec::with_capacity(similar.len());
-    for Similar { position, .. } in similar {
+    for SimilarPassage { position, .. } in similar {
         let (mut sum, mut whole) = (0.0, 0.0);
         let mut add = |position, share| {
             if let Some(one) = find(&order, position).and_then(|at| similar.get(at)) {
@@ -235,7 +244,7 @@ fn find(order: &[u64], position: u64) -> Option<usize> {
 }
 
 /// The least similarity that stands out.
-fn standing_out(similar: &[Similar]) -> f32 {
+fn standing_out(similar: &[SimilarPassage]) -> f32 {
     let (mut sum, mut squares) = (0.0_f32, 0.0_f32);
     for one in similar {
         sum += one.similarity;

@@ -4,24 +4,24 @@
 
 mod reference;
 
-use keepline_recall::{Document, Hints, Query, cut};
+use keepline_recall::{PassageDocument, PassageQuery, QueryHints, cut_passages};
 use reference::{Index, index};
 
 /// The text of a memory that is found first.
 fn first<'a>(texts: &[&'a str], question: &str) -> &'a str {
-    let found = index(texts).ask(&Query::new(question, 0, Hints::default()));
+    let found = index(texts).ask(&PassageQuery::new(question, 0, QueryHints::default()));
     texts[*found.first().unwrap() as usize]
 }
 
 #[test]
-fn a_long_technical_answer_gives_its_passage() {
+fn the_matching_passage_of_a_long_technical_answer_is_found() {
     let answer = "Redis keeps each key on one node of the cluster. The slot is a checksum of the key's name, and what \
         stands in braces decides alone. That is why keys which change together share a tag in braces.\n\nExpiry works \
         differently. A key expires at an absolute time, and a replica never expires anything by itself: it waits for \
         the primary's DEL. Reads on a replica compare the time, though, so that nothing stale is seen.\n\nPersistence \
         is a third matter. The append-only file is rewritten in the background when it has doubled its size; with \
         appendfsync everysec you lose one second of writes at most if the machine stops.";
-    let passages: Vec<&str> = cut(answer).collect();
+    let passages: Vec<&str> = cut_passages(answer).collect();
     assert!(passages.len() >= 3);
     assert!(first(&passages, "how many writes are lost with appendfsync?").contains("everysec"));
     assert!(first(&passages, "what do replicas do with stale reads").contains("replica never"), "{passages:#?}");
@@ -55,7 +55,7 @@ fn a_tool_result_is_found_by_its_values() {
 }
 
 #[test]
-fn german_compounds_are_found_by_what_they_are_made_of() {
+fn german_compounds_are_found_by_their_parts() {
     let texts = [
         "Die Krankenversicherungsbeiträge steigen im Januar.",
         "Wir fahren mit dem Zug nach Hamburg.",
@@ -88,11 +88,12 @@ fn thai_is_found_without_spaces() {
 #[test]
 fn a_named_speaker_goes_before_others() {
     let said = [("Anna", "I bought a boat."), ("Ben", "I bought a boat."), ("Anna", "The weather is fine.")];
-    let index =
-        Index::of(said.iter().map(|(speaker, text)| Some(Document { text, speaker, time: 0, first: true, tokens: 5 })));
-    assert_eq!(index.ask(&Query::new("What did Ben buy? A boat?", 0, Hints::default()))[0], 1);
-    assert_eq!(index.ask(&Query::new("which boat has anna?", 0, Hints::default()))[0], 0);
-    let plain = Query::new("a boat of Ben", 0, Hints { speaker: false, time: false });
+    let index = Index::of(
+        said.iter().map(|(speaker, text)| Some(PassageDocument { text, speaker, time: 0, first: true, tokens: 5 })),
+    );
+    assert_eq!(index.ask(&PassageQuery::new("What did Ben buy? A boat?", 0, QueryHints::default()))[0], 1);
+    assert_eq!(index.ask(&PassageQuery::new("which boat has anna?", 0, QueryHints::default()))[0], 0);
+    let plain = PassageQuery::new("a boat of Ben", 0, QueryHints { speaker: false, time: false });
     assert_eq!(index.ask(&plain)[..2], [0, 1]);
 }
 
@@ -100,7 +101,7 @@ fn a_named_speaker_goes_before_others() {
 fn a_neighbour_of_the_session_is_found_and_another_session_is_not() {
     let said = [("Do you know the Matterhorn?", true), ("Yes, climbed it twice.", false), ("Supper is ready.", true)];
     let index = Index::of(
-        said.iter().map(|(text, first)| Some(Document { text, speaker: "", time: 0, first: *first, tokens: 5 })),
+        said.iter().map(|(text, first)| Some(PassageDocument { text, speaker: "", time: 0, first: *first, tokens: 5 })),
     );
-    assert_eq!(index.ask(&Query::new("Matterhorn", 0, Hints::default())), [0, 1]);
+    assert_eq!(index.ask(&PassageQuery::new("Matterhorn", 0, QueryHints::default())), [0, 1]);
 }

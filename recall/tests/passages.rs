@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
-use keepline_recall::{PASSAGE_TOKENS, WHOLE_TOKENS, cut, tokens};
+use keepline_recall::{PASSAGE_TOKENS, WHOLE_TOKENS, count_tokens, cut_passages};
 use proptest::prelude::*;
 
 fn passages(text: &str) -> Vec<&str> {
-    cut(text).collect()
+    cut_passages(text).collect()
 }
 
 fn texts() -> impl Strategy<Value = String> {
@@ -25,21 +25,21 @@ proptest! {
     #[test]
     fn all_but_white_space_is_in_a_passage(text in texts()) {
         let mut rest = text.as_str();
-        for passage in cut(&text) {
-            prop_assert!(tokens(passage) <= WHOLE_TOKENS);
+        for passage in cut_passages(&text) {
+            prop_assert!(count_tokens(passage) <= WHOLE_TOKENS);
             prop_assert!(!passage.is_empty());
             prop_assert_eq!(passage, passage.trim());
             let at = rest.find(passage).unwrap();
             prop_assert!(rest[..at].trim().is_empty());
             rest = &rest[at + passage.len()..];
-            prop_assert!(tokens(passage) <= PASSAGE_TOKENS || rest.trim().is_empty());
+            prop_assert!(count_tokens(passage) <= PASSAGE_TOKENS || rest.trim().is_empty());
         }
         prop_assert!(rest.trim().is_empty());
     }
 
     #[test]
-    fn a_passage_is_one(text in texts()) {
-        for passage in cut(&text) {
+    fn cutting_a_passage_again_leaves_it_whole(text in texts()) {
+        for passage in cut_passages(&text) {
             prop_assert_eq!(passages(passage), vec![passage]);
         }
     }
@@ -57,18 +57,18 @@ proptest! {
 }
 
 #[test]
-fn short_sentences_are_glued() {
+fn short_sentences_are_joined_into_one_passage() {
     assert_eq!(passages("Yes. No! Perhaps?\n\nGood."), ["Yes. No! Perhaps?\n\nGood."]);
     assert_eq!(passages(" \n "), [""; 0]);
 }
 
 #[test]
-fn no_scrap_is_left_of_a_text() {
+fn a_text_just_over_the_passage_size_stays_whole() {
     let text = "word ".repeat(4 * WHOLE_TOKENS / 5);
     assert_eq!(passages(&text), [text.trim()]);
     let longer = text.clone() + "and more";
     assert_eq!(passages(&longer).len(), 2);
-    assert!(passages(&longer).iter().all(|passage| tokens(passage) <= PASSAGE_TOKENS));
+    assert!(passages(&longer).iter().all(|passage| count_tokens(passage) <= PASSAGE_TOKENS));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn code_is_cut_at_its_lines() {
 }
 
 #[test]
-fn what_has_no_end_is_cut_at_spaces_or_between_characters() {
+fn text_without_sentence_ends_is_cut_at_spaces_or_between_characters() {
     let words = "word ".repeat(200);
     assert!(passages(&words).iter().all(|passage| passage.split(' ').all(|word| word == "word")));
     let one = "é".repeat(1000);
@@ -109,12 +109,16 @@ fn what_has_no_end_is_cut_at_spaces_or_between_characters() {
 }
 
 #[test]
-fn what_belongs_together_for_too_long_is_cut_all_the_same() {
+fn an_overlong_grapheme_cluster_is_cut() {
     let marks = format!("e{}", "\u{301}".repeat(4000));
     let flags = "\u{1F469}\u{200D}".repeat(500);
     for text in [&marks, &flags] {
         let found = passages(text);
-        assert!(found.len() > 10 && found.iter().all(|passage| tokens(passage) <= WHOLE_TOKENS), "{}", found.len());
+        assert!(
+            found.len() > 10 && found.iter().all(|passage| count_tokens(passage) <= WHOLE_TOKENS),
+            "{}",
+            found.len()
+        );
         assert_eq!(found.concat(), **text);
     }
 }

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
-use keepline_recall::{Candidate, DIMENSIONS, Embedding, Mark, Similar, Why, fuse};
+use keepline_recall::{
+    DIMENSIONS, DocumentMark, Embedding, MatchReasons, PassageCandidate, SimilarPassage, fuse_rankings,
+};
 use proptest::prelude::*;
 
 /// Base64 as a server writes it.
@@ -39,22 +41,22 @@ fn sparse() -> impl Strategy<Value = f32> {
     prop_oneof![Just(0.0), -1.0_f32..1.0]
 }
 
-fn candidates(positions: &[u64]) -> Vec<Candidate> {
-    let mark = Mark::new(5, 10, false);
+fn candidates(positions: &[u64]) -> Vec<PassageCandidate> {
+    let mark = DocumentMark::new(5, 10, false);
     let scores = (0..positions.len()).map(|at| 100.0 - at as f32);
     positions
         .iter()
         .zip(scores)
-        .map(|(&position, score)| Candidate { position, score, mark, why: Why::TERMS })
+        .map(|(&position, score)| PassageCandidate { position, score, mark, why: MatchReasons::TERMS })
         .collect()
 }
 
-fn positions(found: &[Candidate]) -> Vec<u64> {
+fn positions(found: &[PassageCandidate]) -> Vec<u64> {
     found.iter().map(|candidate| candidate.position).collect()
 }
 
 #[test]
-fn what_is_no_embedding_is_none() {
+fn an_invalid_embedding_is_rejected() {
     for data in ["", "AAAA", "AAAAAA==", "no base64!", &data(&[f32::NAN, 1.0]), &data(&[1.0, f32::INFINITY])] {
         assert_eq!(Embedding::new("m", data), None, "{data}");
     }
@@ -78,7 +80,7 @@ fn models_are_never_compared() {
 }
 
 #[test]
-fn it_is_cut_to_its_first_dimensions() {
+fn an_embedding_is_truncated_to_its_first_dimensions() {
     let mut values = vec![0.5; DIMENSIONS];
     let one = embedding(&[&values[..], &[9.0; 100]].concat());
     values[0] = 0.25;
@@ -88,9 +90,9 @@ fn it_is_cut_to_its_first_dimensions() {
 }
 
 #[test]
-fn a_vector_adds_what_words_did_not_find_and_moves_what_they_did() {
+fn vectors_add_passages_and_reorder_those_found_by_words() {
     let found = candidates(&[10, 11, 12]);
-    let similar = |position, similarity| Similar { position, similarity };
+    let similar = |position, similarity| SimilarPassage { position, similarity };
     let all = [
         similar(10, 0.1),
         similar(11, 0.1),
@@ -101,26 +103,26 @@ fn a_vector_adds_what_words_did_not_find_and_moves_what_they_did() {
         similar(23, 0.1),
         similar(24, 0.12),
     ];
-    let mark = |position| (position != 21).then(|| Mark::new(1, 1, true));
-    let fused = fuse(&found, &all, &mark);
+    let mark = |position| (position != 21).then(|| DocumentMark::new(1, 1, true));
+    let fused = fuse_rankings(&found, &all, &mark);
     assert_eq!(positions(&fused), [10, 12, 11, 20]);
-    assert!(fused[1].why.contains(Why::VECTOR) && fused[1].why.contains(Why::TERMS));
-    assert!(!fused[0].why.contains(Why::VECTOR));
-    assert_eq!((fused[3].why, fused[3].mark), (Why::VECTOR, Mark::new(1, 1, true)));
+    assert!(fused[1].why.contains(MatchReasons::VECTOR) && fused[1].why.contains(MatchReasons::TERMS));
+    assert!(!fused[0].why.contains(MatchReasons::VECTOR));
+    assert_eq!((fused[3].why, fused[3].mark), (MatchReasons::VECTOR, DocumentMark::new(1, 1, true)));
     // What nobody knows of is not added.
-    assert_eq!(positions(&fuse(&found, &all, &|_| None)), [10, 12, 11]);
+    assert_eq!(positions(&fuse_rankings(&found, &all, &|_| None)), [10, 12, 11]);
 }
 
 #[test]
-fn neighbours_in_the_session_count_with_a_passage() {
+fn a_passage_is_scored_with_its_neighbours_in_the_session() {
     let found = candidates(&[30, 10, 20]);
-    let similar = |(position, similarity)| Similar { position, similarity };
+    let similar = |(position, similarity)| SimilarPassage { position, similarity };
     // Two are as like the question, but what stands beside one of them is not.
     let near = [(20, 0.5), (9, 0.1), (21, 0.9), (10, 0.5), (19, 0.9), (11, 0.1)];
-    let all: Vec<Similar> = near.into_iter().chain((50..60).map(|at| (2 * at, 0.4))).map(similar).collect();
+    let all: Vec<SimilarPassage> = near.into_iter().chain((50..60).map(|at| (2 * at, 0.4))).map(similar).collect();
     let order = |first: u64| {
-        let mark = |position| (position != 30).then(|| Mark::new(1, 1, position % 10 == first));
-        let fused = fuse(&found, &all, &mark);
+        let mark = |position| (position != 30).then(|| DocumentMark::new(1, 1, position % 10 == first));
+        let fused = fuse_rankings(&found, &all, &mark);
         positions(&fused)
             .into_iter()
             .filter(|position| *position < 30 && position.is_multiple_of(10))
@@ -128,8 +130,8 @@ fn neighbours_in_the_session_count_with_a_passage() {
     };
     assert_eq!(order(5), [20, 10]);
     // Nothing that another session says.
-    let alone = |position| (position != 30).then(|| Mark::new(1, 1, true));
-    let fused = fuse(&found, &all, &alone);
+    let alone = |position| (position != 30).then(|| DocumentMark::new(1, 1, true));
+    let fused = fuse_rankings(&found, &all, &alone);
     let kept: Vec<u64> = positions(&fused).into_iter().filter(|position| [10, 20].contains(position)).collect();
     assert_eq!(kept, [10, 20]);
 }
@@ -138,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_kept_is_enough(pairs in prop::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 64..300)) {
+    fn stored_embeddings_preserve_similarity(pairs in prop::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 64..300)) {
         let (one, other): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
         let kept = one.len().min(DIMENSIONS);
         let expected = cosine(&one[..kept], &other[..kept]);
@@ -169,27 +171,27 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_is_no_reason_to_fail(text in ".{0,40}|[A-Za-z0-9+/=]{0,40}", stored in ".{0,20}|[0-9]{0,9} .{0,9}") {
+    fn arbitrary_embedding_data_cause_no_panic(text in ".{0,40}|[A-Za-z0-9+/=]{0,40}", stored in ".{0,20}|[0-9]{0,9} .{0,9}") {
         Embedding::new(&text, &text);
         embedding(&[1.0, 0.0, 0.5]).similarity(&stored);
     }
 
     #[test]
-    fn without_vectors_nothing_changes(set in prop::collection::btree_set(0_u64..1 << 53, 0..100)) {
+    fn without_vectors_the_ranking_is_unchanged(set in prop::collection::btree_set(0_u64..1 << 53, 0..100)) {
         let order: Vec<u64> = set.into_iter().rev().collect();
-        let fused = fuse(&candidates(&order), &[], &|_| None);
+        let fused = fuse_rankings(&candidates(&order), &[], &|_| None);
         prop_assert_eq!(positions(&fused), order);
         prop_assert!(fused.is_sorted_by(|one, other| one.score >= other.score));
-        prop_assert!(fused.iter().all(|candidate| candidate.why == Why::TERMS));
+        prop_assert!(fused.iter().all(|candidate| candidate.why == MatchReasons::TERMS));
     }
 
     #[test]
-    fn everything_that_was_found_stays_and_comes_once(
+    fn fusion_keeps_every_candidate_exactly_once(
         found in prop::collection::btree_set(0_u64..200, 0..60), known in prop::collection::btree_map(0_u64..200, -1.0_f32..1.0, 0..120),
     ) {
         let found: Vec<u64> = found.into_iter().collect();
-        let similar: Vec<Similar> = known.iter().map(|(&position, &similarity)| Similar { position, similarity }).collect();
-        let fused = fuse(&candidates(&found), &similar, &|_| Some(Mark::new(1, 1, false)));
+        let similar: Vec<SimilarPassage> = known.iter().map(|(&position, &similarity)| SimilarPassage { position, similarity }).collect();
+        let fused = fuse_rankings(&candidates(&found), &similar, &|_| Some(DocumentMark::new(1, 1, false)));
         let mut all = positions(&fused);
         all.sort_unstable();
         prop_assert!(all.is_sorted_by(|one, other| one < other));
@@ -198,7 +200,7 @@ proptest! {
         for candidate in &fused {
             let is_new = found.binary_search(&candidate.position).is_err();
             prop_assert!(candidate.score > 0.0);
-            prop_assert_eq!(is_new, candidate.why == Why::VECTOR);
+            prop_assert_eq!(is_new, candidate.why == MatchReasons::VECTOR);
         }
     }
 }

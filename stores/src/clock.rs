@@ -40,7 +40,7 @@ impl Clock for SystemClock {
     }
 
     fn uptime(&self) -> Duration {
-        uptime()
+        machine_uptime()
     }
 
     fn boot_id(&self) -> Option<String> {
@@ -77,7 +77,7 @@ static ANCHOR: LazyLock<Mutex<Anchor>> = LazyLock::new(|| {
 const APART: Duration = Duration::from_secs(1);
 
 /// Asks the kernel only when the clocks have come apart, by sleep or because one was set: asking costs microseconds.
-fn uptime() -> Duration {
+fn machine_uptime() -> Duration {
     let wall = SystemClock.now();
     let mut anchor = ANCHOR.lock();
     let mut passed = anchor.instant.elapsed();
@@ -102,7 +102,7 @@ impl ManualClock {
     /// It shows the present time, on a machine of its own that has just started.
     pub fn new() -> Self {
         Self {
-            now: Arc::new(AtomicU64::new(micros(SystemClock.now()))),
+            now: Arc::new(AtomicU64::new(saturating_micros(SystemClock.now()))),
             uptime: Arc::default(),
             boot_id: format!("{:032x}", fastrand::u128(..)).into(),
         }
@@ -110,18 +110,18 @@ impl ManualClock {
 
     /// Let time pass, at once.
     pub fn advance(&self, by: Duration) {
-        self.now.fetch_add(micros(by), Ordering::Relaxed);
-        self.uptime.fetch_add(micros(by), Ordering::Relaxed);
+        self.now.fetch_add(saturating_micros(by), Ordering::Relaxed);
+        self.uptime.fetch_add(saturating_micros(by), Ordering::Relaxed);
     }
 
     /// Be set to an earlier time, as clocks are. No time passes.
     pub fn go_back(&self, by: Duration) {
-        self.now.fetch_sub(micros(by), Ordering::Relaxed);
+        self.now.fetch_sub(saturating_micros(by), Ordering::Relaxed);
     }
 
     /// Be set to a later time. No time passes.
     pub fn jump_ahead(&self, by: Duration) {
-        self.now.fetch_add(micros(by), Ordering::Relaxed);
+        self.now.fetch_add(saturating_micros(by), Ordering::Relaxed);
     }
 
     /// The same clock after the machine was started again.
@@ -158,7 +158,7 @@ impl From<ManualClock> for Arc<dyn Clock> {
 }
 
 /// As stores count.
-pub(crate) fn micros(duration: Duration) -> u64 {
+pub(crate) fn saturating_micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -206,11 +206,11 @@ impl ClockReading {
 impl ClockWatch {
     /// Begins with what the clock shows.
     pub(crate) fn new(clock: &dyn Clock) -> Self {
-        Self { believed: micros(clock.now()).saturating_sub(micros(clock.uptime())), jump: None }
+        Self { believed: saturating_micros(clock.now()).saturating_sub(saturating_micros(clock.uptime())), jump: None }
     }
 
-    pub(crate) fn read(&mut self, clock: &dyn Clock) -> ClockReading {
-        let (shown, uptime) = (micros(clock.now()), micros(clock.uptime()));
+    pub(crate) fn read_clock(&mut self, clock: &dyn Clock) -> ClockReading {
+        let (shown, uptime) = (saturating_micros(clock.now()), saturating_micros(clock.uptime()));
         let start = shown.saturating_sub(uptime);
         if start <= self.believed.saturating_add(DOUBT) {
             *self = Self { believed: start, jump: None };
@@ -230,7 +230,7 @@ impl ClockWatch {
 
     /// Takes over what another process knows of a jump that was noticed here just now.
     #[cfg(feature = "directory")]
-    pub(crate) fn learn(&mut self, other: Self) {
+    pub(crate) fn adopt_known_jump(&mut self, other: Self) {
         let Some(jump) = &mut self.jump else { return };
         if jump.to <= other.believed.saturating_add(DOUBT) {
             *self = Self { believed: jump.to, jump: None };
@@ -251,7 +251,7 @@ mod tests {
 
     /// By how much the clock is ahead of what is believed.
     fn in_doubt(watch: &mut ClockWatch, clock: &ManualClock) -> Duration {
-        let reading = watch.read(clock);
+        let reading = watch.read_clock(clock);
         Duration::from_micros(reading.shown - reading.now)
     }
 
@@ -261,23 +261,23 @@ mod tests {
         let mut watch = ClockWatch::new(&clock);
         clock.jump_ahead(MINUTE);
         assert_eq!(in_doubt(&mut watch, &clock), Duration::ZERO, "a minute is no jump");
-        let began = watch.read(&clock).now;
+        let began = watch.read_clock(&clock).now;
         clock.jump_ahead(3 * DAY);
         for _ in 0..59 {
             assert_eq!(in_doubt(&mut watch, &clock), 3 * DAY);
             clock.advance(Duration::from_secs(1));
         }
-        assert_eq!(watch.read(&clock).now, began + 59_000_000, "meanwhile time goes on as before");
+        assert_eq!(watch.read_clock(&clock).now, began + 59_000_000, "meanwhile time goes on as before");
         clock.advance(Duration::from_secs(1));
         assert_eq!(in_doubt(&mut watch, &clock), Duration::ZERO);
-        assert_eq!(watch.read(&clock).now, micros(clock.now()));
+        assert_eq!(watch.read_clock(&clock).now, saturating_micros(clock.now()));
     }
 
     #[test]
-    fn a_clock_that_returns_within_the_minute_has_moved_nothing() {
+    fn a_clock_that_returns_within_the_minute_does_not_change_the_time() {
         let clock = ManualClock::new();
         let mut watch = ClockWatch::new(&clock);
-        let began = watch.read(&clock).now;
+        let began = watch.read_clock(&clock).now;
         for _ in 0..5 {
             clock.jump_ahead(3 * DAY);
             assert_eq!(in_doubt(&mut watch, &clock), 3 * DAY);
@@ -286,7 +286,7 @@ mod tests {
             clock.go_back(3 * DAY);
             assert_eq!(in_doubt(&mut watch, &clock), Duration::ZERO);
         }
-        assert_eq!(watch.read(&clock).now, began + 15_000_000);
+        assert_eq!(watch.read_clock(&clock).now, began + 15_000_000);
     }
 
     #[test]
@@ -309,14 +309,14 @@ mod tests {
         let clock = ManualClock::new();
         let mut watch = ClockWatch::new(&clock);
         clock.go_back(DAY);
-        assert_eq!(watch.read(&clock).now, micros(clock.now()));
+        assert_eq!(watch.read_clock(&clock).now, saturating_micros(clock.now()));
         // From there, the way to where it was is a jump like any other.
         clock.jump_ahead(DAY);
         assert_eq!(in_doubt(&mut watch, &clock), DAY);
     }
 
     #[test]
-    fn time_that_passes_is_no_jump_however_much_it_is() {
+    fn elapsed_time_is_never_taken_for_a_jump() {
         let clock = ManualClock::new();
         let mut watch = ClockWatch::new(&clock);
         for _ in 0..10 {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_uptime_runs_and_belongs_to_a_boot() {
+    fn uptime_increases_and_the_boot_id_is_stable() {
         let (before, boot) = (SystemClock.uptime(), SystemClock.boot_id());
         assert_eq!(boot, SystemClock.boot_id());
         assert!(SystemClock.uptime() >= before);

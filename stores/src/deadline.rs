@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const FAR: Duration = Duration::from_secs(30 * 366 * 24 * 3600);
 
 /// So much later, or far in the future where the clock can't tell that.
-pub(crate) fn later(now: Instant, time: Duration) -> Instant {
+pub(crate) fn instant_after(now: Instant, time: Duration) -> Instant {
     now.checked_add(time.min(FAR)).unwrap_or(now)
 }
 

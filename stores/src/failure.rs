@@ -14,8 +14,8 @@ impl Failure {
 
 impl Failure {
     /// Whether it tells of the store's state, and not of what it was asked for, nor of one bucket.
-    pub fn is_the_store_s(&self) -> bool {
-        self.code.is_the_store_s() && !(self.code == FailureCode::Unavailable && self.subject == EXPIRY)
+    pub fn is_store_failure(&self) -> bool {
+        self.code.is_store_failure() && !(self.code == FailureCode::Unavailable && self.subject == EXPIRY)
     }
 }
 
@@ -65,7 +65,7 @@ impl FailureCode {
     }
 
     /// Whether it tells of the store's state, and not of what it was asked for.
-    pub fn is_the_store_s(self) -> bool {
+    pub fn is_store_failure(self) -> bool {
         match self {
             Self::TooManyBuckets
             | Self::Full

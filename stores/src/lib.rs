@@ -51,7 +51,7 @@ pub use self::contract::*;
 pub use self::directory::{DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync};
 use self::failure::failure;
 #[doc(hidden)]
-pub use self::guard::breaker::{Breaker, Leave};
+pub use self::guard::breaker::{Breaker, BreakerPermit};
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::fuzzing;
@@ -59,13 +59,13 @@ pub use self::redis::fuzzing;
 pub use self::redis::{BucketDamage, CheckedBuckets, RedisOptions, RedisOptionsError, RedisStore, RepairedBuckets};
 #[cfg(any(feature = "directory", feature = "redis"))]
 #[doc(inline)]
-pub use self::transfer::{Arrival, NotApart, Removed, Transfer, TransferStore, Transferred};
+pub use self::transfer::{Arrival, NotApart, RemovalOutcome, Transfer, TransferStore, Transferred};
 pub use self::{
     clock::{Clock, ManualClock, SystemClock},
     deadline::Deadline,
     guard::breaker::{BreakerOptions, BreakerState},
     guard::histogram::{Histogram, Latencies},
-    guard::{Guard, Health, StoreCounters},
+    guard::{Health, StoreCounters, StoreGuard},
     memory::{MemoryLimits, MemoryStore, SessionLimitPolicy},
     secret::{Secret, masked_url},
 };
@@ -148,7 +148,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         transactions: &[Transaction],
         deadline: Deadline,
     ) -> Vec<Result<Receipt, Failure>> {
-        if let Err(failure) = check::together(transactions) {
+        if let Err(failure) = check::validate_batch(transactions) {
             return vec![Err(failure); transactions.len()];
         }
         join_all(transactions.iter().map(|transaction| self.transact(writer, transaction, deadline))).await
@@ -178,7 +178,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn capabilities(&self) -> StoreCapabilities;
 
     /// How the store's own circuit breaker stands, if it has one, as one over several servers should: of several the
-    /// worst. None: its caller's [`Guard`] has one.
+    /// worst. None: its caller's [`StoreGuard`] has one.
     fn breaker(&self) -> Option<BreakerState> {
         None
     }

@@ -63,7 +63,7 @@ pub const MAX_TIME_TO_LIVE_MS: u64 = 100 * 366 * 24 * 3600 * 1000;
 
 /// What a request comes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Size {
+pub struct RequestSize {
     /// See [`MAX_PIECES`].
     pub pieces: u64,
     /// Of keys, names and texts, each piece with [`PIECE_BYTES`] more.
@@ -79,10 +79,10 @@ pub struct Size {
     runs: u64,
 }
 
-impl Size {
+impl RequestSize {
     /// What these transactions come to, sent together. Cost: linear in their pieces; nothing is allocated
     /// but for positions to unpost.
-    pub fn of<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Self {
+    pub fn of_transactions<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Self {
         let mut size = Self::default();
         for transaction in transactions {
             size.add(transaction.bucket.name.len());
@@ -137,15 +137,19 @@ impl Size {
             Operation::Increment(increment) => _ = self.piece(&[&increment.map_name, &increment.key]),
             Operation::Remove(remove) => self.piece(&[&remove.map_name]).keys(&remove.keys),
             Operation::ResetMap(reset) => self.piece(&[&reset.map_name]).entries(&reset.entries),
-            Operation::Append(append) => self.piece(&[&append.log]).appended(&append.records, &append.marks),
-            Operation::ResetLog(reset) => self.piece(&[&reset.log]).appended(&reset.records, &reset.marks),
+            Operation::Append(append) => {
+                self.piece(&[&append.log]).add_records_and_marks(&append.records, &append.marks)
+            }
+            Operation::ResetLog(reset) => self.piece(&[&reset.log]).add_records_and_marks(&reset.records, &reset.marks),
             Operation::Read(read) => self.piece(&[&read.log]).range(),
             Operation::Overflow(overflow) => self.piece(&[&overflow.log]).range(),
             Operation::ReadAt(read) => {
                 self.piece(&[&read.log]).range();
                 self.pieces = self.pieces.saturating_add(read.spans.len() as u64);
             }
-            Operation::ReplaceOldest(replace) => self.piece(&[&replace.log]).appended(&replace.records, &[]),
+            Operation::ReplaceOldest(replace) => {
+                self.piece(&[&replace.log]).add_records_and_marks(&replace.records, &[])
+            }
             Operation::Rewrite(rewrite) => {
                 self.piece(&[&rewrite.log]);
                 rewrite.records.iter().for_each(|record| self.record(&record.text));
@@ -158,7 +162,7 @@ impl Size {
                 self.pieces = self.pieces.saturating_add(unpost.positions.len() as u64);
                 // What is too much anyway is not sorted.
                 if unpost.positions.len() as u64 <= MAX_PIECES {
-                    self.runs = self.runs.saturating_add(index::runs(&unpost.positions).len() as u64);
+                    self.runs = self.runs.saturating_add(index::group_into_runs(&unpost.positions).len() as u64);
                 }
             }
             Operation::Match(wanted) => {
@@ -200,7 +204,7 @@ impl Size {
         }
     }
 
-    fn appended(&mut self, records: &[String], marks: &[PositionMark]) {
+    fn add_records_and_marks(&mut self, records: &[String], marks: &[PositionMark]) {
         records.iter().for_each(|record| self.record(record));
         marks.iter().for_each(|mark| _ = self.piece(&[&mark.map_name, &mark.key]));
     }

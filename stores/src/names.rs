@@ -13,7 +13,7 @@ impl BucketKind {
     pub const ALL: [Self; 6] = [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
 
     /// Of what there is for each kind, in the order of [`Self::ALL`], that of this one.
-    pub(crate) fn pick<T>(self, [session, user, node, definition, dataset, service]: [T; 6]) -> T {
+    pub(crate) fn pick_for_kind<T>(self, [session, user, node, definition, dataset, service]: [T; 6]) -> T {
         match self {
             Self::Session => session,
             Self::User => user,
@@ -26,7 +26,7 @@ impl BucketKind {
 
     /// As the contract spells it.
     pub fn name(self) -> &'static str {
-        self.pick(["session", "user", "node", "definition", "dataset", "service"])
+        self.pick_for_kind(["session", "user", "node", "definition", "dataset", "service"])
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bookkeeping_names_are_no_keys() {
+    fn bookkeeping_names_are_not_valid_keys() {
         for name in ["__keys__", "__history__", "__meta__", "__writers__", "__x__", "____", "__"] {
             assert!(!is_key(name), "{name}");
         }

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_shown_nowhere() {
+    fn a_secret_is_masked_wherever_it_is_formatted() {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret} {secret:?} {secret:#?}"), "*** Secret(***) Secret(***)");
         assert_eq!(secret.expose(), "hunter2");

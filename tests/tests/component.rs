@@ -28,7 +28,7 @@ fn names<'a>(resolve: &Resolve, items: impl Iterator<Item = (&'a WorldKey, &'a W
 }
 
 #[test]
-fn it_asks_for_a_store_a_clock_and_a_log_and_nothing_else() {
+fn the_component_imports_only_a_store_a_clock_and_a_log() {
     let (resolve, world) = decoded();
     let imports = names(&resolve, resolve.worlds[world].imports.iter());
     let [store, clock, log] = &*imports else { panic!("{imports:?}") };
@@ -61,18 +61,18 @@ fn every_function_that_the_contract_promises_is_there() {
 }
 
 #[test]
-fn it_fits_the_world_of_the_contract_type_for_type() {
+fn the_component_targets_the_world_of_the_contract() {
     let (contract, world) = contract();
     targets(&contract, world, BUNDLED).unwrap();
 }
 
 #[test]
-fn it_is_below_640_kib() {
+fn the_component_is_smaller_than_640_kib() {
     assert!(BUNDLED.len() < 640 * 1024, "{} bytes", BUNDLED.len());
 }
 
 #[test]
-fn this_host_would_load_it() {
+fn the_host_accepts_the_component() {
     let inspection = inspect(BUNDLED, &Sandbox::default()).unwrap();
     assert_eq!(inspection.refusal, None);
     assert_eq!((inspection.imports.len(), inspection.exports.len()), (3, 5));

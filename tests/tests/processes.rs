@@ -146,22 +146,22 @@ fn killed_again_and_again(test: &str, place: &str) {
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_nothing_half_done() {
+fn a_killed_process_leaves_no_partial_writes() {
     if is_child() {
         return work(u64::MAX);
     }
     let server = servers::start();
-    killed_again_and_again("a_process_that_is_killed_leaves_nothing_half_done", &server.port().to_string());
+    killed_again_and_again("a_killed_process_leaves_no_partial_writes", &server.port().to_string());
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_nothing_half_done_in_a_directory() {
+fn a_killed_process_leaves_no_partial_writes_in_a_directory() {
     if is_child() {
         return work(u64::MAX);
     }
     let directory = tempfile::tempdir().unwrap();
     killed_again_and_again(
-        "a_process_that_is_killed_leaves_nothing_half_done_in_a_directory",
+        "a_killed_process_leaves_no_partial_writes_in_a_directory",
         directory.path().to_str().unwrap(),
     );
 }
@@ -225,25 +225,22 @@ fn rounds_to_go() -> u64 {
 }
 
 #[test]
-fn answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed() {
+fn answers_with_an_id_count_once_although_their_senders_are_killed() {
     if is_child() {
         return send_again_and_again(rounds_to_go());
     }
     let server = servers::start();
-    sent_again_and_again(
-        "answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed",
-        &server.port().to_string(),
-    );
+    sent_again_and_again("answers_with_an_id_count_once_although_their_senders_are_killed", &server.port().to_string());
 }
 
 #[test]
-fn answers_with_an_id_count_once_in_a_directory_whichever_process_sends_them_and_is_killed() {
+fn answers_with_an_id_count_once_in_a_directory_although_their_senders_are_killed() {
     if is_child() {
         return send_again_and_again(rounds_to_go());
     }
     let directory = tempfile::tempdir().unwrap();
     sent_again_and_again(
-        "answers_with_an_id_count_once_in_a_directory_whichever_process_sends_them_and_is_killed",
+        "answers_with_an_id_count_once_in_a_directory_although_their_senders_are_killed",
         directory.path().to_str().unwrap(),
     );
 }

@@ -15,7 +15,7 @@ on_every_store! {
     a_question_costs_one_round_trip,
     an_answer_costs_one_round_trip,
     an_answer_that_makes_a_summary_due_costs_two,
-    a_steady_conversation_costs_two_a_pair_and_a_summary_now_and_then,
+    a_steady_conversation_costs_two_round_trips_a_pair_plus_summaries,
     an_entry_over_a_limit_costs_no_or_one_round_trip,
     a_memory_over_its_limit_costs_three_or_four,
     an_answer_costs_one_more_round_trip_for_a_broken_value,
@@ -120,7 +120,7 @@ async fn an_answer_that_makes_a_summary_due_costs_two(given: Arc<StoreUnderTest>
     assert_eq!(meter.read(&node), 1);
 }
 
-async fn a_steady_conversation_costs_two_a_pair_and_a_summary_now_and_then(given: Arc<StoreUnderTest>) {
+async fn a_steady_conversation_costs_two_round_trips_a_pair_plus_summaries(given: Arc<StoreUnderTest>) {
     let mut node = warm(&given, "{}").await;
     let mut meter = Meter::new(&given, &node);
     for _ in 0..300 {

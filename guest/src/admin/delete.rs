@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::contract::{BucketId, BucketKind, Failure, Host, Opening, Operation, Status, Transaction};
 use crate::entry::session_problem::{SessionResult, check_status, store_result};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
-use crate::recall::invalidate::{Fate, remove_copies};
+use crate::recall::invalidate::{MessageFate, remove_copies};
 use crate::store;
 use crate::store::Outcomes;
 use crate::text::ids::is_session;
@@ -18,13 +18,13 @@ pub(crate) fn remove_bucket(
     name: &str,
     incarnation: Option<&str>,
 ) -> Result<bool, Failure> {
-    let deletion = store::delete(&context.host, BucketId { kind, name }, incarnation, 0)?;
+    let deletion = store::delete_bucket(&context.host, BucketId { kind, name }, incarnation, 0)?;
     Ok(matches!(deletion.status, Status::Applied | Status::Repeated))
 }
 
 /// What a session that is about to be deleted has elsewhere, also where no conversations are kept now: its nodes, and
 /// the same with its owner. One wait if there is neither.
-pub(crate) fn remove_elsewhere(context: &Context<impl Host>, session: &str) -> SessionResult<()> {
+pub(crate) fn delete_nodes_and_copies(context: &Context<impl Host>, session: &str) -> SessionResult<()> {
     let (bucket, opening) = (BucketId::session(session), Opening::LOOK);
     let mut cursor = String::new();
     loop {
@@ -35,13 +35,13 @@ pub(crate) fn remove_elsewhere(context: &Context<impl Host>, session: &str) -> S
         check_status(session, receipt.status)?;
         let life = receipt.incarnation.clone();
         let mut outcomes = Outcomes::of(receipt);
-        let owner = store_result(session, outcomes.text())?;
-        let page = store_result(session, outcomes.keys())?;
+        let owner = store_result(session, outcomes.take_text())?;
+        let page = store_result(session, outcomes.take_key_page())?;
         for node in page.keys.iter().filter(|node| is_session(node)) {
             store_result(session, remove_bucket(context, BucketKind::Node, node, None))?;
         }
         if page.cursor.is_empty() {
-            return remove_copies(context, session, &life, owner.as_deref(), 0, Fate::Deleted);
+            return remove_copies(context, session, &life, owner.as_deref(), 0, MessageFate::Deleted);
         }
         cursor = page.cursor;
     }

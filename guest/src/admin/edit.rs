@@ -8,23 +8,24 @@ use crate::answer::turn_records;
 use crate::context::Context;
 use crate::contract::{Expectation, Host, Opening, Operation, PositionedRecord, Span, Status, Transaction};
 use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, store_problem, store_result,
+    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem, store_problem,
+    store_result,
 };
 use crate::options::conversation::Options;
-use crate::recall::invalidate::{Fate, remove_copies, remove_passages};
+use crate::recall::invalidate::{MessageFate, remove_copies, remove_passages};
 use crate::recall::{invalidate, remove};
 use crate::store;
-use crate::store::{Found, Outcomes};
-use crate::tasks::checkpoint::unchanged;
-use crate::text::quoting::repr;
-use crate::transcript::address::{TRANSCRIPT_EXTENT, Transcript, TranscriptAddress};
-use crate::transcript::record::{Kind, Record};
+use crate::store::{EntriesOutcome, Outcomes};
+use crate::tasks::checkpoint::expect_session_entry;
+use crate::text::quoting::python_repr;
+use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
+use crate::transcript::record::{RecordKind, StoredRecord};
 use crate::transcript::schema::{
     BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
-    UNTITLED, number,
+    UNTITLED, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
-use crate::transcript::summary::Summary;
+use crate::transcript::summary::ThreadSummary;
 use crate::transcript::thread::Branches;
 use crate::transcript::{sanitize, title};
 
@@ -42,31 +43,31 @@ const READ_BYTES: u64 = 8 << 20;
 const SESSION_BYTES: u64 = 1 << 20;
 
 /// Put other words in a message's place; none: remove it. How many were changed: one, or none that is removed already.
-pub fn rewrite(
+pub fn rewrite_message(
     context: &Context<impl Host>,
-    transcript: &Transcript<'_>,
+    transcript: &TranscriptId<'_>,
     position: u64,
     content: Option<&str>,
 ) -> SessionResult<u64> {
-    let at = transcript.address()?;
+    let at = transcript.resolve_address()?;
     match edit_messages(context, &at, &[position], content)? {
-        Edit { looked: 0, .. } => Err(at.no_message(position)),
-        Edit { changed: 0, .. } if content.is_some() => Err(at.no_message(position)),
-        Edit { changed, .. } => Ok(changed),
+        EditOutcome { looked: 0, .. } => Err(at.missing_message_problem(position)),
+        EditOutcome { changed: 0, .. } if content.is_some() => Err(at.missing_message_problem(position)),
+        EditOutcome { changed, .. } => Ok(changed),
     }
 }
 
 /// Remove all messages, or a branch: those from a position on that go on from there. How many.
 pub fn clear_messages(
     context: &Context<impl Host>,
-    transcript: &Transcript<'_>,
+    transcript: &TranscriptId<'_>,
     branch: Option<u64>,
 ) -> SessionResult<u64> {
-    let at = transcript.address()?;
+    let at = transcript.resolve_address()?;
     let Some(from) = branch else { return clear_transcript(context, &at) };
-    let mut members = clear_branch(context, &at, from)?;
+    let mut members = find_branch_members(context, &at, from)?;
     if members.is_empty() {
-        return Err(at.no_message(from));
+        return Err(at.missing_message_problem(from));
     }
     let mut count = 0;
     while !members.is_empty() {
@@ -88,11 +89,11 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
     for _ in 0..TRIES {
         let once = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024)];
         let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &once)?;
-        let mut once = store_result(at.session, outcomes.once())?;
+        let mut once = store_result(at.session, outcomes.take_entries_by_key())?;
         let (owner, revision) = (once.take(OWNER), once.take(REVISION));
         let revision = revision.as_deref();
-        remove_copies(context, at.session, &life, owner.as_deref(), number(revision), Fate::Replaced)?;
-        let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, invalidate::ONCE];
+        remove_copies(context, at.session, &life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
+        let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, invalidate::INDEX_CURSOR_KEY];
         let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
         let mut operations = vec![
             TRANSCRIPT_EXTENT,
@@ -105,22 +106,22 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
         ];
         operations.extend(remove::RESET_PASSAGES);
         let (bucket, opening) = (at.bucket(), Opening::life(&life));
-        let expectations = [unchanged(REVISION, revision)];
+        let expectations = [expect_session_entry(REVISION, revision)];
         let cleared = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
         let receipt = store_result(at.session, store::transact(&context.host, &cleared))?;
         if receipt.status == Status::Unmet {
             continue;
         }
         check_status(at.session, receipt.status)?;
-        let count = store_result(at.session, Outcomes::of(receipt).records())?.extent.length;
+        let count = store_result(at.session, Outcomes::of(receipt).take_records())?.extent.length;
         store_result(at.session, remove::drop_orphans(&context.host, bucket))?;
         return Ok(count);
     }
-    Err(conflict(at.session))
+    Err(conflict_problem(at.session))
 }
 
 /// The positions of a message and of all that goes on from it, ascending. None: there is no such message.
-fn clear_branch(context: &Context<impl Host>, at: &TranscriptAddress<'_>, from: u64) -> SessionResult<Vec<u64>> {
+fn find_branch_members(context: &Context<impl Host>, at: &TranscriptAddress<'_>, from: u64) -> SessionResult<Vec<u64>> {
     let mut members: Vec<u64> = Vec::new();
     let (mut position, mut life) = (from, String::new());
     loop {
@@ -132,13 +133,14 @@ fn clear_branch(context: &Context<impl Host>, at: &TranscriptAddress<'_>, from: 
         if life.is_empty() {
             life = incarnation;
         }
-        let branches = Branches::of(&store_result(at.session, outcomes.readable())?);
-        let run = store_result(at.session, outcomes.records())?;
+        let branches = Branches::of(&store_result(at.session, outcomes.take_readable_entries())?);
+        let run = store_result(at.session, outcomes.take_records())?;
         if run.records.is_empty() || (position == from && run.first != from) {
             return Ok(members);
         }
         for (here, text) in (run.first..).zip(&run.records) {
-            let after = Record::parse(text).and_then(|record| record.after).or_else(|| branches.after(here));
+            let after =
+                StoredRecord::parse(text).and_then(|record| record.after).or_else(|| branches.fork_position(here));
             let before = after.or(here.checked_sub(1));
             let is_one = here == from || before.is_some_and(|before| members.binary_search(&before).is_ok());
             if is_one {
@@ -158,28 +160,28 @@ fn edit_messages(
     at: &TranscriptAddress<'_>,
     positions: &[u64],
     content: Option<&str>,
-) -> SessionResult<Edit> {
+) -> SessionResult<EditOutcome> {
     let spans: Vec<Span> = positions.iter().rev().map(|&position| Span { position, count: 1 }).collect();
     for _ in 0..TRIES {
         let operations = [
             TRANSCRIPT_EXTENT,
             Operation::get_some(
                 SESSION,
-                &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, invalidate::ONCE],
+                &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, invalidate::INDEX_CURSOR_KEY],
                 SESSION_BYTES,
             ),
             Operation::read_at(TRANSCRIPT, &spans, READ_BYTES),
         ];
         let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &operations)?;
-        let extent = store_result(at.session, outcomes.records())?.extent;
-        let once = match store_result(at.session, outcomes.entries())? {
-            Found::Entries(found) => found.entries,
-            Found::Oversize { .. } => return Err(conflict(at.session)),
+        let extent = store_result(at.session, outcomes.take_records())?.extent;
+        let once = match store_result(at.session, outcomes.take_entries())? {
+            EntriesOutcome::Entries(found) => found.entries,
+            EntriesOutcome::Oversize { .. } => return Err(conflict_problem(at.session)),
         };
-        let runs = store_result(at.session, outcomes.spans())?;
+        let runs = store_result(at.session, outcomes.take_spans())?;
         let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
         let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
-        let origin = title::Origin::of(of(TITLE_OF), title.unwrap_or_default());
+        let origin = title::TitleOrigin::parse(of(TITLE_OF), title.unwrap_or_default());
         let is_settled = of(UNTITLED) == Some(title::SETTLED);
 
         let options = context.config.conversation.as_deref();
@@ -188,8 +190,9 @@ fn edit_messages(
         let (mut texts, mut results, mut is_title) = (Vec::new(), Vec::new(), false);
         let (mut before, mut after, mut lowest) = (0, 0, u64::MAX);
         for (position, text) in runs.iter().filter_map(|run| Some((run.first, run.records.first()?))) {
-            let Some(mut record) = Record::parse(text) else {
-                let message = format!("Message at position {position} of session {} can't be read", repr(at.session));
+            let Some(mut record) = StoredRecord::parse(text) else {
+                let message =
+                    format!("Message at position {position} of session {} can't be read", python_repr(at.session));
                 return Err(SessionProblem::new(Code::InvalidValue, message));
             };
             if record.is_removed() {
@@ -199,7 +202,7 @@ fn edit_messages(
             is_title |= title.is_some_and(|title| origin.is_of(title, &record, is_settled));
             match content {
                 Some(content) => edit(options, &mut record, content),
-                None => record.remove(),
+                None => record.clear_content(),
             }
             let new = record.write();
             before += text.len();
@@ -207,7 +210,7 @@ fn edit_messages(
             lowest = lowest.min(position);
             texts.push((position, new));
         }
-        let done = Edit { looked: runs.len(), changed: texts.len() as u64 };
+        let done = EditOutcome { looked: runs.len(), changed: texts.len() as u64 };
         if texts.is_empty() {
             return Ok(done);
         }
@@ -215,14 +218,14 @@ fn edit_messages(
             texts.iter().map(|(position, text)| PositionedRecord { position: *position, text }).collect();
         let results: Vec<&str> = results.iter().map(String::as_str).collect();
         let amount = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
-        let reach = summary.and_then(|entry| Summary::all(entry).iter().map(|summary| summary.to).max());
+        let reach = summary.and_then(|entry| ThreadSummary::all(entry).iter().map(|summary| summary.to).max());
         let is_covered = reach.is_some_and(|to| to >= lowest) || (summary.is_some() && reach.is_none());
         let gone = [(is_covered, SUMMARY), (is_title, TITLE), (is_title, TITLE_OF), (is_title, UNTITLED)];
         let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
         let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
         let owner = of(OWNER).filter(|_| at.node.is_none());
-        remove_copies(context, at.session, &life, owner, number(revision), Fate::Changed(&changed))?;
-        let recalled = remove_passages(context, at, &life, of(invalidate::ONCE), &changed)?;
+        remove_copies(context, at.session, &life, owner, revision_number(revision), MessageFate::Changed(&changed))?;
+        let recalled = remove_passages(context, at, &life, of(invalidate::INDEX_CURSOR_KEY), &changed)?;
         let operations = [
             Operation::rewrite(TRANSCRIPT, &records),
             Operation::remove(RESULTS, &results),
@@ -231,10 +234,10 @@ fn edit_messages(
             Operation::increment(SESSION, REVISION, 1),
         ];
         let expectations = [
-            unchanged(REVISION, revision),
-            unchanged(invalidate::ONCE, recalled.as_deref()),
-            unchanged(SUMMARY, summary),
-            unchanged(TITLE, title),
+            expect_session_entry(REVISION, revision),
+            expect_session_entry(invalidate::INDEX_CURSOR_KEY, recalled.as_deref()),
+            expect_session_entry(SUMMARY, summary),
+            expect_session_entry(TITLE, title),
             Expectation::log(TRANSCRIPT, Some(extent.first), None),
         ];
         let (bucket, opening) = (at.bucket(), Opening::life(&life));
@@ -245,19 +248,19 @@ fn edit_messages(
             status => return check_status(at.session, status).map(|()| done),
         }
     }
-    Err(conflict(at.session))
+    Err(conflict_problem(at.session))
 }
 
-struct Edit {
+struct EditOutcome {
     /// How many of the newest positions were read.
     looked: usize,
     changed: u64,
 }
 
 /// Other words in a record, by the rules of those that are stored. What else tells of the old ones goes.
-fn edit(options: &Options, record: &mut Record<'_>, content: &str) {
+fn edit(options: &Options, record: &mut StoredRecord<'_>, content: &str) {
     let is_answer = record.role != crate::transcript::record::Role::User;
-    let taken = sanitize::clean_text(options, content, is_answer);
+    let taken = sanitize::sanitize_message(options, content, is_answer);
     let mut new = record.clone();
     (new.raw, new.metadata, new.parts, new.tokens, new.truncated) = (None, None, None, None, taken.is_cut);
     if let Some(tool) = &mut new.tool {
@@ -265,13 +268,13 @@ fn edit(options: &Options, record: &mut Record<'_>, content: &str) {
     }
     let text = taken.text.into_owned();
     match &mut new.tool {
-        Some(tool) if record.kind == Kind::ToolCall => tool.arguments = Some(text.into()),
+        Some(tool) if record.kind == RecordKind::ToolCall => tool.arguments = Some(text.into()),
         _ => (new.content, new.parts) = (text.into(), taken.parts.map(Into::into)),
     }
     // The weight is for ever: where the window begins depends on it. What fits is told by the tokens.
     let weight = new.weight;
-    let mut weighed = turn_records::weigh(new);
-    weighed.tokens = Some(weighed.weight).filter(|tokens| *tokens != weight).map(|all| all - weighed.attached());
+    let mut weighed = turn_records::weigh_record(new);
+    weighed.tokens = Some(weighed.weight).filter(|tokens| *tokens != weight).map(|all| all - weighed.attached_weight());
     weighed.weight = weight;
     *record = weighed;
 }

@@ -13,11 +13,11 @@ use crate::entry::session_problem::{SessionResult, store_problem};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::recall::{copies, remove};
 use crate::store;
-use crate::store::{Found, Outcomes};
+use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::ids::is_session;
 use crate::text::timestamp;
 use crate::transcript::schema::{OWNER, SESSION};
-use crate::users::registry::{ACTIVITY, FORGOTTEN, NODES, SESSIONS, USER, valid_user};
+use crate::users::registry::{ACTIVITY, FORGOTTEN, NODES, SESSIONS, USER, checked_user_bucket_name};
 use crate::users::{activity_log, registry};
 
 /// What one call deletes: sessions, and nodes.
@@ -45,14 +45,14 @@ pub struct UserForgotten {
 }
 
 /// What leaves the user's lists.
-struct Gone {
+struct RemovedEntries {
     sessions: Vec<Entry>,
     nodes: Vec<Entry>,
 }
 
 /// Forget a user, a batch of sessions and nodes at a time.
 pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<UserForgotten> {
-    let name = valid_user(user)?;
+    let name = checked_user_bucket_name(user)?;
     forget_batch(context, &name).map_err(|failure| store_problem(&name, &failure))
 }
 
@@ -72,7 +72,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
         page(NODES),
         page(SESSIONS),
     ];
-    let expectations = [registry::unforgotten(before.as_deref())];
+    let expectations = [registry::expect_not_forgotten(before.as_deref())];
     let receipt = of_bucket(context, name, Opening::create(None), &expectations, &operations)?;
     if receipt.status == Status::Unmet {
         // Somebody else has just begun: this one is called again.
@@ -80,15 +80,15 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     }
     let mut outcomes = applied(receipt)?;
     for _ in 0..2 {
-        outcomes.changed()?;
+        outcomes.take_changed_count()?;
     }
     // Whatever is registered or noted from here on moves it.
-    let mut next = outcomes.extent()?.next();
+    let mut next = outcomes.take_extent()?.next();
     for _ in 0..2 {
-        outcomes.extent()?;
+        outcomes.take_extent()?;
     }
-    outcomes.changed()?;
-    let (mut nodes, mut sessions) = (outcomes.keys()?.keys, outcomes.keys()?.keys);
+    outcomes.take_changed_count()?;
+    let (mut nodes, mut sessions) = (outcomes.take_key_page()?.keys, outcomes.take_key_page()?.keys);
     // Stores give about as many as they are asked for.
     nodes.truncate(BATCH);
     sessions.truncate(BATCH);
@@ -97,10 +97,12 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     let (nodes, sessions) = (borrowed(&nodes), borrowed(&sessions));
     let operations = [get(NODES, &nodes), get(SESSIONS, &sessions)];
     let mut outcomes = applied(of_bucket(context, name, Opening::LOOK, &[], &operations)?)?;
-    let (Found::Entries(nodes), Found::Entries(sessions)) = (outcomes.entries()?, outcomes.entries()?) else {
+    let (EntriesOutcome::Entries(nodes), EntriesOutcome::Entries(sessions)) =
+        (outcomes.take_entries()?, outcomes.take_entries()?)
+    else {
         return Err(Failure::out_of_turn());
     };
-    let mut gone = Gone { sessions: Vec::new(), nodes: Vec::new() };
+    let mut gone = RemovedEntries { sessions: Vec::new(), nodes: Vec::new() };
     let mut broken = None;
     // One that can't be read keeps no other: it stays in the lists, and is told in the end.
     let mut is_gone = |name: &str, looked: Result<(), Failure>| match looked {
@@ -128,7 +130,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
         }
         // They came back: that stays in the lists, for the next call. Or somebody else forgets them.
         done.remaining = 1;
-        next = keep_what_came_back(context, name, &mut gone, next)?;
+        next = retain_returned_entries(context, name, &mut gone, next)?;
     }
     if let Some((session, failure)) = broken {
         let message = format!(
@@ -151,16 +153,16 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
 /// When they are forgotten: later than whoever did that before, whatever the clocks say, for what is expected of a
 /// tombstone depends on no two being the same. And what the one before says.
 fn next_stamp(context: &Context<impl Host>, name: &str) -> Result<(String, Option<String>), Failure> {
-    let before = store::text_of(&context.host, registry::user_bucket(name), USER, FORGOTTEN)?;
-    let after = before.as_deref().and_then(timestamp::micros_of).map_or(0, |before| before.saturating_add(1));
-    Ok((timestamp::timestamp(context.host.now_micros().max(after)), before))
+    let before = store::read_entry_text(&context.host, registry::user_bucket(name), USER, FORGOTTEN)?;
+    let after = before.as_deref().and_then(timestamp::parse_micros).map_or(0, |before| before.saturating_add(1));
+    Ok((timestamp::format_timestamp(context.host.now_micros().max(after)), before))
 }
 
 /// Take what is gone from the user's lists, and count what is left. None: it is not as expected.
 fn unlist<'g>(
     context: &Context<impl Host>,
     name: &str,
-    gone: &'g Gone,
+    gone: &'g RemovedEntries,
     expectations: &[Expectation<'_>],
 ) -> Result<Option<u64>, Failure> {
     let keys = |entries: &'g [Entry]| entries.iter().map(|entry| &*entry.key).collect::<Vec<&str>>();
@@ -186,22 +188,27 @@ fn unlist<'g>(
     }
     let mut outcomes = applied(receipt)?;
     for _ in 0..2 {
-        outcomes.changed()?;
+        outcomes.take_changed_count()?;
     }
     let mut remaining = 0;
     for _ in 0..3 {
-        let page = outcomes.keys()?;
+        let page = outcomes.take_key_page()?;
         remaining += page.keys.len() as u64 + u64::from(!page.cursor.is_empty());
     }
     Ok(Some(remaining))
 }
 
 /// Whatever was registered since a position is not gone; where the list stands now.
-fn keep_what_came_back(context: &Context<impl Host>, name: &str, gone: &mut Gone, since: u64) -> Result<u64, Failure> {
+fn retain_returned_entries(
+    context: &Context<impl Host>,
+    name: &str,
+    gone: &mut RemovedEntries,
+    since: u64,
+) -> Result<u64, Failure> {
     let (log, end) = (ACTIVITY, LogEnd::Newest);
     let read = [Operation::read(log, end, ANEW, ANEW_BYTES)];
-    let run = applied(of_bucket(context, name, Opening::LOOK, &[], &read)?)?.records()?;
-    let back: Vec<String> = run.records.iter().filter_map(|record| activity_log::session_of(record)).collect();
+    let run = applied(of_bucket(context, name, Opening::LOOK, &[], &read)?)?.take_records()?;
+    let back: Vec<String> = run.records.iter().filter_map(|record| activity_log::parse_session(record)).collect();
     let is_known = run.first <= since.max(run.extent.first) && back.len() == run.records.len();
     gone.sessions.retain(|entry| is_known && !back.contains(&entry.key));
     gone.nodes.retain(|entry| is_known && !back.contains(&entry.text));
@@ -245,15 +252,15 @@ fn forget_session(
     }
     let life = std::mem::take(&mut receipt.incarnation);
     let mut outcomes = Outcomes::of(receipt);
-    let Found::Entries(owner) = outcomes.entries()? else { return Ok(()) };
+    let EntriesOutcome::Entries(owner) = outcomes.take_entries()? else { return Ok(()) };
     let is_theirs = match owner.entries.first() {
         Some(owner) => owner.text == user,
-        None => owner.unreadable.is_empty() && activity_log::is_about(entry, &life),
+        None => owner.unreadable.is_empty() && activity_log::entry_has_incarnation(entry, &life),
     };
     if !is_theirs {
         return Ok(());
     }
-    for node in outcomes.keys()?.keys.iter().filter(|node| is_session(node)) {
+    for node in outcomes.take_key_page()?.keys.iter().filter(|node| is_session(node)) {
         done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
     }
     let life = Some(&*life).filter(|life| !life.is_empty());
@@ -262,7 +269,7 @@ fn forget_session(
 }
 
 fn owner_of(context: &Context<impl Host>, bucket: BucketId<'_>) -> Result<Option<String>, Failure> {
-    store::text_of(&context.host, bucket, SESSION, OWNER)
+    store::read_entry_text(&context.host, bucket, SESSION, OWNER)
 }
 
 fn of_bucket(

@@ -1,12 +1,12 @@
 //! Finds the lines of a message that contain a text, with lines around them.
 
-use crate::admin::messages::{CONTAINS_MAX, place, whole_text};
+use crate::admin::messages::{CONTAINS_MAX, find_text, read_whole_text};
 use crate::context::Context;
 use crate::contract::Host;
 use crate::contract::transcripts::ContentLine;
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
-use crate::text::truncate::up_to;
-use crate::transcript::address::Transcript;
+use crate::text::truncate::head_within;
+use crate::transcript::address::TranscriptId;
 
 /// Lines that hold the text.
 const LIMIT: u32 = 100;
@@ -50,7 +50,7 @@ pub struct FoundLines {
 /// The lines of a message that hold a text.
 pub fn find_lines(
     context: &Context<impl Host>,
-    transcript: &Transcript<'_>,
+    transcript: &TranscriptId<'_>,
     position: u64,
     query: &LineQuery<'_>,
 ) -> SessionResult<FoundLines> {
@@ -58,7 +58,7 @@ pub fn find_lines(
         let message = format!("What is searched for must be a text of 1 to {CONTAINS_MAX} bytes on one line");
         return Err(SessionProblem::new(Code::InvalidValue, message));
     }
-    Ok(query.find(&whole_text(context, &transcript.address()?, position)?))
+    Ok(query.find(&read_whole_text(context, &transcript.resolve_address()?, position)?))
 }
 
 impl LineQuery<'_> {
@@ -77,7 +77,7 @@ impl LineQuery<'_> {
                 continue;
             }
             let raw = raw.strip_suffix('\n').unwrap_or(raw);
-            let at = place(raw, self.text, self.ignore_case);
+            let at = find_text(raw, self.text, self.ignore_case);
             let line = shown(number, raw.strip_suffix('\r').unwrap_or(raw), at, begins);
             if at.is_none() && after == 0 {
                 if before.len() >= context as usize && !before.is_empty() {
@@ -110,7 +110,7 @@ fn shown(number: u64, line: &str, at: Option<usize>, offset: u64) -> ContentLine
         start -= 1;
     }
     let (skipped, rest) = line.split_at_checked(start).unwrap_or_default();
-    let text = up_to(rest, LINE_BYTES, usize::MAX);
+    let text = head_within(rest, LINE_BYTES, usize::MAX);
     ContentLine {
         number,
         is_match: at.is_some(),

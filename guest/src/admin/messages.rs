@@ -10,15 +10,15 @@ use crate::context::Context;
 use crate::contract::transcripts::Message;
 use crate::contract::{Host, LogExtent, LogRecords, Opening, Operation, Span};
 use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, conflict, store_result,
+    SessionProblem, SessionProblemCode as Code, SessionResult, conflict_problem, store_result,
 };
-use crate::text::ids::token;
-use crate::text::json_values::integer;
-use crate::text::quoting::repr;
-use crate::transcript::address::{Transcript, TranscriptAddress};
-use crate::transcript::record::{Kind, Record, role_name};
+use crate::text::ids::to_map_key;
+use crate::text::json_values::parse_count;
+use crate::text::quoting::python_repr;
+use crate::transcript::address::{TranscriptAddress, TranscriptId};
+use crate::transcript::record::{RecordKind, StoredRecord, role_name};
 use crate::transcript::schema::{BRANCHES, MESSAGES, RESULTS, TRANSCRIPT};
-use crate::transcript::thread::{Branches, ReadRecords, Thread};
+use crate::transcript::thread::{Branches, ConversationThread, ReadRecords};
 
 /// How often to begin again when others come in between.
 const TRIES: u32 = 8;
@@ -79,19 +79,19 @@ pub struct MessageContent {
 }
 
 /// Find messages, the newest first to be looked at.
-pub fn messages(
+pub fn find_messages(
     context: &Context<impl Host>,
-    transcript: &Transcript<'_>,
+    transcript: &TranscriptId<'_>,
     query: &MessageQuery<'_>,
 ) -> SessionResult<MessagePage> {
-    let at = transcript.address()?;
+    let at = transcript.resolve_address()?;
     let mut stood = None;
     for _ in 0..TRIES {
         if let Some(page) = message_page(context, &at, query, &mut stood)? {
             return Ok(page);
         }
     }
-    Err(conflict(at.session))
+    Err(conflict_problem(at.session))
 }
 
 /// None: what was to be read made room for others meanwhile, since the transcript does not stand where it `stood`.
@@ -106,7 +106,7 @@ fn message_page(
         return Err(SessionProblem::new(Code::InvalidValue, message));
     }
     let names: Vec<_> = [query.id, query.thread].into_iter().flatten().collect();
-    let tokens: Vec<_> = names.iter().map(|name| token(name)).collect();
+    let tokens: Vec<_> = names.iter().map(|name| to_map_key(name)).collect();
     let mut keys: Vec<&str> = tokens.iter().map(|key| &**key).collect();
     keys.dedup();
     let operations = [
@@ -115,15 +115,15 @@ fn message_page(
         Operation::get_all(BRANCHES, 10_000, 1 << 20),
     ];
     let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
-    let extent = store_result(at.session, outcomes.records())?.extent;
-    let known = store_result(at.session, outcomes.readable())?;
-    let branches = store_result(at.session, outcomes.readable())?;
+    let extent = store_result(at.session, outcomes.take_records())?.extent;
+    let known = store_result(at.session, outcomes.take_readable_entries())?;
+    let branches = store_result(at.session, outcomes.take_readable_entries())?;
     let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::default() };
     let position = |name: &str| {
-        let key = token(name);
-        let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| integer(&entry.text));
+        let key = to_map_key(name);
+        let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| parse_count(&entry.text));
         found.filter(|at| (extent.first..extent.next()).contains(at)).ok_or_else(|| {
-            let message = format!("Session {} has no message {}", repr(at.session), repr(name));
+            let message = format!("Session {} has no message {}", python_repr(at.session), python_repr(name));
             SessionProblem::new(Code::NotFound, message)
         })
     };
@@ -146,13 +146,13 @@ fn message_page(
     };
     let spans = match named {
         Some(at) => {
-            let is_there = at <= end && (query.thread.is_none() || branches.hold(end, at));
+            let is_there = at <= end && (query.thread.is_none() || branches.is_on_thread(end, at));
             if !is_there {
                 return Ok(Some(MessagePage::default()));
             }
             vec![Span { position: at, count: 1 }]
         }
-        None => branches.spans(end, extent.first, LOOK_RECORDS),
+        None => branches.newest_spans(end, extent.first, LOOK_RECORDS),
     };
     let runs = read_runs(context, at, &life, &spans)?;
     if runs.is_empty() && stood.replace(extent) != Some(extent) {
@@ -165,7 +165,7 @@ fn message_page(
     };
     let mut kept: Vec<usize> = Vec::new();
     for (index, (_, text)) in candidates.iter().enumerate() {
-        if Record::parse(text).is_some_and(|record| query.fits(&record)) {
+        if StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
             kept.push(index);
         }
     }
@@ -182,14 +182,14 @@ fn message_page(
 }
 
 /// A message's text, or a part of it by characters.
-pub fn content(
+pub fn read_message_content(
     context: &Context<impl Host>,
-    transcript: &Transcript<'_>,
+    transcript: &TranscriptId<'_>,
     position: u64,
     offset: u64,
     limit: u32,
 ) -> SessionResult<MessageContent> {
-    let text = whole_text(context, &transcript.address()?, position)?;
+    let text = read_whole_text(context, &transcript.resolve_address()?, position)?;
     let limit = if limit == 0 { PART } else { limit.min(PART_MAX) };
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let part = text.chars().skip(offset).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
@@ -197,7 +197,7 @@ pub fn content(
 }
 
 /// All that a message says: of a tool's result that was cut, the whole.
-pub(crate) fn whole_text(
+pub(crate) fn read_whole_text(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
     position: u64,
@@ -205,15 +205,15 @@ pub(crate) fn whole_text(
     let span = [Span { position, count: 1 }];
     let read = Operation::read_at(TRANSCRIPT, &span, LOOK_BYTES);
     let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &[read])?;
-    let run = store_result(at.session, outcomes.records())?;
-    let record = run.records.first().and_then(|text| Record::parse(text));
+    let run = store_result(at.session, outcomes.take_records())?;
+    let record = run.records.first().and_then(|text| StoredRecord::parse(text));
     let Some(record) = record.filter(|record| !record.is_removed()) else {
-        return Err(at.no_message(position));
+        return Err(at.missing_message_problem(position));
     };
     if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
         let get = [Operation::get(RESULTS, &key, RESULT_BYTES)];
         let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(&life), &get)?;
-        if let Some(whole) = store_result(at.session, outcomes.text())? {
+        if let Some(whole) = store_result(at.session, outcomes.take_text())? {
             return Ok(whole);
         }
     }
@@ -230,7 +230,7 @@ fn read_runs(
     let read = |spans: &[Span]| {
         let read = [Operation::read_at(TRANSCRIPT, spans, LOOK_BYTES)];
         let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(life), &read)?;
-        let mut runs = store_result(at.session, outcomes.spans())?;
+        let mut runs = store_result(at.session, outcomes.take_spans())?;
         let mut asked = spans.iter();
         let whole = runs.iter().take_while(|run| {
             let end = run.first + run.records.len() as u64;
@@ -252,8 +252,8 @@ fn read_runs(
 }
 
 impl MessageQuery<'_> {
-    fn fits(&self, record: &Record<'_>) -> bool {
-        let has = |text: &str| self.contains.is_none_or(|wanted| place(text, wanted, true).is_some());
+    fn fits(&self, record: &StoredRecord<'_>) -> bool {
+        let has = |text: &str| self.contains.is_none_or(|wanted| find_text(text, wanted, true).is_some());
         !record.is_removed()
             && self.role.is_none_or(|role| role == role_name(record.role))
             && (has(said(record)) || record.tool.as_ref().is_some_and(|tool| has(&tool.name)))
@@ -261,16 +261,16 @@ impl MessageQuery<'_> {
 }
 
 /// The text of a message, the arguments of a call, or content that is no text.
-fn said<'r>(record: &'r Record<'_>) -> &'r str {
+fn said<'r>(record: &'r StoredRecord<'_>) -> &'r str {
     let arguments = record.tool.as_ref().and_then(|tool| tool.arguments.as_deref());
-    match arguments.filter(|_| record.kind == Kind::ToolCall) {
+    match arguments.filter(|_| record.kind == RecordKind::ToolCall) {
         Some(arguments) => arguments,
         None => record.body(),
     }
 }
 
 /// Where a text holds another one. ASCII letters may match in either case.
-pub(crate) fn place(text: &str, wanted: &str, ignore_case: bool) -> Option<usize> {
+pub(crate) fn find_text(text: &str, wanted: &str, ignore_case: bool) -> Option<usize> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     let is_same = |part: &[u8]| if ignore_case { part.eq_ignore_ascii_case(wanted) } else { part == wanted };
     if wanted.is_empty() { Some(0) } else { text.windows(wanted.len()).position(is_same) }
@@ -281,10 +281,10 @@ fn holds(span: &Span, position: u64) -> bool {
     range.contains(&position)
 }
 
-type Candidates<'r> = (Vec<(u64, &'r str)>, Option<u64>);
+type MessageCandidates<'r> = (Vec<(u64, &'r str)>, Option<u64>);
 
 /// All that was read, and where it goes on.
-fn all(runs: &[LogRecords], extent: LogExtent) -> Candidates<'_> {
+fn all(runs: &[LogRecords], extent: LogExtent) -> MessageCandidates<'_> {
     let lowest = runs.last().map(|run| run.first);
     let runs = runs.iter().rev();
     let found = runs.flat_map(|run| (run.first..).zip(run.records.iter().map(String::as_str)));
@@ -292,12 +292,12 @@ fn all(runs: &[LogRecords], extent: LogExtent) -> Candidates<'_> {
 }
 
 /// What of it is on the thread that ends there, and where it goes on.
-fn on_thread<'r>(runs: &'r [LogRecords], branches: &Branches, end: u64) -> Candidates<'r> {
+fn on_thread<'r>(runs: &'r [LogRecords], branches: &Branches, end: u64) -> MessageCandidates<'r> {
     let mut read = ReadRecords::default();
     for run in runs {
         read.add(run);
     }
-    let thread = Thread::of(&read, branches, Some(end));
+    let thread = ConversationThread::from_records(&read, branches, Some(end));
     let found = thread.records().into_iter().filter_map(|(position, _)| Some((position, read.text(position)?)));
     (found.collect(), thread.missing)
 }

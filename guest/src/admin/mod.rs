@@ -15,15 +15,16 @@ pub mod transcripts;
 pub mod user_sessions;
 mod user_values;
 
-pub use edit::{clear_messages, rewrite};
+pub use edit::{clear_messages, rewrite_message};
 pub use forget::forget_user;
 pub use grep::find_lines;
 pub use import::set_messages;
-pub use messages::{content, messages};
-pub use register::register;
+pub use messages::{find_messages, read_message_content};
+pub use register::register_transcript;
 pub use sessions::{
-    clear, create, create_with_id, delete, get, history, increment, keys, list, put, resume, with_name,
+    clear_values, create_session, create_with_id, delete_session, increment_value, list_session_keys, list_sessions,
+    put_value, read_history, read_value, resume_session, with_session_name,
 };
-pub use transcripts::{describe, set_settings, set_title};
-pub use user_sessions::user_sessions;
-pub use user_values::{put_user_value, user_values};
+pub use transcripts::{describe_transcript, set_settings, set_title};
+pub use user_sessions::list_user_sessions;
+pub use user_values::{put_user_value, read_user_values};

@@ -7,34 +7,35 @@ use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::{BucketId, Host, Opening, Operation, PutEntry, Status, Transaction};
 use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, store_problem, store_result,
+    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem, store_problem,
+    store_result,
 };
 use crate::entry::turn_token::TurnToken;
 use crate::store::Outcomes;
 use crate::tasks::copy_to_user;
-use crate::text::quoting::repr;
+use crate::text::quoting::python_repr;
 use crate::text::timestamp;
-use crate::transcript::address::Transcript;
+use crate::transcript::address::TranscriptId;
 use crate::transcript::schema::{OWNER, SESSION};
 use crate::users::registry;
-use crate::users::registry::{FORGOTTEN, Registered, SESSIONS, USER, listed, valid_user};
+use crate::users::registry::{FORGOTTEN, RegistrationOutcome, SESSIONS, USER, checked_user_bucket_name, listable_id};
 use crate::{store, text};
 
 /// Note a session with its owner, and a node with its session. Of nobody's: it becomes this user's. The name of the
 /// owner's bucket.
-pub fn register(
+pub fn register_transcript(
     context: &Context<impl Host>,
-    transcript: &Transcript<'_>,
+    transcript: &TranscriptId<'_>,
     user: Option<&str>,
 ) -> SessionResult<Option<String>> {
-    let at = transcript.address()?;
+    let at = transcript.resolve_address()?;
     let session = BucketId::session(at.session);
     let get = [Operation::get(SESSION, &OWNER, 256)];
     let (life, mut outcomes) = read_bucket(context, at.session, session, Opening::LOOK, &get)?;
-    let owner = store_result(at.session, outcomes.text())?;
-    let named = user.map(valid_user).transpose()?;
+    let owner = store_result(at.session, outcomes.take_text())?;
+    let named = user.map(checked_user_bucket_name).transpose()?;
     let foreign = || {
-        let message = format!("Session {} belongs to another user", repr(at.session));
+        let message = format!("Session {} belongs to another user", python_repr(at.session));
         SessionProblem::new(Code::AlreadyExists, message)
     };
     if let (Some(owner), Some(named)) = (&owner, &named)
@@ -46,8 +47,8 @@ pub fn register(
     let mut state = TurnToken {
         session: at.session.into(),
         node: at.node.as_deref().map(Into::into),
-        app_id: listed(transcript.app_id).map(Into::into),
-        node_id: listed(transcript.node_id).map(Into::into),
+        app_id: listable_id(transcript.app_id).map(Into::into),
+        node_id: listable_id(transcript.node_id).map(Into::into),
         user: name.as_deref().map(Into::into),
         ..TurnToken::default()
     };
@@ -58,26 +59,26 @@ pub fn register(
         let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(name, &failure))?;
         if receipt.is_applied() {
             let mut outcomes = Outcomes::of(receipt);
-            let is_of_life = |entry: String| !life.is_empty() && text::find(&entry, &life).is_some();
-            state.is_owned = store_result(name, outcomes.text())?.is_some_and(is_of_life);
-            state.forgotten = store_result(name, outcomes.text())?.map(Into::into);
+            let is_of_life = |entry: String| !life.is_empty() && text::find_substring(&entry, &life).is_some();
+            state.is_owned = store_result(name, outcomes.take_text())?.is_some_and(is_of_life);
+            state.forgotten = store_result(name, outcomes.take_text())?.map(Into::into);
         }
     }
-    let stamp = timestamp::timestamp(context.host.now_micros());
-    let done = registry::register(&context.host, &mut state, &life, &stamp, true);
+    let stamp = timestamp::format_timestamp(context.host.now_micros());
+    let done = registry::register_session(&context.host, &mut state, &life, &stamp, true);
     match done.map_err(|failure| store_problem(at.session, &failure))? {
-        Registered::Done { .. } => {
+        RegistrationOutcome::Done { .. } => {
             if let (Some(name), None) = (&name, &at.node) {
-                let allowed = copy_to_user::allow_again(&context.host, name, at.session, &life);
+                let allowed = copy_to_user::allow_copying_again(&context.host, name, at.session, &life);
                 allowed.map_err(|failure| store_problem(name, &failure))?;
             }
         }
-        Registered::Foreign => return Err(foreign()),
-        Registered::Ended => return Err(conflict(at.session)),
+        RegistrationOutcome::Foreign => return Err(foreign()),
+        RegistrationOutcome::Ended => return Err(conflict_problem(at.session)),
     }
     if let (Some(text), None, None) = (&name, &owner, &at.node) {
         let owner = [PutEntry { key: OWNER, text }];
-        let (expectations, operations) = ([registry::owned_by(text)], [Operation::put(SESSION, &owner)]);
+        let (expectations, operations) = ([registry::expect_owner(text)], [Operation::put(SESSION, &owner)]);
         let opening = Opening::life(&life);
         let own = Transaction { bucket: session, opening, expectations: &expectations, operations: &operations };
         match store::transact(&context.host, &own).map_err(|failure| store_problem(at.session, &failure))?.status {

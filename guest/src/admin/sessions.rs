@@ -5,24 +5,24 @@
 
 use keepline_json as json;
 
-use crate::admin::delete::remove_elsewhere;
+use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::{
     BucketId, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, PutEntry,
     Span, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{
-    MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, no_count,
-    out_of_turn, store_problem, valid_key, valid_session,
+    MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, answer_count_problem, check_status,
+    conflict_problem, out_of_turn_problem, require_valid_key, require_valid_session, store_problem,
 };
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
-use crate::store::{Found, Outcomes};
-use crate::text::ids::{ANSWER_COUNT, SessionIds, check_session, is_hash, is_key, is_session};
-use crate::text::quoting::repr;
+use crate::store::{EntriesOutcome, Outcomes};
+use crate::text::ids::{ANSWER_COUNT, SessionIds, check_session_name, is_hash, is_key_name, is_session};
+use crate::text::quoting::python_repr;
 use crate::text::timestamp;
 use crate::values::history;
-use crate::values::history::LOG;
-use crate::values::session_id::{is_plain, keep};
+use crate::values::history::HISTORY_LOG;
+use crate::values::session_id::{is_plain, store_session_id};
 use crate::{log, store};
 
 /// What a session looks like.
@@ -75,19 +75,19 @@ const PAGE: u32 = 100;
 const PAGE_MAX: u32 = 10_000;
 
 /// Create a session that must not be there; its incarnation.
-pub fn create(context: &Context<impl Host>, session: &str) -> SessionResult<String> {
-    valid_session(session)?;
+pub fn create_session(context: &Context<impl Host>, session: &str) -> SessionResult<String> {
+    require_valid_session(session)?;
     let opening = Opening::create_new(context.config.time_to_live());
     transact_session(context, session, opening, &[]).map(|(incarnation, _)| incarnation)
 }
 
 /// Look at a session, which counts as a use of it.
-pub fn resume(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
-    valid_session(session)?;
+pub fn resume_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
+    require_valid_session(session)?;
     let describe = Operation::describe(true);
     let (incarnation, mut outcomes) = transact_session(context, session, Opening::ANY, &[describe])?;
-    let found = outcomes.described().map_err(|failure| store_problem(session, &failure))?;
-    let history = found.logs.iter().find(|log| log.log == history::LOG);
+    let found = outcomes.take_description().map_err(|failure| store_problem(session, &failure))?;
+    let history = found.logs.iter().find(|log| log.log == history::HISTORY_LOG);
     Ok(SessionState {
         incarnation,
         key_count: found.values,
@@ -97,7 +97,7 @@ pub fn resume(context: &Context<impl Host>, session: &str) -> SessionResult<Sess
 }
 
 /// A page of session ids, from the empty cursor on.
-pub fn list(context: &Context<impl Host>, cursor: &str, limit: u32) -> SessionResult<SessionPage> {
+pub fn list_sessions(context: &Context<impl Host>, cursor: &str, limit: u32) -> SessionResult<SessionPage> {
     if !context.host.capabilities().listing {
         let failure = Failure::new(FailureCode::Unsupported, "The store can't list sessions");
         return Err(store_problem("", &failure));
@@ -107,14 +107,14 @@ pub fn list(context: &Context<impl Host>, cursor: &str, limit: u32) -> SessionRe
     let page = page.map_err(|failure| store_problem("", &failure))?;
     let mut sessions = page.names;
     sessions.retain(|name| is_session(name));
-    store::sort(&mut sessions);
+    store::sort_names(&mut sessions);
     Ok(SessionPage { sessions, cursor: page.cursor })
 }
 
 /// Delete a session.
-pub fn delete(context: &Context<impl Host>, session: &str) -> SessionResult<SessionDeleted> {
-    valid_session(session)?;
-    match remove_elsewhere(context, session) {
+pub fn delete_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionDeleted> {
+    require_valid_session(session)?;
+    match delete_nodes_and_copies(context, session) {
         // What is broken can be deleted, too. What it has elsewhere nobody can tell.
         Err(problem) if problem.store_code == FailureCode::WrongType.as_str() => {
             let what = ["Session ", session, " is damaged (", &problem.message, ")", NOT_FOUND];
@@ -122,78 +122,82 @@ pub fn delete(context: &Context<impl Host>, session: &str) -> SessionResult<Sess
         }
         removed => removed?,
     }
-    let deletion = store::delete(&context.host, BucketId::session(session), None, PAGE_MAX);
+    let deletion = store::delete_bucket(&context.host, BucketId::session(session), None, PAGE_MAX);
     let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
     check_status(session, deletion.status)?;
     Ok(SessionDeleted { key_count: deletion.values, keys_cleared: deletion.keys })
 }
 
 /// Store a value, which is JSON text.
-pub fn put(context: &Context<impl Host>, session: &str, key: &str, value: &str) -> SessionResult<()> {
-    valid_session(session)?;
-    let value = checked_value(context, key, value)?;
+pub fn put_value(context: &Context<impl Host>, session: &str, key: &str, value: &str) -> SessionResult<()> {
+    require_valid_session(session)?;
+    let value = require_valid_value(context, key, value)?;
     if key == ANSWER_COUNT && !is_plain_count(value) {
-        return Err(no_count(session));
+        return Err(answer_count_problem(session));
     }
     let entry = [PutEntry { key, text: value }];
     write_key(context, session, key, Operation::put(VALUES, &entry), "put").map(drop)
 }
 
 /// What is stored of a value, which has to be JSON and within the limit.
-pub(crate) fn checked_value<'v>(context: &Context<impl Host>, key: &str, value: &'v str) -> SessionResult<&'v str> {
-    valid_key(key)?;
+pub(crate) fn require_valid_value<'v>(
+    context: &Context<impl Host>,
+    key: &str,
+    value: &'v str,
+) -> SessionResult<&'v str> {
+    require_valid_key(key)?;
     let limit = context.config.max_value_bytes;
     if value.len() as u64 > limit {
         let size = value.len();
         return Err(limit_problem(context, format!("Value of {size} bytes is over max_value_bytes ({limit})")));
     }
-    json::portable(value).ok_or_else(|| {
-        let why = if json::value(value).is_none() { "is not valid JSON" } else { NOT_PORTABLE };
-        SessionProblem::new(Code::InvalidValue, ["Value of key ", &repr(key), " ", why].concat())
+    json::as_portable_value(value).ok_or_else(|| {
+        let why = if json::as_strict_value(value).is_none() { "is not valid JSON" } else { NOT_PORTABLE };
+        SessionProblem::new(Code::InvalidValue, ["Value of key ", &python_repr(key), " ", why].concat())
     })
 }
 
 /// The value of a key, as JSON text; none: there is no such key.
-pub fn get(context: &Context<impl Host>, session: &str, key: &str) -> SessionResult<Option<String>> {
+pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> SessionResult<Option<String>> {
     valid_names(session, key)?;
     let limit = context.config.max_value_bytes;
     let get = Operation::get(VALUES, &key, limit);
     let (_, mut outcomes) = transact_session(context, session, Opening::ANY, &[get])?;
-    let text = match outcomes.entries().map_err(|failure| store_problem(session, &failure))? {
-        Found::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
-        Found::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
-        Found::Oversize { .. } => {
+    let text = match outcomes.take_entries().map_err(|failure| store_problem(session, &failure))? {
+        EntriesOutcome::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
+        EntriesOutcome::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
+        EntriesOutcome::Oversize { .. } => {
             return Err(limit_problem(
                 context,
-                format!("Stored value of key {} is over max_value_bytes ({limit})", repr(key)),
+                format!("Stored value of key {} is over max_value_bytes ({limit})", python_repr(key)),
             ));
         }
     };
-    let value = text.as_deref().and_then(json::value);
+    let value = text.as_deref().and_then(json::as_strict_value);
     if value.is_some() && value.map(str::len) == text.as_ref().map(String::len) {
         return Ok(text);
     }
     value.map(|value| Some(value.to_owned())).ok_or_else(|| {
-        let message = format!("Stored value of key {} is not valid JSON", repr(key));
+        let message = format!("Stored value of key {} is not valid JSON", python_repr(key));
         SessionProblem::new(Code::InvalidValue, message)
     })
 }
 
 /// The keys of a session, sorted.
-pub fn keys(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
-    valid_session(session)?;
+pub fn list_session_keys(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
+    require_valid_session(session)?;
     list_keys(context, session, &[page_keys("")]).map(|(keys, ..)| keys)
 }
 
 /// Clear one key, or all; the keys that were cleared.
-pub fn clear(context: &Context<impl Host>, session: &str, key: Option<&str>) -> SessionResult<Vec<String>> {
-    valid_session(session)?;
+pub fn clear_values(context: &Context<impl Host>, session: &str, key: Option<&str>) -> SessionResult<Vec<String>> {
+    require_valid_session(session)?;
     let Some(key) = key else {
         return clear_all(context, session);
     };
-    valid_key(key)?;
+    require_valid_key(key)?;
     let mut outcomes = write_key(context, session, key, Operation::remove(VALUES, &[key]), "clear")?;
-    let removed = outcomes.changed().map_err(|failure| store_problem(session, &failure))?;
+    let removed = outcomes.take_changed_count().map_err(|failure| store_problem(session, &failure))?;
     Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
 }
 
@@ -202,9 +206,9 @@ pub fn clear(context: &Context<impl Host>, session: &str, key: Option<&str>) -> 
 fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
     for _ in 0..TRIES {
         let (cleared, incarnation, mut outcomes) = list_keys(context, session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
-        let history = outcomes.records().map_err(|failure| store_problem(session, &failure))?;
+        let history = outcomes.take_records().map_err(|failure| store_problem(session, &failure))?;
         let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
-        let stamp = timestamp::timestamp(context.host.now_micros());
+        let stamp = timestamp::format_timestamp(context.host.now_micros());
         let record = history::record_clear_all(&keys, &stamp);
         let applied = apply(
             context,
@@ -220,11 +224,11 @@ fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<S
             return Ok(cleared);
         }
     }
-    Err(conflict(session))
+    Err(conflict_problem(session))
 }
 
 /// Add to a counter; its new value.
-pub fn increment(context: &Context<impl Host>, session: &str, key: &str, amount: i64) -> SessionResult<i64> {
+pub fn increment_value(context: &Context<impl Host>, session: &str, key: &str, amount: i64) -> SessionResult<i64> {
     valid_names(session, key)?;
     let increment = Operation::increment(VALUES, key, amount);
     let outcomes = if key == ANSWER_COUNT {
@@ -232,7 +236,7 @@ pub fn increment(context: &Context<impl Host>, session: &str, key: &str, amount:
     } else {
         write_key(context, session, key, increment, "increment")
     };
-    outcomes?.counter().map_err(|failure| store_problem(session, &failure))
+    outcomes?.take_counter().map_err(|failure| store_problem(session, &failure))
 }
 
 /// The count of answers must stay one: look at it, and add to it if nobody has written since.
@@ -246,30 +250,30 @@ fn increment_count(
     for _ in 0..TRIES {
         let (incarnation, mut outcomes) =
             transact_session(context, session, Opening::ANY, &[get, WHERE_HISTORY_STANDS])?;
-        let looked = outcomes.entries().and_then(|found| Ok((found, outcomes.records()?.extent)));
+        let looked = outcomes.take_entries().and_then(|found| Ok((found, outcomes.take_records()?.extent)));
         let (found, extent) = looked.map_err(|failure| store_problem(session, &failure))?;
         let count = match &found {
-            Found::Entries(found) => match &*found.entries {
+            EntriesOutcome::Entries(found) => match &*found.entries {
                 [] if found.unreadable.is_empty() => Some(0),
                 [entry] => entry.text.parse::<i64>().ok(),
                 _ => None,
             },
-            Found::Oversize { .. } => None,
+            EntriesOutcome::Oversize { .. } => None,
         };
         // What is no counter, the increment itself will say so.
         let sum = count.map(|count| count.checked_add(amount));
         if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
-            return Err(no_count(session));
+            return Err(answer_count_problem(session));
         }
-        let stamp = timestamp::timestamp(context.host.now_micros());
-        let record = history::record("increment", ANSWER_COUNT, &stamp);
+        let stamp = timestamp::format_timestamp(context.host.now_micros());
+        let record = history::format_record("increment", ANSWER_COUNT, &stamp);
         let expectations = [unmoved(extent), room(context)];
         let opening = Opening::life(&incarnation);
         if let Some(outcomes) = apply(context, session, opening, &expectations, increment, &record, &stamp)? {
             return Ok(outcomes);
         }
     }
-    Err(conflict(session))
+    Err(conflict_problem(session))
 }
 
 /// The keys of a session, sorted; its incarnation; and what came with the first page of them, by these operations.
@@ -279,7 +283,7 @@ fn list_keys(
     operations: &[Operation<'_>],
 ) -> SessionResult<(Vec<String>, String, Outcomes)> {
     let (incarnation, mut outcomes) = transact_session(context, session, Opening::ANY, operations)?;
-    let mut found = outcomes.keys().map_err(|failure| store_problem(session, &failure))?;
+    let mut found = outcomes.take_key_page().map_err(|failure| store_problem(session, &failure))?;
     let mut keys = found.keys;
     // A host may give less at a time than is asked for.
     for _ in 0..KEY_PAGES {
@@ -288,14 +292,14 @@ fn list_keys(
         }
         let (_, mut outcomes) =
             transact_session(context, session, Opening::life(&incarnation), &[page_keys(&found.cursor)])?;
-        let next = outcomes.keys().map_err(|failure| store_problem(session, &failure))?;
+        let next = outcomes.take_key_page().map_err(|failure| store_problem(session, &failure))?;
         found.cursor = next.cursor;
         keys.extend(next.keys);
     }
-    keys.retain(|key| is_key(key));
-    store::sort(&mut keys);
+    keys.retain(|key| is_key_name(key));
+    store::sort_names(&mut keys);
     if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
-        let session = repr(session);
+        let session = python_repr(session);
         return Err(limit_problem(
             context,
             format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed"),
@@ -312,10 +316,10 @@ fn write_key(
     write: Operation<'_>,
     op: &str,
 ) -> SessionResult<Outcomes> {
-    let stamp = timestamp::timestamp(context.host.now_micros());
-    let record = history::record(op, key, &stamp);
+    let stamp = timestamp::format_timestamp(context.host.now_micros());
+    let record = history::format_record(op, key, &stamp);
     let applied = apply(context, session, Opening::ANY, &[room(context)], write, &record, &stamp)?;
-    applied.ok_or_else(|| out_of_turn(session))
+    applied.ok_or_else(|| out_of_turn_problem(session))
 }
 
 /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
@@ -331,20 +335,20 @@ fn apply(
     let records = [record];
     let mut operations = Vec::with_capacity(3);
     operations.push(write);
-    history::append(&mut operations, &context.config, &records);
+    history::push_history_operations(&mut operations, &context.config, &records);
     let transaction =
         Transaction { bucket: BucketId::session(session), opening, expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
     match receipt.status {
         Status::AnotherLife => return Ok(None),
-        Status::Unmet if matches!(store::unmet(&receipt, &transaction), Some(Expectation::Room { .. })) => {
-            let (session, limit) = (repr(session), context.config.max_keys);
+        Status::Unmet if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Room { .. })) => {
+            let (session, limit) = (python_repr(session), context.config.max_keys);
             return Err(limit_problem(context, format!("Session {session} holds max_keys ({limit}) keys")));
         }
         Status::Unmet => return Ok(None),
         status => check_status(session, status)?,
     }
-    history::tidy(&context.host, &context.config, &transaction, &receipt, stamp);
+    history::compact_history(&context.host, &context.config, &transaction, &receipt, stamp);
     Ok(Some(Outcomes::of(receipt)))
 }
 
@@ -384,7 +388,7 @@ pub(crate) fn limit_problem(context: &Context<impl Host>, message: String) -> Se
 }
 
 /// No record is read, only where the log stands.
-const WHERE_HISTORY_STANDS: Operation<'static> = Operation::read(history::LOG, LogEnd::Newest, 0, 0);
+const WHERE_HISTORY_STANDS: Operation<'static> = Operation::read(history::HISTORY_LOG, LogEnd::Newest, 0, 0);
 
 fn page_keys(cursor: &str) -> Operation<'_> {
     Operation::page_keys(VALUES, cursor, MAX_KEYS, KEYS_BYTES)
@@ -392,12 +396,12 @@ fn page_keys(cursor: &str) -> Operation<'_> {
 
 /// History still stands there.
 fn unmoved(extent: LogExtent) -> Expectation<'static> {
-    Expectation::log(history::LOG, None, Some(extent.next()))
+    Expectation::log(history::HISTORY_LOG, None, Some(extent.next()))
 }
 
 fn valid_names(session: &str, key: &str) -> SessionResult<()> {
-    valid_session(session)?;
-    valid_key(key)
+    require_valid_session(session)?;
+    require_valid_key(key)
 }
 
 /// An integer that the count of answers may be, spelt as a counter is.
@@ -425,13 +429,13 @@ pub struct HistoryPage {
 }
 
 /// At most so many of the newest records before a position, or of all; 0: as many as one reply holds.
-pub fn history(
+pub fn read_history(
     context: &Context<impl Host>,
     session: &str,
     before: Option<u64>,
     limit: u32,
 ) -> SessionResult<HistoryPage> {
-    valid_session(session)?;
+    require_valid_session(session)?;
     let limit = if limit == 0 { MAX_RECORDS } else { limit.min(MAX_RECORDS) };
     let found = match before {
         None => newest_records(context, session, limit)?,
@@ -443,7 +447,7 @@ pub fn history(
 
 fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRecords> {
     let (end, max_records) = (LogEnd::Newest, u64::from(limit));
-    read_records(context, session, Opening::ANY, Operation::read(LOG, end, max_records, MAX_BYTES))
+    read_records(context, session, Opening::ANY, Operation::read(HISTORY_LOG, end, max_records, MAX_BYTES))
 }
 
 fn records_before(context: &Context<impl Host>, session: &str, before: u64, limit: u32) -> SessionResult<LogRecords> {
@@ -451,7 +455,7 @@ fn records_before(context: &Context<impl Host>, session: &str, before: u64, limi
     let mut opening = Opening::ANY;
     loop {
         let span = [Span { position: before.saturating_sub(u64::from(count)), count }];
-        let read = Operation::read_at(LOG, &span, MAX_BYTES);
+        let read = Operation::read_at(HISTORY_LOG, &span, MAX_BYTES);
         let mut found = read_records(context, session, opening, read)?;
         if before > found.extent.next() {
             // Before what is still to come is all that there is.
@@ -479,11 +483,11 @@ fn read_records(
     read: Operation<'_>,
 ) -> SessionResult<LogRecords> {
     let (_, mut outcomes) = transact_session(context, session, opening, &[read])?;
-    outcomes.records().map_err(|failure| store_problem(session, &failure))
+    outcomes.take_records().map_err(|failure| store_problem(session, &failure))
 }
 
 /// A call on the session with this id, by its name. What is refused names the id.
-pub fn with_name<H: Host, T>(
+pub fn with_session_name<H: Host, T>(
     context: &Context<H>,
     id: &str,
     call: impl FnOnce(&Context<H>, &str) -> SessionResult<T>,
@@ -498,10 +502,10 @@ pub fn with_name<H: Host, T>(
 
 /// Create the session with this id, which must not be there; its incarnation.
 pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<String> {
-    with_name(context, id, |context, name| {
-        let incarnation = create(context, name)?;
+    with_session_name(context, id, |context, name| {
+        let incarnation = create_session(context, name)?;
         if name != id {
-            keep(&context.host, name, id).map_err(|failure| store_problem(name, &failure))?;
+            store_session_id(&context.host, name, id).map_err(|failure| store_problem(name, &failure))?;
         }
         Ok(incarnation)
     })
@@ -514,11 +518,11 @@ fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<
     let name = match (ids.bucket_name(id), ids) {
         (Some(name), _) => name,
         (None, SessionIds::Strict) => {
-            let refused = check_session(id).err().unwrap_or_default();
+            let refused = check_session_name(id).err().unwrap_or_default();
             return Err(invalid(refused + " With session_ids \"hash\", any text of at most 1,024 bytes."));
         }
         (None, SessionIds::Hash) => {
-            return Err(invalid(["Invalid session_id: ", &repr(id), ". Must be 1-1,024 bytes."].concat()));
+            return Err(invalid(["Invalid session_id: ", &python_repr(id), ". Must be 1-1,024 bytes."].concat()));
         }
     };
     if ids == SessionIds::Strict
@@ -526,13 +530,13 @@ fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<
         && !is_plain(&context.host, &name).map_err(|failure| store_problem(id, &failure))?
     {
         let why = ". There is no such session, and new ones must not have the form of a hash.";
-        return Err(invalid(["Invalid session_id: ", &repr(id), why].concat()));
+        return Err(invalid(["Invalid session_id: ", &python_repr(id), why].concat()));
     }
     Ok(name)
 }
 
 /// Without the quotes, which are there already.
 fn shown(id: &str) -> String {
-    let shown = repr(id);
+    let shown = python_repr(id);
     shown.get(1..shown.len() - 1).unwrap_or(id).to_owned()
 }

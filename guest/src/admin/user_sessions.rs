@@ -10,13 +10,13 @@ use crate::context::Context;
 use crate::contract::{BucketId, Failure, Host, LogEnd, Opening, Operation, Receipt, Span, Transaction};
 use crate::entry::session_problem::{SessionResult, store_result};
 use crate::store;
-use crate::store::{Found, Outcomes};
-use crate::text::truncate::up_to;
-use crate::transcript::record::Record;
+use crate::store::{EntriesOutcome, Outcomes};
+use crate::text::truncate::head_within;
+use crate::transcript::record::StoredRecord;
 use crate::transcript::schema::{OWNER, SESSION, TITLE, TRANSCRIPT};
 use crate::users::activity_log::ListedSession;
-use crate::users::registry::{ACTIVITY, SESSIONS, valid_user};
-use crate::values::session_id::{ID, kept_id};
+use crate::users::registry::{ACTIVITY, SESSIONS, checked_user_bucket_name};
+use crate::values::session_id::{SESSION_ID_KEY, kept_id};
 use keepline_json::{self as json, push_number, push_string};
 
 /// Sessions of a page.
@@ -39,7 +39,7 @@ const PREVIEW_BYTES: u64 = 64 << 10;
 
 /// A page of a user's sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UserSessions {
+pub struct UserSessionPage {
     /// The name of the user's bucket.
     pub user: String,
     /// JSON objects.
@@ -49,13 +49,13 @@ pub struct UserSessions {
 }
 
 /// The sessions of a user that are there, the one used last first.
-pub fn user_sessions(
+pub fn list_user_sessions(
     context: &Context<impl Host>,
     user: &str,
     before: Option<u64>,
     limit: u32,
-) -> SessionResult<UserSessions> {
-    let name = valid_user(user)?;
+) -> SessionResult<UserSessionPage> {
+    let name = checked_user_bucket_name(user)?;
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
     let max_bytes = LOOK_BYTES;
     let span = before.map(|before| {
@@ -67,23 +67,25 @@ pub fn user_sessions(
         Some(span) => Operation::read_at(ACTIVITY, from_ref(span), max_bytes),
     };
     let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else { return Ok(no_sessions(name)) };
-    let run = store_result(&name, outcomes.records())?;
+    let run = store_result(&name, outcomes.take_records())?;
     if before.is_some_and(|before| before > run.extent.next()) {
-        return user_sessions(context, user, None, limit);
+        return list_user_sessions(context, user, None, limit);
     }
     let mut noted: Vec<(u64, ListedSession)> = Vec::with_capacity(run.records.len());
     noted.extend((run.first..).zip(&run.records).filter_map(|(at, text)| Some((at, ListedSession::parse(text)?))));
     let mut names: Vec<String> = noted.iter().map(|(_, noted)| noted.session.clone()).collect();
-    store::sort(&mut names);
+    store::sort_names(&mut names);
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
     let get = Operation::get_some(SESSIONS, &keys, max_bytes);
     let Some(mut outcomes) = read_user_bucket(context, &name, &[get])? else { return Ok(no_sessions(name)) };
-    let Found::Entries(known) = store_result(&name, outcomes.entries())? else { return Ok(no_sessions(name)) };
+    let EntriesOutcome::Entries(known) = store_result(&name, outcomes.take_entries())? else {
+        return Ok(no_sessions(name));
+    };
     let mut page: Vec<&ListedSession> = Vec::new();
     let mut older = Some(run.first).filter(|first| !run.records.is_empty() && *first > run.extent.first);
     for (position, noted) in noted.iter().rev() {
         // In one wait each bucket comes once.
-        if !noted.is_in(&known) || page.iter().any(|other| other.session == noted.session) {
+        if !noted.is_latest_in(&known) || page.iter().any(|other| other.session == noted.session) {
             continue;
         }
         page.push(noted);
@@ -95,13 +97,13 @@ pub fn user_sessions(
     let receipts = look_each(context, &page);
     let sessions = page.iter().zip(receipts).filter_map(|(noted, receipt)| shown(noted, receipt.ok()?, &name));
     let sessions = sessions.collect();
-    Ok(UserSessions { user: name.into_owned(), sessions, older })
+    Ok(UserSessionPage { user: name.into_owned(), sessions, older })
 }
 
 /// In as few waits as a call's stretches of logs allow, one each.
 fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<Receipt, Failure>> {
     let operations = [
-        Operation::get_some(SESSION, &[OWNER, TITLE, ID], 1 << 16),
+        Operation::get_some(SESSION, &[OWNER, TITLE, SESSION_ID_KEY], 1 << 16),
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, PREVIEW_BYTES),
     ];
     let mut receipts = Vec::with_capacity(sessions.len());
@@ -116,8 +118,8 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
     receipts
 }
 
-fn no_sessions(name: std::borrow::Cow<'_, str>) -> UserSessions {
-    UserSessions { user: name.into_owned(), ..UserSessions::default() }
+fn no_sessions(name: std::borrow::Cow<'_, str>) -> UserSessionPage {
+    UserSessionPage { user: name.into_owned(), ..UserSessionPage::default() }
 }
 
 /// As JSON, if it is there and this user's.
@@ -127,16 +129,16 @@ fn shown(listed: &ListedSession, mut receipt: Receipt, user: &str) -> Option<Str
     }
     let incarnation = std::mem::take(&mut receipt.incarnation);
     let mut outcomes = Outcomes::of(receipt);
-    let Found::Entries(found) = outcomes.entries().ok()? else { return None };
+    let EntriesOutcome::Entries(found) = outcomes.take_entries().ok()? else { return None };
     let of = |key: &str| found.entries.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
     if of(OWNER) != Some(user) {
         return None;
     }
-    let run = outcomes.records().ok()?;
+    let run = outcomes.take_records().ok()?;
     let mut out = String::from("{\"session\":");
-    push_string(&mut out, kept_id(&listed.session, of(ID)).unwrap_or(&listed.session));
+    push_string(&mut out, kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session));
     // Stores name a life by the second that it began.
-    if json::number(&incarnation).is_some() {
+    if json::parse_number(&incarnation).is_some() {
         out.push_str(",\"began_at\":");
         out.push_str(&incarnation);
     }
@@ -146,13 +148,13 @@ fn shown(listed: &ListedSession, mut receipt: Receipt, user: &str) -> Option<Str
     }
     out.push_str(",\"records\":");
     push_number(&mut out, run.extent.length);
-    if let Some(record) = run.records.first().and_then(|text| Record::parse(text)) {
+    if let Some(record) = run.records.first().and_then(|text| StoredRecord::parse(text)) {
         out.push_str(",\"last_at\":");
         out.push_str(&record.at);
         if !record.is_removed() {
             let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);
             out.push_str(",\"preview\":");
-            push_string(&mut out, up_to(&record.content, end, usize::MAX));
+            push_string(&mut out, head_within(&record.content, end, usize::MAX));
         }
     }
     out.push('}');

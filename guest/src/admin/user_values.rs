@@ -4,23 +4,27 @@ use keepline_json as json;
 
 use std::slice::from_ref;
 
-use crate::admin::sessions::{checked_value, limit_problem};
+use crate::admin::sessions::{limit_problem, require_valid_value};
 use crate::context::Context;
 use crate::contract::{Entry, Expectation, Host, Opening, Operation, PutEntry, Status, Transaction, VALUES};
-use crate::entry::session_problem::{SessionResult, check_status, store_problem, store_result, valid_key};
+use crate::entry::session_problem::{SessionResult, check_status, require_valid_key, store_problem, store_result};
 use crate::store;
-use crate::store::{Found, Outcomes};
+use crate::store::{EntriesOutcome, Outcomes};
 use crate::users::registry;
-use crate::users::registry::valid_user;
+use crate::users::registry::checked_user_bucket_name;
 
 /// The name of a user's bucket, and the values in it, sorted; or the one under that key.
-pub fn user_values(context: &Context<impl Host>, user: &str, key: Option<&str>) -> SessionResult<(String, Vec<Entry>)> {
-    let name = valid_user(user)?;
+pub fn read_user_values(
+    context: &Context<impl Host>,
+    user: &str,
+    key: Option<&str>,
+) -> SessionResult<(String, Vec<Entry>)> {
+    let name = checked_user_bucket_name(user)?;
     let config = &context.config;
     let (max_entries, max_bytes) = (config.max_keys, config.max_context_bytes);
     let read = match &key {
         Some(key) => {
-            valid_key(key)?;
+            require_valid_key(key)?;
             Operation::get(VALUES, key, config.max_value_bytes)
         }
         None => Operation::get_all(VALUES, max_entries, max_bytes),
@@ -28,12 +32,12 @@ pub fn user_values(context: &Context<impl Host>, user: &str, key: Option<&str>) 
     let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else {
         return Ok((name.into_owned(), Vec::new()));
     };
-    match store_result(&name, outcomes.entries())? {
-        Found::Entries(mut found) => {
-            found.entries.retain(|entry| json::value(&entry.text).is_some());
+    match store_result(&name, outcomes.take_entries())? {
+        EntriesOutcome::Entries(mut found) => {
+            found.entries.retain(|entry| json::as_strict_value(&entry.text).is_some());
             Ok((name.into_owned(), found.entries))
         }
-        Found::Oversize { .. } => {
+        EntriesOutcome::Oversize { .. } => {
             let limits = format!("max_keys ({max_entries}) or max_context_bytes ({max_bytes})");
             Err(limit_problem(context, format!("The values of the user are over {limits}")))
         }
@@ -47,10 +51,10 @@ pub fn put_user_value(
     key: &str,
     value: Option<&str>,
 ) -> SessionResult<String> {
-    let name = valid_user(user)?;
+    let name = checked_user_bucket_name(user)?;
     let value = match value {
-        Some(value) => Some(checked_value(context, key, value)?),
-        None => valid_key(key).map(|()| None)?,
+        Some(value) => Some(require_valid_value(context, key, value)?),
+        None => require_valid_key(key).map(|()| None)?,
     };
     let entry = value.map(|text| PutEntry { key, text });
     let write = match &entry {

@@ -13,7 +13,7 @@ use crate::contract::{
     BucketId, EntryState, Expectation, Failure, Host, Opening, Operation, Outcome, PositionMark, PutEntry, Receipt,
     Status, Transaction, VALUES,
 };
-use crate::entry::turn_token::Fork;
+use crate::entry::turn_token::ForkPoint;
 use crate::entry::types::{AnswerReply, Effect, Problem, Task};
 use crate::tasks::{embed, generate_title, index_passages, retention, summarize, task};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
@@ -62,12 +62,12 @@ pub(crate) struct PendingStep<'a> {
     pub owner: Option<&'a str>,
     /// Whether the bucket becomes theirs now.
     pub is_first: bool,
-    pub titling: Titling,
+    pub titling: TitlePlan,
     pub due: DueTasks,
 }
 
 /// What becomes of a conversation's title with a step.
-pub(crate) struct Titling {
+pub(crate) struct TitlePlan {
     /// The task that makes one is due.
     pub is_due: bool,
     /// The conversation has no title yet, and is to get one.
@@ -122,21 +122,21 @@ impl DueTasks {
         let new = counted(TOTAL).zip(self.summarized).map_or(0, |(total, summarized)| total.saturating_sub(summarized));
         let has_summary = self.summaries && new >= self.threshold;
         let is_over = (self.max_bytes > 0 && counted(BYTES).is_some_and(|bytes| bytes > self.max_bytes))
-            || store::surplus(written, receipt, TRANSCRIPT).is_some();
+            || store::surplus_records(written, receipt, TRANSCRIPT).is_some();
         let due = [
             (has_summary, summarize::TASK),
             (self.title || (self.retitles && has_summary), generate_title::TASK),
             (is_over, retention::TASK),
         ];
         let due = due.into_iter().filter(|(is_due, _)| *is_due);
-        let mut due: Vec<Task> = due.map(|(_, name)| task::task(bucket, name, incarnation)).collect();
+        let mut due: Vec<Task> = due.map(|(_, name)| task::incarnation_task(bucket, name, incarnation)).collect();
         // Passages are embedded once they are there.
         let tasks = [index_passages::TASK, embed::TASK].into_iter().take(1 + usize::from(self.vectors));
         if let Some(subject) = &self.recall {
             due.extend(tasks.map(|name| Task {
                 subject: subject.clone(),
                 name: name.to_owned(),
-                state: task::state(incarnation),
+                state: task::initial_state(incarnation),
             }));
         }
         due.extend(self.activity.clone());
@@ -189,7 +189,7 @@ struct StepTexts {
 
 /// Where the step begins a branch, or goes on with one that is not the newest.
 struct ForkTexts {
-    fork: Fork,
+    fork: ForkPoint,
     begin: String,
     entry: String,
     total: String,
@@ -198,10 +198,10 @@ struct ForkTexts {
 impl StepTexts {
     fn of(commit: &PendingStep<'_>, place: &InsertionPoint) -> Self {
         let PendingStep { step, about, titling, .. } = commit;
-        let (weight, cut) = step.weight(place.asks);
+        let (weight, cut) = step.weight_and_cuts(place.asks);
         let fork = place.fork.map(|fork| ForkTexts {
             begin: fork.next.to_string(),
-            entry: Branches::entry(fork.after, fork.total),
+            entry: Branches::write_entry(fork.after, fork.total),
             total: fork.total.saturating_add(weight).to_string(),
             fork,
         });
@@ -210,9 +210,9 @@ impl StepTexts {
             weight,
             cut,
             fork,
-            put: history::record("put", LAST_ANSWER, about.at),
-            increment: history::record("increment", ANSWER_COUNT, about.at),
-            title_of: titling.title.as_deref().map(|text| title::recorded(about.question_id, text)),
+            put: history::format_record("put", LAST_ANSWER, about.at),
+            increment: history::format_record("increment", ANSWER_COUNT, about.at),
+            title_of: titling.title.as_deref().map(|text| title::format_origin(about.question_id, text)),
         }
     }
 
@@ -224,7 +224,7 @@ impl StepTexts {
     }
 
     /// The title, and what it was made of.
-    fn title<'a>(&'a self, titling: &'a Titling) -> impl Iterator<Item = PutEntry<'a>> {
+    fn title<'a>(&'a self, titling: &'a TitlePlan) -> impl Iterator<Item = PutEntry<'a>> {
         let title = titling.title.as_deref().zip(self.title_of.as_deref());
         title
             .into_iter()
@@ -289,7 +289,7 @@ fn expectations<'a>(
 ) -> Vec<Expectation<'a>> {
     let about = &commit.about;
     let mut expectations = Vec::with_capacity(5);
-    expectations.extend(commit.owner.map(registry::owned_by));
+    expectations.extend(commit.owner.map(registry::expect_owner));
     if has_records {
         expectations.extend(about.answer_id.map(|key| Expectation::absent(MESSAGES, key)));
         expectations.push(match place.asks {
@@ -336,7 +336,7 @@ fn write_step(
     if commit.is_said {
         operations.extend(value.as_ref().map(|value| Operation::put(VALUES, from_ref(value))));
         operations.extend(parts.count.then(|| Operation::increment(VALUES, ANSWER_COUNT, 1)));
-        history::append(&mut operations, &context.config, &recorded);
+        history::push_history_operations(&mut operations, &context.config, &recorded);
     }
     if parts.conversation {
         lists.push(&mut operations, &texts, commit.due.max_records);
@@ -347,7 +347,7 @@ fn write_step(
     let name = bucket.name;
     Ok(match receipt.status {
         Status::Applied | Status::Repeated => {
-            history::tidy(&context.host, &context.config, &transaction, &receipt, about.at);
+            history::compact_history(&context.host, &context.config, &transaction, &receipt, about.at);
             if !step.left_out.is_empty() {
                 let what = step.left_out.join(", ");
                 log::warn(&context.host, log::LIMIT, &["Answer in session ", name, " stored without ", &what]);
@@ -358,20 +358,20 @@ fn write_step(
                 due.extend(entitle_late(context, commit, &texts, incarnation));
             }
             if place.asks && parts.conversation && commit.lacks_question {
-                parts.note(MISSING_QUESTION, WITHOUT_QUESTION);
+                parts.add_reason(MISSING_QUESTION, WITHOUT_QUESTION);
             }
             WriteOutcome::Done(AnswerReply { due, ..answer_stored(context, name, parts.take_problem()) })
         }
         Status::Absent | Status::Expired | Status::AnotherLife => WriteOutcome::Done(answer_ended(context, name)),
-        Status::Unmet => match store::unmet(&receipt, &transaction) {
+        Status::Unmet => match store::unmet_expectation(&receipt, &transaction) {
             Some(Expectation::Entry(entry)) => match entry.state {
-                EntryState::Absent if entry.key == about.question_id => WriteOutcome::Conflict(Conflict::Asked),
+                EntryState::Absent if entry.key == about.question_id => WriteOutcome::Conflict(StepConflict::Asked),
                 EntryState::Absent => WriteOutcome::Done(answer_repeated(context, name)),
-                EntryState::Present => WriteOutcome::Conflict(Conflict::Unknown),
+                EntryState::Present => WriteOutcome::Conflict(StepConflict::Unknown),
                 EntryState::AbsentOrEqual if entry.key == OWNER => WriteOutcome::Done(answer_is_foreign(context, name)),
-                EntryState::AbsentOrEqual | EntryState::Equal => WriteOutcome::Conflict(Conflict::Head),
+                EntryState::AbsentOrEqual | EntryState::Equal => WriteOutcome::Conflict(StepConflict::Head),
             },
-            Some(Expectation::Log(_)) => WriteOutcome::Conflict(Conflict::Head),
+            Some(Expectation::Log(_)) => WriteOutcome::Conflict(StepConflict::Head),
             Some(Expectation::Room(_)) | None => WriteOutcome::Done(answer_finds_no_room(context, name)),
         },
         Status::Exists => return Err(Failure::out_of_turn()),
@@ -392,7 +392,7 @@ fn entitle_late(
     let (bucket, opening) = (commit.bucket, Opening::life(incarnation));
     let titled = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     match store::transact(&context.host, &titled) {
-        Ok(receipt) if receipt.is_applied() => Some(task::task(bucket, generate_title::TASK, incarnation)),
+        Ok(receipt) if receipt.is_applied() => Some(task::incarnation_task(bucket, generate_title::TASK, incarnation)),
         Ok(_) => None,
         Err(failure) => {
             log::warn(&context.host, log::STORE, &["No title for session ", bucket.name, ": ", &failure.sentence()]);
@@ -406,7 +406,7 @@ fn find_insertion_point(
     context: &Context<impl Host>,
     commit: &PendingStep<'_>,
     place: &InsertionPoint,
-    moved: Conflict,
+    moved: StepConflict,
 ) -> Result<Option<InsertionPoint>, Failure> {
     let about = &commit.about;
     let opening = commit.opening.incarnation().map_or(Opening::LOOK, Opening::life);
@@ -414,13 +414,13 @@ fn find_insertion_point(
     let linear = InsertionPoint { checks_head: false, ..place.clone() };
     Ok(Some(match (moved, place.fork) {
         // Its result has no call, or what was stored of the turn was removed.
-        (Conflict::Unknown, _) => commit.beginning.clone(),
-        (Conflict::Asked, _) => {
-            let mut found = LocatedMessage::find(&context.host, &look, about.question_id)?;
+        (StepConflict::Unknown, _) => commit.beginning.clone(),
+        (StepConflict::Asked, _) => {
+            let mut found = LocatedMessage::find_by_key(&context.host, &look, about.question_id)?;
             if let Some(found) = &mut found {
                 found.read_turn(&context.host, &look)?;
             }
-            let asked = found.and_then(|found| found.asked(Some(&commit.step)));
+            let asked = found.and_then(|found| found.question_turn(Some(&commit.step)));
             match asked {
                 // It was removed meanwhile, or can't be read: the step is a turn of its own.
                 None => InsertionPoint { asks: false, begins: true, fork: None, turn: None, ..linear },
@@ -442,18 +442,18 @@ fn find_insertion_point(
                 }
             }
         }
-        (Conflict::Head, Some(fork)) => {
-            let next = LocatedMessage::next(&context.host, &look)?;
-            InsertionPoint { fork: Some(Fork { next, ..fork }), ..linear }
+        (StepConflict::Head, Some(fork)) => {
+            let next = LocatedMessage::next_position(&context.host, &look)?;
+            InsertionPoint { fork: Some(ForkPoint { next, ..fork }), ..linear }
         }
-        (Conflict::Head, None) => {
+        (StepConflict::Head, None) => {
             let found = match commit.parent {
-                Some(parent) => LocatedMessage::find(&context.host, &look, parent)?,
+                Some(parent) => LocatedMessage::find_by_key(&context.host, &look, parent)?,
                 None => None,
             };
-            let fork = found.map(|found| Fork {
+            let fork = found.map(|found| ForkPoint {
                 after: found.position,
-                total: about.total.unwrap_or_else(|| found.total()),
+                total: about.total.unwrap_or_else(|| found.thread_weight()),
                 next: found.next,
             });
             // A parent that nobody knows is no reason to hide the rest.
@@ -475,12 +475,12 @@ fn is_alone(written: &Transaction<'_>, receipt: &Receipt) -> bool {
 /// What became of a try.
 enum WriteOutcome {
     Done(AnswerReply),
-    Conflict(Conflict),
+    Conflict(StepConflict),
 }
 
 /// What did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Conflict {
+enum StepConflict {
     /// The question is stored already.
     Asked,
     /// The turn that the step continues is not.

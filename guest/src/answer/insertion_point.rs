@@ -4,14 +4,14 @@
 
 use crate::answer::turn_records::TurnRecords;
 use crate::contract::{Failure, Host, LogEnd, LogRecords, Operation, Receipt, Span, Transaction};
-use crate::entry::turn_token::Fork;
+use crate::entry::turn_token::ForkPoint;
 use crate::store;
 use crate::store::Outcomes;
-use crate::text::json_values::integer;
-use crate::transcript::record::{Kind, Record, Role};
+use crate::text::json_values::parse_count;
+use crate::transcript::record::{RecordKind, Role, StoredRecord};
 use crate::transcript::schema::{MESSAGES, TRANSCRIPT};
 use crate::transcript::thread::Branches;
-use crate::transcript::turns::{Turn, turns};
+use crate::transcript::turns::{Turn, group_into_turns};
 
 /// Records before a message, and after it, among which its turn is looked for.
 const LOOK_BACK: u64 = 256;
@@ -46,26 +46,32 @@ pub(crate) struct QuestionTurn {
     /// Whether it has all that the step has: the answer to the letter, and the same calls.
     pub is_repeated: bool,
     /// Where another answer to the question goes; none: the question's message is not there.
-    pub fork: Option<Fork>,
+    pub fork: Option<ForkPoint>,
     /// After its last record.
-    pub end: Fork,
+    pub end: ForkPoint,
 }
 
 impl LocatedMessage {
     /// Where to look: the bucket and its opening are those of `transaction`. None: nobody knows that message.
-    pub(crate) fn find(host: &impl Host, transaction: &Transaction<'_>, key: &str) -> Result<Option<Self>, Failure> {
+    pub(crate) fn find_by_key(
+        host: &impl Host,
+        transaction: &Transaction<'_>,
+        key: &str,
+    ) -> Result<Option<Self>, Failure> {
         let get = [Operation::get(MESSAGES, &key, 32)];
         let receipt = read_applied(host, &Transaction { operations: &get, ..*transaction })?;
-        let Some(position) = Outcomes::of(receipt).text()?.as_deref().and_then(integer) else { return Ok(None) };
+        let Some(position) = Outcomes::of(receipt).take_text()?.as_deref().and_then(parse_count) else {
+            return Ok(None);
+        };
         // With an id of its own, a turn's answer comes after the message.
         let ahead = Span { position: position + 1, count: LOOK_AHEAD };
-        let back = Branches::default().spans(position, 0, LOOK_BACK);
+        let back = Branches::default().newest_spans(position, 0, LOOK_BACK);
         let spans: Vec<_> = [ahead].into_iter().chain(back).collect();
         let read =
             [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0), Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
         let mut outcomes = Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?);
-        let extent = outcomes.records()?.extent;
-        let runs = outcomes.spans()?;
+        let extent = outcomes.take_records()?.extent;
+        let runs = outcomes.take_spans()?;
         let next = extent.next();
         let first = extent.first;
         Ok((first..next).contains(&position).then_some(Self { position, first, next, runs }))
@@ -77,7 +83,8 @@ impl LocatedMessage {
         for _ in 0..ROUNDS {
             let Some(spans) = self.missing() else { break };
             let read = [Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
-            let more = Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?).spans()?;
+            let more =
+                Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?).take_spans()?;
             if more.iter().all(|run| run.records.is_empty()) {
                 break;
             }
@@ -89,7 +96,7 @@ impl LocatedMessage {
     /// What is to be read next for the turn to be whole. None: it is, or all was read.
     fn missing(&self) -> Option<Vec<Span>> {
         let (low, high) = self.covered();
-        let back = |from: u64, count: u64| Branches::default().spans(from, self.first, count);
+        let back = |from: u64, count: u64| Branches::default().newest_spans(from, self.first, count);
         if low == high {
             return Some(back(self.position, LOOK_BACK));
         }
@@ -97,7 +104,7 @@ impl LocatedMessage {
         let turn = &records.iter().find(|(at, _)| *at == self.position)?.1.turn;
         let mut of_turn = records.iter().filter(|(at, record)| (low..high).contains(at) && record.turn == *turn);
         let has_beginning = of_turn.clone().any(|(at, record)| {
-            *at <= self.position && (record.begins || (record.kind == Kind::Message && record.role == Role::User))
+            *at <= self.position && (record.begins || (record.kind == RecordKind::Message && record.role == Role::User))
         });
         if !has_beginning && low > self.first {
             return Some(back(low - 1, MORE_RECORDS));
@@ -128,25 +135,25 @@ impl LocatedMessage {
     }
 
     /// The position that the next record gets.
-    pub(crate) fn next(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Failure> {
+    pub(crate) fn next_position(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Failure> {
         let read = [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0)];
         let receipt = read_applied(host, &Transaction { operations: &read, ..*transaction })?;
-        Ok(Outcomes::of(receipt).records()?.extent.next())
+        Ok(Outcomes::of(receipt).take_records()?.extent.next())
     }
 
     /// All that was read, oldest first.
-    fn records(&self) -> Vec<(u64, Record<'_>)> {
+    fn records(&self) -> Vec<(u64, StoredRecord<'_>)> {
         let mut runs: Vec<&LogRecords> = self.runs.iter().collect();
         runs.sort_unstable_by_key(|run| run.first);
         let texts = runs.into_iter().flat_map(|run| (run.first..).zip(&run.records));
-        let mut records: Vec<_> = texts.filter_map(|(at, text)| Some((at, Record::parse(text)?))).collect();
+        let mut records: Vec<_> = texts.filter_map(|(at, text)| Some((at, StoredRecord::parse(text)?))).collect();
         // Runs may overlap.
         records.dedup_by_key(|(at, _)| *at);
         records
     }
 
     /// What the thread weighs up to the message, as its turn knew it.
-    pub(crate) fn total(&self) -> u64 {
+    pub(crate) fn thread_weight(&self) -> u64 {
         let mut sum = 0;
         for (_, record) in self.records().iter().rev().filter(|(at, _)| *at <= self.position) {
             sum += record.weight;
@@ -158,20 +165,21 @@ impl LocatedMessage {
     }
 
     /// The turn that the message is a part of, and whether it has this step. None: the message can't be read.
-    pub(crate) fn asked(&self, step: Option<&TurnRecords<'_>>) -> Option<QuestionTurn> {
+    pub(crate) fn question_turn(&self, step: Option<&TurnRecords<'_>>) -> Option<QuestionTurn> {
         let records = self.records();
         let (_, last) = records.iter().find(|(at, _)| *at == self.position)?;
         let of_turn: Vec<_> =
             records.iter().filter(|(_, record)| record.turn == last.turn).map(|(at, record)| (*at, record)).collect();
-        let is_open = turns(&of_turn, 0).first().is_some_and(Turn::is_open);
+        let is_open = group_into_turns(&of_turn, 0).first().is_some_and(Turn::is_open);
         let fork_after = |after: u64| {
             let up_to = of_turn.iter().take_while(|(at, _)| *at <= after);
             let total = up_to.map(|(_, record)| record.total.unwrap_or(0) + record.weight).sum();
-            Fork { after, total, next: self.next }
+            ForkPoint { after, total, next: self.next }
         };
         let before = of_turn.iter().rev().skip_while(|(at, _)| *at > self.position);
         // A turn that was continued may have another one.
-        let question = before.clone().find(|(_, record)| record.kind == Kind::Message && record.role == Role::User);
+        let question =
+            before.clone().find(|(_, record)| record.kind == RecordKind::Message && record.role == Role::User);
         let fork = question.map(|(after, _)| fork_after(*after));
         let end = fork_after(of_turn.last().map_or(self.position, |(at, _)| *at));
         let is_answered = !is_open && of_turn.iter().any(|(_, record)| is_said(record));
@@ -180,8 +188,8 @@ impl LocatedMessage {
     }
 }
 
-fn is_said(record: &Record<'_>) -> bool {
-    record.kind == Kind::Message && record.role == Role::Assistant
+fn is_said(record: &StoredRecord<'_>) -> bool {
+    record.kind == RecordKind::Message && record.role == Role::Assistant
 }
 
 fn read_applied(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {

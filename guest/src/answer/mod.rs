@@ -13,34 +13,34 @@ use keepline_options::bucket_names::user_bucket_name;
 use keepline_options::words::Recall;
 use std::borrow::Cow;
 
-use crate::answer::append::{DueTasks, PendingStep, Titling, append_step};
+use crate::answer::append::{DueTasks, PendingStep, TitlePlan, append_step};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
 use crate::contract::{BucketId, Failure, Host, Opening, Operation, Status, Transaction};
-use crate::entry::directives::{Directives, lacks_session};
-use crate::entry::metadata::{Metadata, Session};
+use crate::entry::directives::{Directives, missing_session_problem};
+use crate::entry::metadata::{EntryMetadata, EntrySession};
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
 use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, ToolActivity};
 use crate::entry::{directives, turn_token};
 use crate::options::conversation::Options;
 use crate::tasks::{activity, task};
-use crate::text::ids::token;
+use crate::text::ids::to_map_key;
 use crate::text::timestamp;
 use crate::transcript::sanitize::SkipReason;
 use crate::transcript::schema::SESSION;
-use crate::transcript::turn_id::{own_key, turn_id};
+use crate::transcript::turn_id::{fallback_message_key, new_turn_id};
 use crate::transcript::{parts, sanitize, title};
 use crate::users::registry;
-use crate::users::registry::Registered;
+use crate::users::registry::RegistrationOutcome;
 use crate::values::record_answer::{answer_ended, answer_failed, answer_is_foreign, encode_answer, log_invalid_turn};
 use crate::{log, store};
 
 /// Stores an answer, or a step of it: resolves its turn, cleans its text, registers a first turn, builds the records and appends them.
-pub(crate) fn commit(
+pub(crate) fn commit_answer(
     context: &Context<impl Host>,
     options: &Options,
     entry: &AnswerEntry<'_>,
-    metadata: &Metadata<'_>,
+    metadata: &EntryMetadata<'_>,
 ) -> AnswerReply {
     try_commit(context, options, entry, metadata).unwrap_or_else(|reply| reply)
 }
@@ -50,15 +50,15 @@ fn try_commit(
     context: &Context<impl Host>,
     options: &Options,
     entry: &AnswerEntry<'_>,
-    metadata: &Metadata<'_>,
+    metadata: &EntryMetadata<'_>,
 ) -> Result<AnswerReply, AnswerReply> {
     let said = &*metadata.directives();
     let mut state = resolve_turn(context, options, entry, metadata, said)?;
 
     // Whatever is made of the text, a value of the session as well as a message, is made of what is left of it.
-    let text = sanitize::cleaned(options, entry.text.into(), true);
+    let text = sanitize::clean_message(options, entry.text.into(), true);
     let entry = &AnswerEntry { text: &text, ..*entry };
-    let spoken = json::spoken(entry.text);
+    let spoken = json::spoken_text(entry.text);
     let answer_files = directives::file_references(said.files.as_deref());
     let has_files = answer_files.is_some() || parts::have_files(entry.text);
     let named = said.user_id.as_deref().map(user_bucket_name);
@@ -77,11 +77,11 @@ fn try_commit(
     let is_seen = is_paired && !state.incarnation.is_empty();
     if !is_paired {
         // Without a question the turn is the answer's own.
-        state.turn = turn_id(context.host.now_micros(), 0, entry.text).into();
-        state.question = own_key(&state.turn).into();
-        state.parent = said.parent.as_deref().map(|parent| token(parent).into_owned().into());
+        state.turn = new_turn_id(context.host.now_micros(), 0, entry.text).into();
+        state.question = fallback_message_key(&state.turn).into();
+        state.parent = said.parent.as_deref().map(|parent| to_map_key(parent).into_owned().into());
     }
-    let at = timestamp::timestamp(context.host.now_micros());
+    let at = timestamp::format_timestamp(context.host.now_micros());
     let registration = register(context, options, &mut state, said, named, &at, is_seen)?;
 
     let continues = continues(entry.activity);
@@ -90,13 +90,13 @@ fn try_commit(
     if let Some(open) = open.as_ref().filter(|_| continues) {
         state.turn.clone_from(open);
     }
-    let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
+    let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(to_map_key);
     let id = id.as_deref().filter(|id| *id != state.question);
     let budget = state.budget.unwrap_or_else(|| options.budget());
     let asked = entry.question_text.or(said.question.as_deref()).filter(|text| !text.trim().is_empty());
     // Of files alone there is a message without a text.
     let asked = asked.or(state.files.is_some().then_some(""));
-    let details = said.details().unwrap_or_default();
+    let details = said.answer_details().unwrap_or_default();
     let about = TurnContext {
         turn: &state.turn,
         question_id: &state.question,
@@ -127,12 +127,12 @@ fn try_commit(
     let is_asked = is_paired && continues && (state.is_asked || !goes_on);
     let place = if is_asked { going_on } else { beginning.clone() };
     let question = about.question.filter(|text| !text.is_empty());
-    let titling = Titling::of(options, &state, question, is_paired);
+    let titling = TitlePlan::of(options, &state, question, is_paired);
     let pending = PendingStep {
         bucket: directives::transcript_bucket(&state.session, state.node.as_deref()),
         opening: match (&*state.incarnation, &state.node) {
             ("", None) => context.config.create(),
-            ("", Some(_)) => directives::create_node(options),
+            ("", Some(_)) => directives::node_opening(options),
             (incarnation, _) => Opening::existing(Some(incarnation)),
         },
         lacks_question: state.has_text && question.is_none() && !state.is_unwritten,
@@ -156,11 +156,11 @@ fn resolve_turn<'a>(
     context: &Context<impl Host>,
     options: &Options,
     entry: &AnswerEntry<'a>,
-    metadata: &Metadata<'a>,
+    metadata: &EntryMetadata<'a>,
     said: &Directives<'a>,
 ) -> Result<TurnToken<'a>, AnswerReply> {
     let is_named = |session: &str| match &metadata.session {
-        Session::Named(named) => *named == *session,
+        EntrySession::Named(named) => *named == *session,
         _ => true,
     };
     if let Some(session) = turn_token::session_of_foreign_token(entry.turn).filter(|session| is_named(session)) {
@@ -178,20 +178,20 @@ fn resolve_turn<'a>(
     if state.is_none() && !entry.turn.is_empty() {
         log_invalid_turn(context, entry.turn);
     }
-    if let Session::Named(named) = &metadata.session {
+    if let EntrySession::Named(named) = &metadata.session {
         // The token of another session counts as none.
         let of_session = state.filter(|state| state.session == *named);
         state = of_session.or_else(|| Some(TurnToken { session: named.clone(), ..TurnToken::default() }));
     }
     let Some(mut state) = state else {
-        return Err(match lacks_session(context, said) {
+        return Err(match missing_session_problem(context, said) {
             Some(problem) => AnswerReply::with(Effect::Failed, problem),
             None => AnswerReply::of(Effect::Passed),
         });
     };
-    said.warn(&context.host, &state.session);
+    said.warn_ignored_members(&context.host, &state.session);
     if said.is_user_bad {
-        let what = ["Answer not stored in session ", &state.session, directives::BAD_USER];
+        let what = ["Answer not stored in session ", &state.session, directives::INVALID_USER_ID];
         log::warn(&context.host, log::SESSION, &what);
         return Err(AnswerReply::of(Effect::Foreign));
     }
@@ -209,14 +209,14 @@ fn resolve_turn<'a>(
             ..TurnToken::default()
         };
     } else if state.turn.is_empty() {
-        let node = said.node(options, &state.session);
+        let node = said.resolve_node(options, &state.session);
         state.node = node.map_err(|_| answer_without_node(context, options, &state.session))?;
     }
     Ok(state)
 }
 
 /// What became of the registration that comes before the first turn of a user's session, or of a node.
-struct Registration {
+struct RegistrationFlags {
     /// It was needed, so that the bucket is the user's from this answer on.
     is_first: bool,
     /// The user's list of sessions is so long that it is to be tidied.
@@ -232,7 +232,7 @@ fn register<'a>(
     named: Option<Cow<'_, str>>,
     at: &str,
     is_seen: bool,
-) -> Result<Registration, AnswerReply> {
+) -> Result<RegistrationFlags, AnswerReply> {
     if let (Some(user), Some(named)) = (&state.user, &named)
         && user != named
     {
@@ -246,25 +246,25 @@ fn register<'a>(
     let mut is_long = false;
     if is_first {
         match register_first_turn(context, options, state, at, is_seen) {
-            Ok(Registered::Done { is_long: told }) => is_long = told,
-            Ok(Registered::Foreign) => return Err(answer_is_foreign(context, &state.session)),
-            Ok(Registered::Ended) => return Err(answer_ended(context, &state.session)),
+            Ok(RegistrationOutcome::Done { is_long: told }) => is_long = told,
+            Ok(RegistrationOutcome::Foreign) => return Err(answer_is_foreign(context, &state.session)),
+            Ok(RegistrationOutcome::Ended) => return Err(answer_ended(context, &state.session)),
             Err(failure) => return Err(answer_failed(context, &state.session, &failure)),
         }
     }
-    Ok(Registration { is_first, is_long })
+    Ok(RegistrationFlags { is_first, is_long })
 }
 
-impl Titling {
+impl TitlePlan {
     /// Of a node, nobody reads a title.
     fn of(options: &Options, state: &TurnToken<'_>, question: Option<&str>, is_paired: bool) -> Self {
         let may_title = options.auto_generate_titles && state.node.is_none();
         let is_due = may_title && state.wants_title && question.is_some();
         let is_late = may_title && !is_paired && question.is_some();
         let is_untitled = is_late || (is_due && state.is_new);
-        let title = question
-            .filter(|_| is_untitled && options.title_from_first_message)
-            .map(|text| title::of_message(&sanitize::clean_text(options, text, false).text, options.title_max_length));
+        let title = question.filter(|_| is_untitled && options.title_from_first_message).map(|text| {
+            title::title_from_message(&sanitize::sanitize_message(options, text, false).text, options.title_max_length)
+        });
         Self { is_due, is_late, is_untitled, title }
     }
 }
@@ -276,7 +276,7 @@ fn due_tasks(
     state: &TurnToken<'_>,
     said: &Directives<'_>,
     about: &TurnContext<'_>,
-    registration: &Registration,
+    registration: &RegistrationFlags,
     title: bool,
 ) -> DueTasks {
     let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
@@ -300,9 +300,9 @@ fn due_tasks(
         max_bytes: options.max_session_bytes,
         recall: recalls.then(|| match owner {
             Some(user) if options.recall == Recall::User && state.node.is_none() => {
-                task::subject_of_two(bucket, registry::user_bucket(user))
+                task::paired_task_subject(bucket, registry::user_bucket(user))
             }
-            _ => task::subject(bucket),
+            _ => task::task_subject(bucket),
         }),
         vectors: options.recall_vectors,
         activity,
@@ -316,11 +316,11 @@ fn register_first_turn(
     state: &mut TurnToken<'_>,
     at: &str,
     has_question: bool,
-) -> Result<Registered, Failure> {
+) -> Result<RegistrationOutcome, Failure> {
     if let Some(node) = state.node.as_deref().filter(|_| state.incarnation.is_empty() && state.user.is_some()) {
         // So that it is this life, or none, that the answer is stored in.
         let (bucket, opening) =
-            (directives::transcript_bucket(&state.session, Some(node)), directives::create_node(options));
+            (directives::transcript_bucket(&state.session, Some(node)), directives::node_opening(options));
         let opened = Transaction { bucket, opening, expectations: &[], operations: &[] };
         state.incarnation = store::transact(&context.host, &opened)?.incarnation.into();
     }
@@ -328,21 +328,21 @@ fn register_first_turn(
     let mut incarnation = known.unwrap_or_default().into_owned();
     if incarnation.is_empty() {
         // Without a question: the session has to be there before it is registered.
-        let owner = state.user.as_deref().map(registry::owned_by);
+        let owner = state.user.as_deref().map(registry::expect_owner);
         let (bucket, opening) = (BucketId::session(&state.session), context.config.create());
         let expectations = owner.as_slice();
         let opened = Transaction { bucket, opening, expectations, operations: &[] };
         let receipt = store::transact(&context.host, &opened)?;
         match receipt.status {
             Status::Applied | Status::Repeated => incarnation = receipt.incarnation,
-            Status::Unmet => return Ok(Registered::Foreign),
+            Status::Unmet => return Ok(RegistrationOutcome::Foreign),
             _ => return Err(Failure::out_of_turn()),
         }
         if state.node.is_none() {
             state.incarnation = incarnation.clone().into();
         }
     }
-    registry::register(&context.host, state, &incarnation, at, has_question)
+    registry::register_session(&context.host, state, &incarnation, at, has_question)
 }
 
 /// `named` is the user whom the answer names.
@@ -381,7 +381,7 @@ fn continues(activity: &[ToolActivity<'_>]) -> bool {
 pub(crate) fn count_skip(context: &Context<impl Host>, state: &TurnToken<'_>, user: Option<&str>, skip: SkipReason) {
     let Some(key) = skip.counter() else { return };
     let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
-    let owner = user.map(registry::owned_by);
+    let owner = user.map(registry::expect_owner);
     let operations = [Operation::increment(SESSION, key, 1)];
     let opening = Opening::life(&state.incarnation);
     let counted = Transaction { bucket, opening, expectations: owner.as_slice(), operations: &operations };

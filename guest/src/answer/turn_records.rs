@@ -6,12 +6,12 @@
 use keepline_json as json;
 use std::borrow::Cow;
 
-use crate::entry::turn_token::Fork;
+use crate::entry::turn_token::ForkPoint;
 use crate::entry::types::{AnswerEntry, ToolActivity};
 use crate::options::conversation::Options;
-use crate::text::ids::{hashed, token};
+use crate::text::ids::{hashed, to_map_key};
 use crate::text::truncate;
-use crate::transcript::record::{Kind, Record, Role, Tool};
+use crate::transcript::record::{RecordKind, Role, StoredRecord, ToolDetails};
 use crate::transcript::sanitize;
 use crate::transcript::sanitize::{CleanText, MESSAGE_BYTES};
 
@@ -40,9 +40,9 @@ const ACTIVITY_TEXTS: usize = 4;
 /// A step as it is to be stored, wherever that will be.
 pub(crate) struct TurnRecords<'a> {
     /// The question's message, if the question is known.
-    question: Option<Record<'a>>,
+    question: Option<StoredRecord<'a>>,
     /// What else there is, in order; never empty if there is no question.
-    rest: Vec<Record<'a>>,
+    rest: Vec<StoredRecord<'a>>,
     /// Whole results: key in map `results`, text.
     pub results: Vec<(String, Cow<'a, str>)>,
     /// What was left out.
@@ -96,14 +96,14 @@ impl<'a> TurnRecords<'a> {
             tool_bytes: TOOL_BYTES.min(TOOLS_BYTES / (ACTIVITY_TEXTS * activity.len().max(1))),
         };
         step.question = about.question.map(|text| {
-            let taken = sanitize::clean_text(options, text, false);
-            let mut record = Record::new(about.turn, Role::User, taken.text, about.at);
+            let taken = sanitize::sanitize_message(options, text, false);
+            let mut record = StoredRecord::new(about.turn, Role::User, taken.text, about.at);
             record.parts = taken.parts.map(Into::into);
             record.id = Some(about.question_id.into());
             record.truncated = taken.is_cut;
             record.tokens = if taken.is_cut { None } else { entry.question_tokens.map(u64::from) };
             record.files = about.question_files.map(Into::into);
-            weigh(record)
+            weigh_record(record)
         });
 
         for pending in [false, true] {
@@ -118,12 +118,12 @@ impl<'a> TurnRecords<'a> {
     }
 
     fn add_answer(&mut self, options: &Options, entry: &AnswerEntry<'a>, about: &TurnContext<'a>) {
-        let CleanText { text, parts, is_cut } = sanitize::clean_text_of(options, entry.text.into());
+        let CleanText { text, parts, is_cut } = sanitize::limit_message(options, entry.text.into());
         let is_bare = about.answer_id.is_none() && about.answer_files.is_none() && parts.is_none();
         if text.trim().is_empty() && is_bare && !entry.activity.is_empty() {
             return;
         }
-        let mut record = Record::new(about.turn, Role::Assistant, text, about.at);
+        let mut record = StoredRecord::new(about.turn, Role::Assistant, text, about.at);
         record.parts = parts.map(Into::into);
         record.id = about.answer_id.map(Into::into);
         record.is_incomplete = entry.is_incomplete;
@@ -135,46 +135,46 @@ impl<'a> TurnRecords<'a> {
         }
         let details = if entry.details.is_empty() { about.details } else { entry.details };
         self.add_details(options, &mut record, details, DETAILS_MAX);
-        self.rest.push(weigh(record));
+        self.rest.push(weigh_record(record));
     }
 
     fn add_activity(&mut self, options: &Options, activity: &ToolActivity<'a>, about: &TurnContext<'a>) {
         let (mut call_id, mut name) = (Cow::Borrowed(activity.call_id), Cow::Borrowed(activity.name));
-        if truncate::bound(&mut call_id, NAME_BYTES) {
+        if truncate::truncate_json_bytes(&mut call_id, NAME_BYTES) {
             call_id = hashed(activity.call_id).into();
         }
-        truncate::bound(&mut name, NAME_BYTES);
-        let tool = Tool { call_id, name, ..Tool::default() };
+        truncate::truncate_json_bytes(&mut name, NAME_BYTES);
+        let tool = ToolDetails { call_id, name, ..ToolDetails::default() };
         if let Some(arguments) = activity.arguments {
-            let mut record = Record::new(about.turn, Role::Assistant, "".into(), about.at);
-            record.kind = Kind::ToolCall;
-            let mut arguments = sanitize::redacted_json(options, arguments.into());
+            let mut record = StoredRecord::new(about.turn, Role::Assistant, "".into(), about.at);
+            record.kind = RecordKind::ToolCall;
+            let mut arguments = sanitize::redact_json(options, arguments.into());
             record.truncated = truncate::bound_arguments(&mut arguments, self.tool_bytes);
-            record.tool = Some(Tool { arguments: Some(arguments), ..tool.clone() });
+            record.tool = Some(ToolDetails { arguments: Some(arguments), ..tool.clone() });
             self.add_details(options, &mut record, activity.details, self.tool_bytes);
-            self.rest.push(weigh(record));
+            self.rest.push(weigh_record(record));
         }
         let (text, error) = match (activity.output, activity.error) {
             (None, None) => return,
             (Some(output), Some(error)) => (with_error(output, error), Some(error)),
             (output, error) => (output.or(error).unwrap_or_default().into(), error),
         };
-        let text = sanitize::redacted(options, text);
-        let mut record = Record::new(about.turn, Role::Tool, "".into(), about.at);
-        record.kind = Kind::ToolResult;
-        let mut error = error.map(|error| sanitize::redacted(options, error.into()));
+        let text = sanitize::redact_text(options, text);
+        let mut record = StoredRecord::new(about.turn, Role::Tool, "".into(), about.at);
+        record.kind = RecordKind::ToolResult;
+        let mut error = error.map(|error| sanitize::redact_text(options, error.into()));
         if let Some(error) = &mut error {
-            truncate::bound(error, self.tool_bytes);
+            truncate::truncate_json_bytes(error, self.tool_bytes);
         }
-        let mut tool = Tool { error, ..tool };
-        if let Some(shown) = shown(&text, about.budget, self.tool_bytes) {
+        let mut tool = ToolDetails { error, ..tool };
+        if let Some(shown) = shorten_result(&text, about.budget, self.tool_bytes) {
             record.truncated = true;
             record.content = shown.into();
             if let Some(room) = self.room.checked_sub(text.len()) {
                 self.room = room;
                 // Providers number the calls of each reply anew, so a call's id alone is none.
                 let number = self.results.len().to_string();
-                let key = token(&[about.turn, "/", &*number, "/", activity.call_id].concat()).into_owned();
+                let key = to_map_key(&[about.turn, "/", &*number, "/", activity.call_id].concat()).into_owned();
                 tool.whole = Some(key.clone().into());
                 self.results.push((key, text));
             } else {
@@ -187,20 +187,20 @@ impl<'a> TurnRecords<'a> {
         if activity.arguments.is_none() {
             self.add_details(options, &mut record, activity.details, self.tool_bytes);
         }
-        self.rest.push(weigh(record));
+        self.rest.push(weigh_record(record));
     }
 
     /// `model`, `raw`, `metadata` of the details as they are; whatever else there is as `metadata`.
-    fn add_details(&mut self, options: &Options, record: &mut Record<'a>, details: &'a str, limit: usize) {
+    fn add_details(&mut self, options: &Options, record: &mut StoredRecord<'a>, details: &'a str, limit: usize) {
         if details.is_empty() {
             return;
         }
         let mut others = String::new();
-        let kept = |raw: &'a str| sanitize::redacted_json(options, raw.into());
+        let kept = |raw: &'a str| sanitize::redact_json(options, raw.into());
         let read = if details.len() > limit {
             None
         } else {
-            json::members(details, |key, raw| match json::string(key).as_deref() {
+            json::for_each_member(details, |key, raw| match json::decode_string(key).as_deref() {
                 Some("model") => record.model = Some(kept(raw)),
                 Some("raw") => record.raw = Some(kept(raw)),
                 Some("metadata") if raw.starts_with('{') => record.metadata = Some(kept(raw)),
@@ -220,7 +220,7 @@ impl<'a> TurnRecords<'a> {
         let parts = [&mut record.model, &mut record.raw, &mut record.metadata];
         let mut is_whole = read.is_some();
         for part in parts {
-            let is_bad = |json: &str| json.len() > limit || json::portable(json).is_none();
+            let is_bad = |json: &str| json.len() > limit || json::as_portable_value(json).is_none();
             if read.is_none() || part.as_deref().is_some_and(is_bad) {
                 is_whole &= part.take().is_none();
             }
@@ -237,14 +237,14 @@ impl<'a> TurnRecords<'a> {
     }
 
     /// Whether a turn of these records has all of it, but for the question: what is said, to the letter, and the same calls.
-    pub(crate) fn is_among<'r, 'b: 'r>(&self, turn: impl Iterator<Item = &'r Record<'b>> + Clone) -> bool {
-        self.rest.iter().filter(|own| own.kind != Kind::Message || !own.content.is_empty()).all(|own| {
+    pub(crate) fn is_among<'r, 'b: 'r>(&self, turn: impl Iterator<Item = &'r StoredRecord<'b>> + Clone) -> bool {
+        self.rest.iter().filter(|own| own.kind != RecordKind::Message || !own.content.is_empty()).all(|own| {
             turn.clone().any(|other| {
                 let is_same_tool = match (&own.tool, &other.tool) {
                     (Some(own), Some(other)) => own.call_id == other.call_id && own.arguments == other.arguments,
                     (own, other) => own.is_none() && other.is_none(),
                 };
-                let is_same_text = own.kind != Kind::Message || *own.content == *other.content;
+                let is_same_text = own.kind != RecordKind::Message || *own.content == *other.content;
                 (own.kind, own.role) == (other.kind, other.role) && is_same_tool && is_same_text
             })
         })
@@ -259,12 +259,12 @@ impl<'a> TurnRecords<'a> {
     /// turn which goes on has waited for.
     pub(crate) fn question_index(&self, place: &InsertionPoint) -> Option<usize> {
         self.question.as_ref().filter(|_| place.asks)?;
-        let is_waited_for = |record: &&Record<'_>| !place.begins && record.kind == Kind::ToolResult;
+        let is_waited_for = |record: &&StoredRecord<'_>| !place.begins && record.kind == RecordKind::ToolResult;
         Some(self.rest.iter().take_while(is_waited_for).count())
     }
 
     /// What it weighs, with its question or without, and how many of its texts are cut.
-    pub(crate) fn weight(&self, with_question: bool) -> (u64, i64) {
+    pub(crate) fn weight_and_cuts(&self, with_question: bool) -> (u64, i64) {
         let question = self.question.iter().filter(|_| with_question);
         question
             .chain(&self.rest)
@@ -287,7 +287,7 @@ impl<'a> TurnRecords<'a> {
         if let Some(turn) = turn {
             records.iter_mut().for_each(|record| record.turn = turn.into());
         }
-        records.iter().map(Record::write).collect()
+        records.iter().map(StoredRecord::write).collect()
     }
 }
 
@@ -301,10 +301,10 @@ fn with_error<'t>(output: &'t str, error: &str) -> Cow<'t, str> {
 }
 
 /// What of a tool's result its record holds. None: all of it.
-pub(crate) fn shown(text: &str, budget: u64, limit: usize) -> Option<String> {
-    let preview = truncate::preview(text, budget);
+pub(crate) fn shorten_result(text: &str, budget: u64, limit: usize) -> Option<String> {
+    let preview = truncate::preview_result(text, budget);
     let mut shown = preview.as_deref().map_or(Cow::Borrowed(text), Cow::Borrowed);
-    let is_cut = truncate::bound(&mut shown, limit);
+    let is_cut = truncate::truncate_json_bytes(&mut shown, limit);
     if is_cut { Some(shown.into_owned()) } else { preview }
 }
 
@@ -324,7 +324,7 @@ fn kept<'e, 'a>(activity: &'e [ToolActivity<'a>]) -> (Vec<(&'e ToolActivity<'a>,
 }
 
 /// With what it counts for.
-pub(crate) fn weigh(mut record: Record<'_>) -> Record<'_> {
+pub(crate) fn weigh_record(mut record: StoredRecord<'_>) -> StoredRecord<'_> {
     record.weight = record.frame() + record.body_weight();
     record
 }
@@ -339,7 +339,7 @@ pub(crate) struct InsertionPoint {
     /// Whether the newest message has to be the one that the turn follows.
     pub checks_head: bool,
     /// Where it follows another one.
-    pub fork: Option<Fork>,
+    pub fork: Option<ForkPoint>,
     /// The turn that it is a part of, if not the one that its question began.
     pub turn: Option<String>,
 }

@@ -6,7 +6,7 @@ use crate::component::exports::{Component, config};
 use crate::component::imports::Imports;
 use crate::contract::{sessions as operator, transcripts, users};
 use crate::options::settings::Settings;
-use crate::transcript::address::Transcript;
+use crate::transcript::address::TranscriptId;
 use crate::{Context, SessionProblem, admin};
 
 fn context() -> Context<Imports> {
@@ -22,7 +22,7 @@ impl operator::Guest for Component {
     }
 
     fn resume(session: String) -> Reply<operator::SessionState> {
-        let state = admin::with_name(&context(), &session, admin::resume)?;
+        let state = admin::with_session_name(&context(), &session, admin::resume_session)?;
         Ok(operator::SessionState {
             session,
             incarnation: state.incarnation,
@@ -33,45 +33,49 @@ impl operator::Guest for Component {
     }
 
     fn list_sessions(cursor: String, limit: u32) -> Reply<operator::SessionPage> {
-        let page = admin::list(&context(), &cursor, limit)?;
+        let page = admin::list_sessions(&context(), &cursor, limit)?;
         Ok(operator::SessionPage { sessions: page.sessions, cursor: page.cursor })
     }
 
     fn delete(session: String) -> Reply<operator::SessionDeleted> {
-        let deleted = admin::with_name(&context(), &session, admin::delete)?;
+        let deleted = admin::with_session_name(&context(), &session, admin::delete_session)?;
         Ok(operator::SessionDeleted { session, key_count: deleted.key_count, keys_cleared: deleted.keys_cleared })
     }
 
     fn put(session: String, key: String, value: String) -> Reply<operator::ValueStored> {
-        admin::with_name(&context(), &session, |context, name| admin::put(context, name, &key, &value))?;
+        admin::with_session_name(&context(), &session, |context, name| admin::put_value(context, name, &key, &value))?;
         Ok(operator::ValueStored { session, key })
     }
 
     fn get(session: String, key: String) -> Reply<operator::ValueFound> {
-        let value = admin::with_name(&context(), &session, |context, name| admin::get(context, name, &key))?;
+        let value =
+            admin::with_session_name(&context(), &session, |context, name| admin::read_value(context, name, &key))?;
         Ok(operator::ValueFound { session, key, value })
     }
 
     fn keys(session: String) -> Reply<operator::KeyList> {
-        let keys = admin::with_name(&context(), &session, admin::keys)?;
+        let keys = admin::with_session_name(&context(), &session, admin::list_session_keys)?;
         Ok(operator::KeyList { session, keys })
     }
 
     fn clear(session: String, key: Option<String>) -> Reply<operator::KeysCleared> {
-        let cleared =
-            admin::with_name(&context(), &session, |context, name| admin::clear(context, name, key.as_deref()))?;
+        let cleared = admin::with_session_name(&context(), &session, |context, name| {
+            admin::clear_values(context, name, key.as_deref())
+        })?;
         Ok(operator::KeysCleared { session, cleared })
     }
 
     fn increment(session: String, key: String, amount: i64) -> Reply<operator::KeyCounted> {
-        let value =
-            admin::with_name(&context(), &session, |context, name| admin::increment(context, name, &key, amount))?;
+        let value = admin::with_session_name(&context(), &session, |context, name| {
+            admin::increment_value(context, name, &key, amount)
+        })?;
         Ok(operator::KeyCounted { session, key, value })
     }
 
     fn history(session: String, before: Option<u64>, limit: u32) -> Reply<operator::HistoryPage> {
-        let page =
-            admin::with_name(&context(), &session, |context, name| admin::history(context, name, before, limit))?;
+        let page = admin::with_session_name(&context(), &session, |context, name| {
+            admin::read_history(context, name, before, limit)
+        })?;
         Ok(operator::HistoryPage {
             session,
             entries: page.entries,
@@ -84,7 +88,7 @@ impl operator::Guest for Component {
 
 impl transcripts::Guest for Component {
     fn describe(transcript: transcripts::Transcript) -> Reply<transcripts::TranscriptState> {
-        let state = on(&transcript, admin::describe)?;
+        let state = on(&transcript, admin::describe_transcript)?;
         let (summary, summary_to) = state.summary.map_or((None, 0), |(text, to)| (Some(text), to));
         Ok(transcripts::TranscriptState {
             session: transcript.session,
@@ -117,7 +121,7 @@ impl transcripts::Guest for Component {
             before: query.before,
             limit: query.limit,
         };
-        let page = on(&transcript, |context, at| admin::messages(context, at, &wanted))?;
+        let page = on(&transcript, |context, at| admin::find_messages(context, at, &wanted))?;
         Ok(transcripts::MessagePage { session: transcript.session, messages: page.messages, older: page.older })
     }
 
@@ -127,7 +131,7 @@ impl transcripts::Guest for Component {
         offset: u64,
         limit: u32,
     ) -> Reply<transcripts::MessageContent> {
-        let found = on(&transcript, |context, at| admin::content(context, at, position, offset, limit))?;
+        let found = on(&transcript, |context, at| admin::read_message_content(context, at, position, offset, limit))?;
         let session = transcript.session;
         Ok(transcripts::MessageContent { session, position, text: found.text, length: found.length })
     }
@@ -148,7 +152,7 @@ impl transcripts::Guest for Component {
         position: u64,
         content: Option<String>,
     ) -> Reply<transcripts::TranscriptChanged> {
-        let count = on(&transcript, |context, at| admin::rewrite(context, at, position, content.as_deref()))?;
+        let count = on(&transcript, |context, at| admin::rewrite_message(context, at, position, content.as_deref()))?;
         Ok(transcripts::TranscriptChanged { session: transcript.session, count })
     }
 
@@ -167,7 +171,7 @@ impl transcripts::Guest for Component {
     }
 
     fn register(transcript: transcripts::Transcript, user: Option<String>) -> Reply<transcripts::TranscriptRegistered> {
-        let owner = on(&transcript, |context, at| admin::register(context, at, user.as_deref()))?;
+        let owner = on(&transcript, |context, at| admin::register_transcript(context, at, user.as_deref()))?;
         Ok(transcripts::TranscriptRegistered { session: transcript.session, owner })
     }
 
@@ -187,17 +191,17 @@ impl transcripts::Guest for Component {
 
 fn on<T>(
     transcript: &transcripts::Transcript,
-    call: impl FnOnce(&Context<Imports>, &Transcript<'_>) -> Result<T, SessionProblem>,
+    call: impl FnOnce(&Context<Imports>, &TranscriptId<'_>) -> Result<T, SessionProblem>,
 ) -> Result<T, SessionProblem> {
     let transcripts::Transcript { session, app_id, node_id } = transcript;
-    admin::with_name(&context(), session, |context, session| {
-        call(context, &Transcript { session, app_id: app_id.as_deref(), node_id: node_id.as_deref() })
+    admin::with_session_name(&context(), session, |context, session| {
+        call(context, &TranscriptId { session, app_id: app_id.as_deref(), node_id: node_id.as_deref() })
     })
 }
 
 impl users::Guest for Component {
     fn values(user: String, key: Option<String>) -> Reply<users::UserValues> {
-        let (user, found) = admin::user_values(&context(), &user, key.as_deref())?;
+        let (user, found) = admin::read_user_values(&context(), &user, key.as_deref())?;
         let values = found.into_iter().map(|entry| users::UserValue { key: entry.key, value: entry.text });
         Ok(users::UserValues { user, values: values.collect() })
     }
@@ -208,7 +212,7 @@ impl users::Guest for Component {
     }
 
     fn list_sessions(user: String, before: Option<u64>, limit: u32) -> Reply<users::UserSessions> {
-        let page = admin::user_sessions(&context(), &user, before, limit)?;
+        let page = admin::list_user_sessions(&context(), &user, before, limit)?;
         Ok(users::UserSessions { user: page.user, sessions: page.sessions, older: page.older })
     }
 

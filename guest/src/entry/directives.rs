@@ -29,7 +29,7 @@ use crate::entry::types::Problem;
 use crate::log;
 use crate::options::conversation::Options;
 use crate::options::settings::Settings;
-use crate::text::json_values::{container, integer};
+use crate::text::json_values::{as_container, parse_count};
 
 /// As other systems write "the message before".
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
@@ -76,16 +76,16 @@ pub(crate) struct Directives<'a> {
 
 impl<'a> Directives<'a> {
     /// Of metadata; of those that are no object, nothing.
-    pub(crate) fn of(metadata: &'a str) -> Self {
+    pub(crate) fn parse(metadata: &'a str) -> Self {
         let mut said = Self::default();
-        let read = json::members(metadata, |key, raw| said.read_member(key, raw));
+        let read = json::for_each_member(metadata, |key, raw| said.read_member(key, raw));
         if read.is_some() { said } else { Self::default() }
     }
 
     /// Takes in a member, as it stands in the text.
     pub(crate) fn read_member(&mut self, key: &'a str, raw: &'a str) {
-        let string = || json::string(raw).filter(|text| !text.is_empty());
-        let Some(name) = json::string(key) else { return };
+        let string = || json::decode_string(raw).filter(|text| !text.is_empty());
+        let Some(name) = json::decode_string(key) else { return };
         match &*name {
             "user_id" => {
                 self.user_id = string().filter(|id| id.len() <= 1024);
@@ -98,7 +98,7 @@ impl<'a> Directives<'a> {
             // Read by whoever looks for the session.
             "message_id" => self.expect(raw.starts_with('"'), raw, &["message_id"], "a text"),
             "memory_question" => self.question = string(),
-            "files" => self.files = container(raw, '['),
+            "files" => self.files = as_container(raw, '['),
             "app_id" | "node_id" => {
                 *(if &*name == "app_id" { &mut self.app_id } else { &mut self.node_id }) = string();
                 self.is_node_bad |= raw != "null" && !raw.starts_with('"');
@@ -115,14 +115,14 @@ impl<'a> Directives<'a> {
             }
             "memory" => self.switch(raw),
             "model" => self.model = Some(raw).filter(|raw| raw.len() > 2 && raw.starts_with(['"', '{'])),
-            "usage" => self.usage = container(raw, '{').map(|_| raw),
-            "metadata" => self.metadata = container(raw, '{').map(|_| raw),
+            "usage" => self.usage = as_container(raw, '{').map(|_| raw),
+            "metadata" => self.metadata = as_container(raw, '{').map(|_| raw),
             _ => {}
         }
     }
 
     /// Of an answer: what is stored with it, as its details would have it. None: nothing.
-    pub(crate) fn details(&self) -> Option<String> {
+    pub(crate) fn answer_details(&self) -> Option<String> {
         if self.model.is_none() && self.usage.is_none() && self.metadata.is_none() {
             return None;
         }
@@ -148,14 +148,14 @@ impl<'a> Directives<'a> {
             out.push_str(&["\"metadata\":", metadata].concat());
         }
         out.push('}');
-        json::mended(&out).map(Cow::into_owned)
+        json::mend_json(&out).map(Cow::into_owned)
     }
 
     fn switch(&mut self, raw: &str) {
         const NUMBER: &str = "a positive integer";
         self.settings = Settings::parse(raw);
-        let read = json::members(raw, |key, raw| {
-            let Some(key) = json::string(key) else { return };
+        let read = json::for_each_member(raw, |key, raw| {
+            let Some(key) = json::decode_string(key) else { return };
             let is_on = match raw {
                 "true" => Some(true),
                 "false" => Some(false),
@@ -165,11 +165,11 @@ impl<'a> Directives<'a> {
             let (is_good, allowed) = match &*key {
                 "recall" => {
                     self.recalls = is_on;
-                    self.recalls_session = json::string(raw).as_deref() == Some("session");
+                    self.recalls_session = json::decode_string(raw).as_deref() == Some("session");
                     (is_on.is_some() || self.recalls_session, "true, false or \"session\"")
                 }
                 "asked" => {
-                    self.asked = integer(raw);
+                    self.asked = parse_count(raw);
                     (self.asked.is_some(), "a message's position")
                 }
                 "max_context_tokens" => (settings.max_context_tokens.is_some(), NUMBER),
@@ -207,7 +207,7 @@ impl<'a> Directives<'a> {
     }
 
     /// Warn of members that have no effect.
-    pub(crate) fn warn(&self, host: &impl Host, session: &str) {
+    pub(crate) fn warn_ignored_members(&self, host: &impl Host, session: &str) {
         for (name, allowed) in &self.wrong {
             let what = ["Ignoring metadata.", name, " of an entry of session ", session, ": it must be ", allowed];
             log::warn(host, log::SESSION, &what);
@@ -215,13 +215,17 @@ impl<'a> Directives<'a> {
     }
 
     /// Whether it is about a node's transcript.
-    pub(crate) fn is_of_node(&self, options: &Options) -> bool {
+    pub(crate) fn is_node_mode(&self, options: &Options) -> bool {
         self.mode.unwrap_or(options.memory_mode) == MemoryMode::Node
     }
 
     /// The node whose transcript is meant; `Err`: there is to be one, and none is named. None: the session's.
-    pub(crate) fn node(&self, options: &Options, session: &str) -> Result<Option<Cow<'static, str>>, NodeMissing> {
-        if !self.is_of_node(options) {
+    pub(crate) fn resolve_node(
+        &self,
+        options: &Options,
+        session: &str,
+    ) -> Result<Option<Cow<'static, str>>, NodeMissing> {
+        if !self.is_node_mode(options) {
             return Ok(None);
         }
         let node = self.node_id.as_deref().filter(|_| !self.is_node_bad).ok_or(NodeMissing)?;
@@ -265,22 +269,22 @@ pub(crate) fn transcript_bucket<'a>(session: &'a str, node: Option<&'a str>) -> 
 }
 
 /// How a node's bucket is opened where it may be a new one.
-pub(crate) fn create_node(options: &Options) -> Opening<'static> {
+pub(crate) fn node_opening(options: &Options) -> Opening<'static> {
     let milliseconds = crate::options::config::milliseconds(options.node_ttl_hours);
     Opening::create(milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: true }))
 }
 
 /// Why an entry passes that names a user whom nobody can be.
-pub(crate) const BAD_USER: &str = ": its user_id is no text of at most 1,024 bytes";
+pub(crate) const INVALID_USER_ID: &str = ": its user_id is no text of at most 1,024 bytes";
 
 /// Of an entry in node mode that names no node, with `require_node`: the host hands its error on, whatever it does with those
 /// of the store.
 pub(crate) const NO_NODE: &str = "no-node";
 
 /// Why an entry without a session fails: it is about a node's transcript, and `require_node` is set.
-pub(crate) fn lacks_session(context: &Context<impl Host>, said: &Directives<'_>) -> Option<Problem> {
+pub(crate) fn missing_session_problem(context: &Context<impl Host>, said: &Directives<'_>) -> Option<Problem> {
     let options = context.config.conversation.as_ref().filter(|options| options.require_node)?;
-    if !said.is_of_node(options) {
+    if !said.is_node_mode(options) {
         return None;
     }
     let message = "memory_mode is \"node\", but an entry has no session_id that is valid".to_owned();
@@ -290,10 +294,10 @@ pub(crate) fn lacks_session(context: &Context<impl Host>, said: &Directives<'_>)
 
 /// References to files that are an array with something in it, without blanks that would break a line.
 pub(crate) fn file_references(raw: Option<&str>) -> Option<Cow<'_, str>> {
-    let raw = container(raw?, '[')?;
+    let raw = as_container(raw?, '[')?;
     let mut is_empty = true;
-    json::elements(&raw, |_| is_empty = false)?;
-    if is_empty || json::portable(&raw).is_none() {
+    json::for_each_element(&raw, |_| is_empty = false)?;
+    if is_empty || json::as_portable_value(&raw).is_none() {
         return None;
     }
     Some(if raw.contains(['\n', '\r']) { raw.replace(['\n', '\r'], " ").into() } else { raw })
@@ -305,14 +309,14 @@ mod tests {
 
     #[test]
     fn members_of_another_type_count_as_absent() {
-        let said = Directives::of(
+        let said = Directives::parse(
             r#"{"user_id": null, "parent_message_id": "", "memory_question": null, "files": {}, "memory_mode": "x",
                 "memory": {"read": 0, "write": "false", "max_context_tokens": -1}}"#,
         );
         assert!(said.user_id.is_none() && said.parent.is_none() && said.question.is_none() && said.files.is_none());
         assert!(said.is_read.is_none() && said.is_written.is_none() && said.settings == Settings::default());
-        assert_eq!(said.node(&Options::default(), "s"), Ok(None));
-        assert!(Directives::of("[1]").user_id.is_none());
+        assert_eq!(said.resolve_node(&Options::default(), "s"), Ok(None));
+        assert!(Directives::parse("[1]").user_id.is_none());
     }
 
     #[test]
@@ -326,7 +330,7 @@ mod tests {
             (r#"{"metadata": {"a": 1}, "model": ""}"#, Some(r#"{"metadata":{"a": 1}}"#)),
             (r#"{"metadata": 7, "usage": [], "model": null}"#, None),
         ] {
-            assert_eq!(Directives::of(metadata).details().as_deref(), details, "{metadata}");
+            assert_eq!(Directives::parse(metadata).answer_details().as_deref(), details, "{metadata}");
         }
     }
 
@@ -344,21 +348,21 @@ mod tests {
             ("false", true),
         ] {
             let metadata = format!("{{\"user_id\": {user}}}");
-            let said = Directives::of(&metadata);
+            let said = Directives::parse(&metadata);
             assert_eq!((said.is_user_bad, said.user_id.is_some()), (is_bad, user == "\"anna\""), "{user}");
         }
     }
 
     #[test]
     fn the_zero_id_names_nobody() {
-        let said = Directives::of(r#"{"parent_message_id": "00000000-0000-0000-0000-000000000000"}"#);
+        let said = Directives::parse(r#"{"parent_message_id": "00000000-0000-0000-0000-000000000000"}"#);
         assert_eq!(said.parent, None);
     }
 
     #[test]
     fn no_two_nodes_share_a_transcript() {
         let named = |metadata: &str, session: &str| {
-            Directives::of(metadata).node(&Options::default(), session).unwrap().unwrap().into_owned()
+            Directives::parse(metadata).resolve_node(&Options::default(), session).unwrap().unwrap().into_owned()
         };
         let node = r#"{"memory_mode": "node", "app_id": "a", "node_id": "b"}"#;
         let names = [
@@ -382,9 +386,12 @@ mod tests {
             assert!(crate::text::ids::is_session(name), "{name}");
             assert!(!names[..index].contains(name));
         }
-        assert_eq!(Directives::of(r#"{"memory_mode": "node"}"#).node(&Options::default(), "s"), Err(NodeMissing));
+        assert_eq!(
+            Directives::parse(r#"{"memory_mode": "node"}"#).resolve_node(&Options::default(), "s"),
+            Err(NodeMissing)
+        );
         let options = Options { memory_mode: MemoryMode::Node, ..Options::default() };
-        assert_eq!(Directives::of("{}").node(&options, "s"), Err(NodeMissing));
-        assert_eq!(Directives::of(r#"{"memory_mode": "conversation"}"#).node(&options, "s"), Ok(None));
+        assert_eq!(Directives::parse("{}").resolve_node(&options, "s"), Err(NodeMissing));
+        assert_eq!(Directives::parse(r#"{"memory_mode": "conversation"}"#).resolve_node(&options, "s"), Ok(None));
     }
 }

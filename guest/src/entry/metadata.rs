@@ -25,7 +25,7 @@ const OWN: (&str, [&str; 7]) = ("memory", ["context", "messages", "summary", "re
 
 /// What metadata say about the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Session<'a> {
+pub enum EntrySession<'a> {
     /// Nothing, or something that Python takes for nothing: null, an empty text, 0, false.
     None,
     /// What they say can't be a session id.
@@ -41,10 +41,10 @@ pub enum Session<'a> {
 
 /// Metadata, looked through once.
 #[derive(Clone, Debug)]
-pub struct Metadata<'a> {
+pub struct EntryMetadata<'a> {
     text: &'a str,
     /// The session it names.
-    pub session: Session<'a>,
+    pub session: EntrySession<'a>,
     /// The id that the session's name was made of, if that is another text.
     pub session_id: Option<Cow<'a, str>>,
     /// The id of the message, if it is a text and not an empty one.
@@ -62,7 +62,7 @@ pub struct Metadata<'a> {
     directives: Option<Directives<'a>>,
 }
 
-impl<'a> Metadata<'a> {
+impl<'a> EntryMetadata<'a> {
     /// Look for a session and a message id, and for members that are the filter's own if there is one or `unbound`
     /// asks for them anyway. Then metadata that nobody can read, but that may hold such a member for a reader who
     /// guesses (one of JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
@@ -77,13 +77,13 @@ impl<'a> Metadata<'a> {
 
     /// What they say of the conversation: read in one go with the rest, unless nothing of that had to be read.
     pub(crate) fn directives(&self) -> Cow<'_, Directives<'a>> {
-        self.directives.as_ref().map_or_else(|| Cow::Owned(Directives::of(self.text)), Cow::Borrowed)
+        self.directives.as_ref().map_or_else(|| Cow::Owned(Directives::parse(self.text)), Cow::Borrowed)
     }
 
     fn read(text: &'a str, unbound: bool, ids: SessionIds, mut directives: Option<Directives<'a>>) -> Self {
         let mut metadata = Self {
             text,
-            session: Session::None,
+            session: EntrySession::None,
             session_id: None,
             message_id: None,
             unreadable: false,
@@ -105,9 +105,9 @@ impl<'a> Metadata<'a> {
         let mut end = text.find('{').map_or(0, |at| at + 1);
         let (mut session, mut message_id) = (None, None);
         let mut leading_cut: Option<usize> = None;
-        let read = json::members(text, |key, value| {
-            let start = json::offset(text, key);
-            let stop = json::offset(text, value) + value.len();
+        let read = json::for_each_member(text, |key, value| {
+            let start = json::offset_in(text, key);
+            let stop = json::offset_in(text, value) + value.len();
             if is_own(key) {
                 // With the comma before it; without one, the comma after it goes, once it is met.
                 if metadata.has_members {
@@ -116,10 +116,10 @@ impl<'a> Metadata<'a> {
                     leading_cut.get_or_insert(start);
                 }
             } else {
-                if json::key_is(key, SESSION) {
+                if json::key_matches(key, SESSION) {
                     // The last one counts, as in Python.
                     session = Some(value);
-                } else if json::key_is(key, MESSAGE) {
+                } else if json::key_matches(key, MESSAGE) {
                     message_id = Some(value);
                 }
                 if let Some(directives) = &mut directives {
@@ -145,15 +145,15 @@ impl<'a> Metadata<'a> {
         if let Some(raw) = session {
             metadata.read_session(raw, ids);
         }
-        metadata.message_id = message_id.and_then(json::string).filter(|id| !id.is_empty());
+        metadata.message_id = message_id.and_then(json::decode_string).filter(|id| !id.is_empty());
         metadata.directives = directives;
         metadata
     }
 
     fn read_session(&mut self, raw: &'a str, ids: SessionIds) {
-        let malformed = |why| Session::Malformed { shown: repr_json(raw), why };
-        let Some(id) = json::string(raw) else {
-            self.session = if is_falsy(raw) { Session::None } else { malformed(InvalidId::Type) };
+        let malformed = |why| EntrySession::Malformed { shown: repr_json(raw), why };
+        let Some(id) = json::decode_string(raw) else {
+            self.session = if is_falsy(raw) { EntrySession::None } else { malformed(InvalidId::Type) };
             return;
         };
         if id.is_empty() {
@@ -164,10 +164,10 @@ impl<'a> Metadata<'a> {
             Cow::Owned(name) => Some(name),
         });
         self.session = match made {
-            Ok(None) => Session::Named(id),
+            Ok(None) => EntrySession::Named(id),
             Ok(Some(name)) => {
                 self.session_id = Some(id);
-                Session::Named(name.into())
+                EntrySession::Named(name.into())
             }
             Err(why) => malformed(why),
         };
@@ -245,7 +245,7 @@ fn is_own(raw: &str) -> bool {
     };
     match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(key) if key.starts_with(before) && is_one(key) => true,
-        Some(key) => json::has_escapes(key) && json::string(raw).is_some_and(|key| is_one(&key)),
+        Some(key) => json::has_escapes(key) && json::decode_string(raw).is_some_and(|key| is_one(&key)),
         None => false,
     }
 }
@@ -281,7 +281,7 @@ fn is_falsy(raw: &str) -> bool {
     match raw.as_bytes() {
         b"null" | b"false" => true,
         [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => inner.iter().all(u8::is_ascii_whitespace),
-        _ => json::number(raw) == Some(0.0),
+        _ => json::parse_number(raw) == Some(0.0),
     }
 }
 
@@ -289,28 +289,28 @@ fn is_falsy(raw: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn session(text: &str) -> Session<'_> {
-        Metadata::parse(text, false, SessionIds::Strict).session
+    fn session(text: &str) -> EntrySession<'_> {
+        EntryMetadata::parse(text, false, SessionIds::Strict).session
     }
 
-    fn named(name: &str) -> Session<'_> {
-        Session::Named(name.into())
+    fn named(name: &str) -> EntrySession<'_> {
+        EntrySession::Named(name.into())
     }
 
     #[test]
     fn the_session_is_found_at_the_top_level_only() {
         assert_eq!(session(r#"{"session_id":"s1"}"#), named("s1"));
         assert_eq!(session(" {\n\"a\" : 1 , \"session_id\" : \"s1\" } "), named("s1"));
-        assert_eq!(session(r#"{"a":{"session_id":"s1"}}"#), Session::None);
-        assert_eq!(session(r#"["session_id"]"#), Session::None);
-        assert_eq!(session(r#"{"a":"session_id"}"#), Session::None);
-        assert_eq!(session(r#"{"x":"\"session_id\":\"s\""}"#), Session::None);
+        assert_eq!(session(r#"{"a":{"session_id":"s1"}}"#), EntrySession::None);
+        assert_eq!(session(r#"["session_id"]"#), EntrySession::None);
+        assert_eq!(session(r#"{"a":"session_id"}"#), EntrySession::None);
+        assert_eq!(session(r#"{"x":"\"session_id\":\"s\""}"#), EntrySession::None);
     }
 
     #[test]
     fn the_last_of_two_sessions_counts() {
         assert_eq!(session(r#"{"session_id":"a","session_id":"b"}"#), named("b"));
-        assert_eq!(session(r#"{"session_id":"a","session_id":null}"#), Session::None);
+        assert_eq!(session(r#"{"session_id":"a","session_id":null}"#), EntrySession::None);
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn falsy_sessions_are_none() {
         for raw in ["null", "\"\"", "0", "-0", "0.0", "0e7", "false", "[]", "[ ]", "{}", "{\n}"] {
-            assert_eq!(session(&format!("{{\"session_id\": {raw} }}")), Session::None, "{raw}");
+            assert_eq!(session(&format!("{{\"session_id\": {raw} }}")), EntrySession::None, "{raw}");
         }
     }
 
@@ -340,7 +340,7 @@ mod tests {
             ("-Infinity", "-Infinity"),
         ] {
             let text = format!("{{\"session_id\": {raw} }}");
-            let Session::Malformed { shown: told, why } = session(&text) else { panic!("{raw}") };
+            let EntrySession::Malformed { shown: told, why } = session(&text) else { panic!("{raw}") };
             assert_eq!(
                 (&*told, why),
                 (shown, if raw.starts_with('"') { InvalidId::Characters } else { InvalidId::Type }),
@@ -355,16 +355,20 @@ mod tests {
             [(r#""telegram:42""#, "telegram:42"), (r#""tele\u0067ram:42""#, "telegram:42"), (r#""a\n""#, "a\n")]
         {
             let text = format!("{{\"session_id\": {raw}}}");
-            let metadata = Metadata::parse(&text, false, SessionIds::Hash);
+            let metadata = EntryMetadata::parse(&text, false, SessionIds::Hash);
             let name = session_name(SessionIds::Hash, id).unwrap();
-            assert_eq!((metadata.session, metadata.session_id.as_deref()), (Session::Named(name), Some(id)), "{raw}");
+            assert_eq!(
+                (metadata.session, metadata.session_id.as_deref()),
+                (EntrySession::Named(name), Some(id)),
+                "{raw}"
+            );
         }
-        let plain = Metadata::parse(r#"{"session_id": "s1"}"#, false, SessionIds::Hash);
+        let plain = EntryMetadata::parse(r#"{"session_id": "s1"}"#, false, SessionIds::Hash);
         assert_eq!((plain.session, plain.session_id), (named("s1"), None));
         for raw in ["7", "[\"s\"]", "true"] {
             let text = format!("{{\"session_id\": {raw}}}");
-            let session = Metadata::parse(&text, false, SessionIds::Hash).session;
-            assert!(matches!(session, Session::Malformed { why: InvalidId::Type, .. }), "{raw}");
+            let session = EntryMetadata::parse(&text, false, SessionIds::Hash).session;
+            assert!(matches!(session, EntrySession::Malformed { why: InvalidId::Type, .. }), "{raw}");
         }
     }
 
@@ -379,12 +383,12 @@ mod tests {
             "{'session_id':'a'}",
             "{\"session_id\":\"a\",}",
         ] {
-            let metadata = Metadata::parse(text, true, SessionIds::Strict);
-            assert_eq!(metadata.session, Session::None, "{text}");
+            let metadata = EntryMetadata::parse(text, true, SessionIds::Strict);
+            assert_eq!(metadata.session, EntrySession::None, "{text}");
             assert!(metadata.unreadable, "{text}");
             assert_eq!(metadata.stripped(), None);
         }
-        assert!(!Metadata::parse("not looked through", false, SessionIds::Strict).unreadable);
+        assert!(!EntryMetadata::parse("not looked through", false, SessionIds::Strict).unreadable);
     }
 
     #[test]
@@ -401,7 +405,7 @@ mod tests {
                 r#"{"session_id":0,"session_id":"s"}"#,
             ),
         ] {
-            let metadata = Metadata::parse(before, false, SessionIds::Strict);
+            let metadata = EntryMetadata::parse(before, false, SessionIds::Strict);
             assert_eq!(metadata.session, named("s"));
             assert_eq!(metadata.stripped().as_deref(), Some(after));
             let expected = format!("{},\"memory_context\":NEW}}", after.strip_suffix('}').unwrap());
@@ -420,14 +424,14 @@ mod tests {
             r#"{"memory_context":1} // "#,
             r#"{"session_id":"s","memory_context":1"#,
         ] {
-            let metadata = Metadata::parse(text, true, SessionIds::Strict);
+            let metadata = EntryMetadata::parse(text, true, SessionIds::Strict);
             assert!(metadata.withheld, "{text}");
             assert_eq!(metadata.stripped().as_deref(), Some("{}"), "{text}");
-            assert_eq!(Metadata::parse(text, false, SessionIds::Strict).stripped(), None, "{text}");
+            assert_eq!(EntryMetadata::parse(text, false, SessionIds::Strict).stripped(), None, "{text}");
         }
         // Nothing can be hidden in these.
         for text in ["", "nonsense", "{\"session_id\":\"s\"", "[\"memory_context\"]", "\"memory_context\"", "\"\\n\""] {
-            assert_eq!(Metadata::parse(text, true, SessionIds::Strict).stripped(), None, "{text}");
+            assert_eq!(EntryMetadata::parse(text, true, SessionIds::Strict).stripped(), None, "{text}");
         }
     }
 
@@ -447,10 +451,10 @@ mod tests {
             (r#"{"memory_context":1,"memory_context":2}"#, "{}"),
             (r#"{"a":1,"\u006demory_context":2}"#, r#"{"a":1}"#),
         ] {
-            let metadata = Metadata::parse(before, true, SessionIds::Strict);
+            let metadata = EntryMetadata::parse(before, true, SessionIds::Strict);
             assert_eq!(metadata.stripped().as_deref(), Some(after), "{before}");
         }
-        assert_eq!(Metadata::parse(r#"{"a":{"memory_context":1}}"#, true, SessionIds::Strict).stripped(), None);
+        assert_eq!(EntryMetadata::parse(r#"{"a":{"memory_context":1}}"#, true, SessionIds::Strict).stripped(), None);
     }
 
     #[test]
@@ -458,21 +462,25 @@ mod tests {
         for name in ["context", "messages", "summary", "recall", "trace", "sections", "model"] {
             let before = format!("{{\"a\":1,\"memory_{name}\":[2],\"session_id\":\"s\",\"memory\\u005f{name}\":3}}");
             for unbound in [false, true] {
-                let metadata = Metadata::parse(&before, unbound, SessionIds::Strict);
+                let metadata = EntryMetadata::parse(&before, unbound, SessionIds::Strict);
                 assert_eq!(metadata.stripped().as_deref(), Some(r#"{"a":1,"session_id":"s"}"#), "{name}");
             }
             let without = format!("{{\"memory_{name}\":1}}");
-            assert_eq!(Metadata::parse(&without, true, SessionIds::Strict).stripped().as_deref(), Some("{}"), "{name}");
-            assert_eq!(Metadata::parse(&without, false, SessionIds::Strict).stripped(), None, "{name}");
-            assert!(Metadata::parse(&format!("{{memory_{name}:1}}"), true, SessionIds::Strict).withheld, "{name}");
+            assert_eq!(
+                EntryMetadata::parse(&without, true, SessionIds::Strict).stripped().as_deref(),
+                Some("{}"),
+                "{name}"
+            );
+            assert_eq!(EntryMetadata::parse(&without, false, SessionIds::Strict).stripped(), None, "{name}");
+            assert!(EntryMetadata::parse(&format!("{{memory_{name}:1}}"), true, SessionIds::Strict).withheld, "{name}");
         }
         let kept = r#"{"session_id":"s","memory":1,"memory_":1,"memory_mode":1,"memory_question":1,"memory_contexts":1,"memorycontext":1,"my_memory_trace":1,"Memory_trace":1}"#;
-        assert_eq!(Metadata::parse(kept, true, SessionIds::Strict).stripped(), None);
+        assert_eq!(EntryMetadata::parse(kept, true, SessionIds::Strict).stripped(), None);
     }
 
     #[test]
     fn the_message_id_is_a_text_at_the_top_level() {
-        let id = |text: &str| Metadata::parse(text, false, SessionIds::Strict).message_id.map(Cow::into_owned);
+        let id = |text: &str| EntryMetadata::parse(text, false, SessionIds::Strict).message_id.map(Cow::into_owned);
         assert_eq!(id(r#"{"message_id":"m"}"#).as_deref(), Some("m"));
         assert_eq!(id(r#"{"message\u005fid":"\u006d","session_id":"s"}"#).as_deref(), Some("m"));
         assert_eq!(id(r#"{"message_id":"a","message_id":"b"}"#).as_deref(), Some("b"));
@@ -493,17 +501,17 @@ mod tests {
             ),
             (r#"{"session_id":"s","memory_context":{"forged":1}}"#, r#"{"session_id":"s","memory_context":NEW}"#),
         ] {
-            let metadata = Metadata::parse(before, false, SessionIds::Strict);
+            let metadata = EntryMetadata::parse(before, false, SessionIds::Strict);
             assert_eq!(metadata.enriched(3, |out| out.push_str("NEW")), after);
         }
-        let empty = Metadata::parse(r#" { "memory_context":1 } "#, true, SessionIds::Strict);
+        let empty = EntryMetadata::parse(r#" { "memory_context":1 } "#, true, SessionIds::Strict);
         assert_eq!(empty.enriched(0, |out| out.push('2')), r#" { "memory_context":2 } "#);
-        let empty = Metadata::parse(r#"{ "\u0020":1,"memory_context":1 } "#, true, SessionIds::Strict);
+        let empty = EntryMetadata::parse(r#"{ "\u0020":1,"memory_context":1 } "#, true, SessionIds::Strict);
         assert_eq!(empty.enriched(0, |out| out.push('2')), r#"{ "\u0020":1,"memory_context":2 } "#);
     }
 
     #[test]
-    fn deep_metadata_are_no_danger() {
+    fn deeply_nested_metadata_is_handled_like_any_other() {
         let text = format!("{{\"a\":{}{},\"session_id\":\"s\"}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
         assert_eq!(session(&text), named("s"));
     }

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use crate::store::is_incarnation;
 use crate::text::ascii::{push_ascii, push_escaped};
-use crate::text::ids::{is_session, is_token};
-use crate::text::json_values::{container, integer};
+use crate::text::ids::{is_map_key, is_session};
+use crate::text::json_values::{as_container, parse_count};
 
 /// Tells these states from those of filters without conversations.
 const MARK: &str = "k2:";
@@ -23,7 +23,7 @@ const BYTES_MAX: usize = 4096;
 
 /// Where a turn goes that does not follow the newest message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fork {
+pub(crate) struct ForkPoint {
     /// The position that it follows.
     pub after: u64,
     /// What its thread weighs up to there.
@@ -57,7 +57,7 @@ pub(crate) struct TurnToken<'a> {
     /// The key of the message that it follows; none: whichever is the newest.
     pub parent: Option<Cow<'a, str>>,
     /// If that was not the newest.
-    pub fork: Option<Fork>,
+    pub fork: Option<ForkPoint>,
     /// What the thread weighed.
     pub total: u64,
     /// References to the question's files: a JSON array.
@@ -90,8 +90,8 @@ impl<'a> TurnToken<'a> {
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let mut state = Self::default();
         let (mut after, mut total, mut next) = (None, None, None);
-        json::members(text.strip_prefix(MARK)?, |key, raw| {
-            let text = || json::string(raw).unwrap_or_default();
+        json::for_each_member(text.strip_prefix(MARK)?, |key, raw| {
+            let text = || json::decode_string(raw).unwrap_or_default();
             match key.trim_matches('"') {
                 "s" => state.session = text(),
                 "n" => state.node = Some(text()),
@@ -104,37 +104,37 @@ impl<'a> TurnToken<'a> {
                 "r" => state.open = Some(text()),
                 "y" => state.is_asked = raw == "1",
                 "p" => state.parent = Some(text()),
-                "a" => after = integer(raw),
-                "b" => total = integer(raw),
-                "x" => next = integer(raw),
-                "w" => state.total = integer(raw).unwrap_or(0),
+                "a" => after = parse_count(raw),
+                "b" => total = parse_count(raw),
+                "x" => next = parse_count(raw),
+                "w" => state.total = parse_count(raw).unwrap_or(0),
                 "l" => state.session_life = Some(text()),
                 "u" => state.user = Some(text()),
                 "o" => state.is_owned = raw == "1",
                 "e" => state.is_new = raw == "1",
                 "h" => state.wants_title = raw == "1",
                 "v" => state.is_latest = raw == "1",
-                "z" => state.summarized = integer(raw).unwrap_or(0),
-                "k" => state.budget = integer(raw),
+                "z" => state.summarized = parse_count(raw).unwrap_or(0),
+                "k" => state.budget = parse_count(raw),
                 "g" => state.forgotten = Some(text()),
                 "m" => state.app_id = Some(text()),
                 "d" => state.node_id = Some(text()),
-                "f" => state.files = container(raw, '['),
+                "f" => state.files = as_container(raw, '['),
                 _ => {}
             }
         })?;
         if let (Some(after), Some(total), Some(next)) = (after, total, next) {
-            state.fork = Some(Fork { after, total, next });
+            state.fork = Some(ForkPoint { after, total, next });
         }
         let is_good = is_session(&state.session)
             && state.node.as_deref().is_none_or(is_session)
             && (state.incarnation.is_empty() || is_incarnation(&state.incarnation))
-            && is_token(&state.turn)
-            && is_token(&state.question)
-            && state.open.as_deref().is_none_or(is_token)
+            && is_map_key(&state.turn)
+            && is_map_key(&state.question)
+            && state.open.as_deref().is_none_or(is_map_key)
             && state.user.as_deref().is_none_or(is_session)
             && state.session_life.as_deref().is_none_or(is_incarnation)
-            && state.parent.as_deref().is_none_or(is_token);
+            && state.parent.as_deref().is_none_or(is_map_key);
         is_good.then_some(state)
     }
 
@@ -161,7 +161,7 @@ impl<'a> TurnToken<'a> {
                 push_ascii(&mut out, text);
             }
         }
-        let fork = self.fork.map(|Fork { after, total, next }| [("a", after), ("b", total), ("x", next)]);
+        let fork = self.fork.map(|ForkPoint { after, total, next }| [("a", after), ("b", total), ("x", next)]);
         let flags = [
             ("c", self.is_named),
             ("j", self.is_unwritten),
@@ -282,7 +282,7 @@ mod tests {
             open: Some("1a-1".into()),
             is_asked: true,
             parent: Some("m\\\"1".into()),
-            fork: Some(Fork { after: 1, total: 2, next: 3 }),
+            fork: Some(ForkPoint { after: 1, total: 2, next: 3 }),
             files: Some(r#"[{"url":"x"},null]"#.into()),
             session_life: Some("1-1".into()),
             user: Some("anna".into()),
@@ -327,7 +327,7 @@ mod tests {
             question: long.clone().into(),
             open: Some(long.clone().into()),
             parent: Some(long.into()),
-            fork: Some(Fork { after: 1 << 53, total: 1 << 53, next: 1 << 53 }),
+            fork: Some(ForkPoint { after: 1 << 53, total: 1 << 53, next: 1 << 53 }),
             ..state()
         };
         let (text, _) = state.write();

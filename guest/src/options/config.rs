@@ -15,7 +15,7 @@ use crate::log;
 use crate::options::conversation::Options;
 use crate::options::reader::{ConfigProblem, Read, Reader};
 use crate::options::table::{OptionTable, begin_member, option_struct};
-use crate::text::quoting::{cut, repr};
+use crate::text::quoting::{cut_to_line, python_repr};
 
 session_options!(option_struct!(
     /// All options in force.
@@ -47,20 +47,20 @@ impl Config {
             unknown => {
                 let first = Config::NAMES.get(2..).unwrap_or_default();
                 let there_are = [first, ", conversation", Options::NAMES].concat();
-                let message = ["Unknown option ", &repr(unknown), "; there are ", &there_are].concat();
-                Err(ConfigProblem { field: cut(unknown), message })
+                let message = ["Unknown option ", &python_repr(unknown), "; there are ", &there_are].concat();
+                Err(ConfigProblem { field: cut_to_line(unknown), message })
             }
         };
-        let read = json::members(text, |key, raw| {
+        let read = json::for_each_member(text, |key, raw| {
             if problem.is_none() {
-                let field = json::string(key).unwrap_or_else(|| key.into());
+                let field = json::decode_string(key).unwrap_or_else(|| key.into());
                 problem = set(&Reader { field: &field, raw }).err();
             }
         });
         if read.is_none() {
             return Err(ConfigProblem {
                 field: String::new(),
-                message: format!("The configuration must be a JSON object, not {}", cut(text)),
+                message: format!("The configuration must be a JSON object, not {}", cut_to_line(text)),
             });
         }
         if config.max_context_bytes == 0 {

@@ -93,7 +93,7 @@ mod tests {
         let told = config.effective();
         assert_eq!(Config::parse(&told).unwrap(), config, "{told}");
         let mut names = Vec::new();
-        json::members(&told, |key, _| names.push(json::string(key).unwrap().into_owned())).unwrap();
+        json::for_each_member(&told, |key, _| names.push(json::decode_string(key).unwrap().into_owned())).unwrap();
         for name in Options::NAMES.split(", ").skip(1) {
             assert!(names.iter().any(|told| told == name), "{name}");
         }

@@ -9,8 +9,8 @@ use keepline_options::words::Word;
 use std::borrow::Cow;
 
 use crate::text;
-use crate::text::quoting::cut;
-use crate::text::redact::Pattern;
+use crate::text::quoting::cut_to_line;
+use crate::text::redact::RedactPattern;
 
 /// Why a configuration was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Read for BooleanShownIfFalse {
 
 impl Read for Hours {
     fn read(option: &mut f64, reader: &Reader<'_>, default: f64) -> Result<(), ConfigProblem> {
-        *option = match json::number(reader.raw) {
+        *option = match json::parse_number(reader.raw) {
             _ if reader.raw == "null" => default,
             Some(hours) if (0.0..=MAX_HOURS).contains(&hours) => to_the_billionth(hours),
             _ => return Err(reader.problem("a number from 0 (for ever) to 876000")),
@@ -95,7 +95,7 @@ impl<const MAX: usize> Read for Template<MAX> {
         text(&mut template, reader, default, MAX)?;
         let is_once = |name| {
             let after = text::split_once(&template, name);
-            after.is_none_or(|(_, after)| text::find(after, name).is_none())
+            after.is_none_or(|(_, after)| text::find_substring(after, name).is_none())
         };
         if !is_once("{{history}}") || !is_once("{{query}}") {
             return Err(reader.problem("a text that has {{history}} and {{query}} once each at most"));
@@ -116,22 +116,22 @@ impl<const MAX: usize> Read for Texts<MAX> {
 pub struct Patterns<const MAX: usize>;
 
 impl<const MAX: usize> Kind for Patterns<MAX> {
-    type Value = Vec<Pattern>;
+    type Value = Vec<RedactPattern>;
     type Literal = &'static [&'static str];
     const HOLDS: Holds = Texts::<MAX>::HOLDS;
 
-    fn value(default: Self::Literal) -> Vec<Pattern> {
-        default.iter().filter_map(|text| Pattern::parse(text).ok()).collect()
+    fn value(default: Self::Literal) -> Vec<RedactPattern> {
+        default.iter().filter_map(|text| RedactPattern::parse(text).ok()).collect()
     }
 
-    fn write(value: &Vec<Pattern>, out: &mut String) {
-        push_list(out, value.iter().map(Pattern::as_str));
+    fn write(value: &Vec<RedactPattern>, out: &mut String) {
+        push_list(out, value.iter().map(RedactPattern::as_str));
     }
 }
 
 impl<const MAX: usize> Read for Patterns<MAX> {
-    fn read(option: &mut Vec<Pattern>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
-        let pattern = |text: &String| Pattern::parse(text).map_err(|why| reader.problem(&why));
+    fn read(option: &mut Vec<RedactPattern>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
+        let pattern = |text: &String| RedactPattern::parse(text).map_err(|why| reader.problem(&why));
         let mut list = Vec::new();
         texts(&mut list, reader, default, MAX)?;
         *option = list.iter().map(pattern).collect::<Result<_, _>>()?;
@@ -171,14 +171,14 @@ impl Reader<'_> {
     fn problem(&self, allowed: &str) -> ConfigProblem {
         ConfigProblem {
             field: self.field.to_owned(),
-            message: format!("{} must be {allowed}, not {}", self.field, cut(self.raw)),
+            message: format!("{} must be {allowed}, not {}", self.field, cut_to_line(self.raw)),
         }
     }
 }
 
 /// The index of one of these words.
 fn word(option: &mut usize, reader: &Reader<'_>, default: usize, words: &[&str]) -> Result<(), ConfigProblem> {
-    let given = json::string(reader.raw);
+    let given = json::decode_string(reader.raw);
     *option = match words.iter().position(|word| given.as_deref() == Some(*word)) {
         _ if reader.raw == "null" => default,
         Some(index) => index,
@@ -205,7 +205,7 @@ fn integer(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u
         clippy::cast_precision_loss,
         reason = "checked to be integral and within bounds that a float holds"
     )]
-    let number = match json::number(reader.raw) {
+    let number = match json::parse_number(reader.raw) {
         _ if reader.raw == "null" => default,
         Some(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => number as u64,
         _ => return Err(reader.problem(&format!("an integer from {min} to {max}"))),
@@ -246,7 +246,7 @@ fn to_the_billionth(hours: f64) -> f64 {
 fn text(option: &mut String, reader: &Reader<'_>, default: &str, max: usize) -> Result<(), ConfigProblem> {
     let is_spelt = reader.raw.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     let spelt = || is_spelt.then_some(Cow::Borrowed(reader.raw));
-    *option = match json::string(reader.raw).or_else(spelt) {
+    *option = match json::decode_string(reader.raw).or_else(spelt) {
         _ if reader.raw == "null" => default.to_owned(),
         Some(text) if text.len() <= max => text.into_owned(),
         _ => return Err(reader.problem(&format!("a text of at most {max} bytes"))),
@@ -260,11 +260,11 @@ fn texts(option: &mut Vec<String>, reader: &Reader<'_>, default: &[&str], max: u
         *option = default.iter().map(|text| (*text).to_owned()).collect();
         return Ok(());
     }
-    let spelt = json::string(reader.raw);
+    let spelt = json::decode_string(reader.raw);
     let raw = spelt.as_deref().unwrap_or(reader.raw);
     let mut list = Vec::new();
     let mut is_good = true;
-    let read = json::elements(raw, |raw| match json::string(raw) {
+    let read = json::for_each_element(raw, |raw| match json::decode_string(raw) {
         Some(text) if !text.is_empty() && text.len() <= Texts::<0>::MAX_BYTES => list.push(text.into_owned()),
         _ => is_good = false,
     });

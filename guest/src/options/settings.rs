@@ -6,7 +6,7 @@ use keepline_json as json;
 use keepline_json::{push_number, push_string};
 use keepline_options::kind_of::{context_window, max_context_tokens, reserve_tokens};
 
-use crate::text::json_values::integer;
+use crate::text::json_values::parse_count;
 
 /// Bytes of a model's name.
 const MODEL_MAX: usize = 128;
@@ -28,14 +28,14 @@ impl Settings {
     /// Of an object, and of anything else none.
     pub(crate) fn parse(text: &str) -> Self {
         let mut settings = Self::default();
-        let read = json::members(text, |key, raw| {
-            let number = || integer(raw).filter(|number| *number > 0);
-            match json::string(key).as_deref() {
+        let read = json::for_each_member(text, |key, raw| {
+            let number = || parse_count(raw).filter(|number| *number > 0);
+            match json::decode_string(key).as_deref() {
                 Some("max_context_tokens") => settings.max_context_tokens = number(),
                 Some("context_window") => settings.context_window = number(),
                 Some("reserve_tokens") => settings.reserve_tokens = number(),
                 Some("model") => {
-                    settings.model = json::string(raw).filter(|name| is_model(name)).map(Into::into);
+                    settings.model = json::decode_string(raw).filter(|name| is_model(name)).map(Into::into);
                 }
                 _ => {}
             }

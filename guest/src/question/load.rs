@@ -9,21 +9,21 @@ use crate::options::config;
 use crate::options::conversation::Options;
 use crate::options::settings::Settings;
 use crate::recall::{search, session_filter};
-use crate::store::{Found, Outcomes};
-use crate::text::ids::token;
-use crate::text::json_values::integer;
+use crate::store::{EntriesOutcome, Outcomes};
+use crate::text::ids::to_map_key;
+use crate::text::json_values::parse_count;
 use crate::text::tokens;
 use crate::transcript::schema::{
     BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
 };
 use crate::transcript::skip_counters::COUNTERS;
-use crate::transcript::summary::Summary;
-use crate::transcript::thread::{Branches, Thread};
+use crate::transcript::summary::ThreadSummary;
+use crate::transcript::thread::{Branches, ConversationThread};
 use crate::transcript::turn_id::begins_about;
 use crate::transcript::turns::Turn;
 use crate::transcript::{skip_counters, title};
 use crate::users::registry;
-use crate::values::session_id::ID;
+use crate::values::session_id::SESSION_ID_KEY;
 use crate::{log, store};
 
 /// What is read of map `branches`: more of them than any conversation that people lead.
@@ -80,11 +80,11 @@ pub(crate) struct ReadPlan<'a> {
 
 /// What was read in the first transaction.
 #[derive(Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct QuestionSnapshot {
     pub incarnation: String,
     /// The session's, if that is another bucket.
     pub session_life: Option<String>,
-    pub values: Found,
+    pub values: EntriesOutcome,
     pub head: Option<String>,
     pub total: u64,
     pub summary: Option<String>,
@@ -108,18 +108,18 @@ pub(crate) struct Snapshot {
 }
 
 /// Reads what the window may need, in one wait. None: the session is another user's.
-pub(crate) fn load(
+pub(crate) fn load_snapshot(
     context: &Context<impl Host>,
     options: &Options,
     plan: &ReadPlan<'_>,
-) -> Result<Option<Snapshot>, Failure> {
+) -> Result<Option<QuestionSnapshot>, Failure> {
     let ReadPlan { session, user, bucket, opening, only_looks, recall, .. } = *plan;
     let of_user = plan.recalls_of_user();
     let once = plan.session_keys();
     let operations = plan.operations(context, options, &once);
     // A node has its session's owner. That is opened, too, so that the node can be registered in it.
     let is_node = bucket.kind != BucketKind::Session;
-    let owned = user.map(registry::owned_by);
+    let owned = user.map(registry::expect_owner);
     let expectations = owned.as_slice();
     let mut transactions = vec![Transaction { bucket, opening, expectations, operations: &operations }];
     let checked = [[OWNER].as_slice(), plan.id_key()].concat();
@@ -134,9 +134,9 @@ pub(crate) fn load(
         });
     }
     let config::Config { max_keys, max_context_bytes, .. } = context.config;
-    let mut reads = registry::reads(max_keys, max_context_bytes).to_vec();
+    let mut reads = registry::user_read_operations(max_keys, max_context_bytes).to_vec();
     if let Some(query) = recall.filter(|_| of_user) {
-        query.read(&mut reads);
+        query.push_operations(&mut reads);
     }
     if let Some(name) = user {
         let (bucket, opening) = (registry::user_bucket(name), if only_looks { Opening::LOOK } else { Opening::ANY });
@@ -164,7 +164,7 @@ pub(crate) fn load(
     if !receipt.is_applied() || of_session.as_ref().is_some_and(|of| !of.is_applied()) {
         // A session that is still to come can ask what its user has said.
         if only_looks && of_user && receipt.status == Status::Absent {
-            return Ok(Some(Snapshot { user, recall: recalled, ..Snapshot::default() }));
+            return Ok(Some(QuestionSnapshot { user, recall: recalled, ..QuestionSnapshot::default() }));
         }
         let missing = || Failure::new(FailureCode::Other, "There is no such session, or it has no such node");
         return Err(if only_looks { missing() } else { Failure::out_of_turn() });
@@ -188,7 +188,7 @@ impl ReadPlan<'_> {
 
     /// The key of the session's id, if it is to be kept.
     fn id_key(&self) -> &'static [&'static str] {
-        if self.has_id { &[ID] } else { &[] }
+        if self.has_id { &[SESSION_ID_KEY] } else { &[] }
     }
 
     fn session_keys(&self) -> Vec<&'static str> {
@@ -216,7 +216,7 @@ impl ReadPlan<'_> {
             operations.push(Operation::read(TRANSCRIPT, end, PIN_RECORDS, PIN_BYTES));
         }
         if let Some(query) = self.recall.filter(|_| !self.recalls_of_user()) {
-            query.read(&mut operations);
+            query.push_operations(&mut operations);
         }
         operations
     }
@@ -228,7 +228,7 @@ impl ReadPlan<'_> {
     ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Failure> {
         let of_user = self.recalls_of_user();
         if of_user && self.recalls_session {
-            session_filter::keep_only(self.session, reads, &mut receipt.outcomes);
+            session_filter::keep_only_session(self.session, reads, &mut receipt.outcomes);
         }
         let (seen, rest) = registry::UserSnapshot::of(receipt)?;
         let found = match (rest, self.recall) {
@@ -239,42 +239,47 @@ impl ReadPlan<'_> {
     }
 
     /// What the outcomes of `operations` say; `of_session`: what the session says of a node.
-    fn snapshot(&self, options: &Options, receipt: Receipt, of_session: Option<Receipt>) -> Result<Snapshot, Failure> {
-        let mut snapshot = Snapshot { incarnation: receipt.incarnation.clone(), ..Snapshot::default() };
+    fn snapshot(
+        &self,
+        options: &Options,
+        receipt: Receipt,
+        of_session: Option<Receipt>,
+    ) -> Result<QuestionSnapshot, Failure> {
+        let mut snapshot = QuestionSnapshot { incarnation: receipt.incarnation.clone(), ..QuestionSnapshot::default() };
         let mut outcomes = Outcomes::of(receipt);
-        snapshot.values = outcomes.entries()?;
-        let mut once = outcomes.once()?;
+        snapshot.values = outcomes.take_entries()?;
+        let mut once = outcomes.take_entries_by_key()?;
         match of_session {
             Some(receipt) => {
                 snapshot.session_life = Some(receipt.incarnation.clone());
-                let mut of_session = Outcomes::of(receipt).once()?;
+                let mut of_session = Outcomes::of(receipt).take_entries_by_key()?;
                 snapshot.owner = of_session.take(OWNER);
-                snapshot.lacks_id = self.has_id && of_session.take(ID).is_none();
+                snapshot.lacks_id = self.has_id && of_session.take(SESSION_ID_KEY).is_none();
             }
             None => {
                 snapshot.owner = once.take(OWNER);
-                snapshot.lacks_id = self.has_id && once.take(ID).is_none();
+                snapshot.lacks_id = self.has_id && once.take(SESSION_ID_KEY).is_none();
             }
         }
         snapshot.head = once.take(HEAD);
-        snapshot.total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
+        snapshot.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
         snapshot.summary = once.take(SUMMARY);
         snapshot.settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
         let title = once.take(TITLE);
         snapshot.wants_title = once.take(UNTITLED).map_or(title.is_none(), |untitled| untitled != title::SETTLED);
         if self.is_told {
-            snapshot.omissions = skip_counters::members(&mut once);
+            snapshot.omissions = skip_counters::trace_members(&mut once);
         }
-        snapshot.branches = Branches::of(&outcomes.readable()?);
-        snapshot.newest = outcomes.records()?;
+        snapshot.branches = Branches::of(&outcomes.take_readable_entries()?);
+        snapshot.newest = outcomes.take_records()?;
         if self.marked().is_some() {
             let extent = snapshot.newest.extent;
-            let marked = outcomes.text()?.as_deref().and_then(integer);
+            let marked = outcomes.take_text()?.as_deref().and_then(parse_count);
             let position = marked.filter(|at| (extent.first..extent.next()).contains(at));
             *(if self.parent.is_some() { &mut snapshot.parent } else { &mut snapshot.asked }) = position;
         }
         if options.pin_first_turn {
-            snapshot.oldest = Some(outcomes.records()?);
+            snapshot.oldest = Some(outcomes.take_records()?);
         }
         if let Some(query) = self.recall.filter(|_| !self.recalls_of_user()) {
             snapshot.recall = Some(search::RecallSnapshot::of(query, &mut outcomes)?);
@@ -284,10 +289,10 @@ impl ReadPlan<'_> {
 }
 
 /// Reads more of the transcript where the session's budget is more than it was `read_for`.
-pub(crate) fn widen(
+pub(crate) fn widen_snapshot(
     context: &Context<impl Host>,
     options: &Options,
-    seen: &mut Snapshot,
+    seen: &mut QuestionSnapshot,
     bucket: BucketId<'_>,
     budget: u64,
     read_for: u64,
@@ -303,7 +308,7 @@ pub(crate) fn widen(
     let receipt = store::transact(&context.host, &transaction)?;
     if receipt.is_applied() {
         let extent = *extent;
-        let mut newest = Outcomes::of(receipt).records()?;
+        let mut newest = Outcomes::of(receipt).take_records()?;
         // What was written meanwhile is not what the rest was read with.
         newest.records.truncate(usize::try_from(extent.next().saturating_sub(newest.first)).unwrap_or(usize::MAX));
         seen.newest = LogRecords { extent, ..newest };
@@ -327,13 +332,13 @@ pub(crate) fn read_oldest(
     if !receipt.is_applied() {
         return Err(Failure::out_of_turn());
     }
-    Outcomes::of(receipt).records()
+    Outcomes::of(receipt).take_records()
 }
 
 /// Read where turns began that went on among these, and are not whole: the newest of them.
 pub(crate) fn fetch_beginnings(
     context: &Context<impl Host>,
-    seen: &Snapshot,
+    seen: &QuestionSnapshot,
     bucket: BucketId<'_>,
     turns: &[Turn<'_, '_>],
     budget: u64,
@@ -354,16 +359,16 @@ pub(crate) fn fetch_beginnings(
     let opening = Opening::life(&seen.incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
     let receipt = store::transact(&context.host, &transaction)?;
-    if receipt.is_applied() { Outcomes::of(receipt).spans() } else { Ok(Vec::new()) }
+    if receipt.is_applied() { Outcomes::of(receipt).take_spans() } else { Ok(Vec::new()) }
 }
 
 /// Reads what of an old branch was not among the newest records: what its `thread` lacks up to the budget. With a budget of 0,
 /// reads on until a turn can be shown from its beginning.
 pub(crate) fn fetch_branch(
     context: &Context<impl Host>,
-    seen: &Snapshot,
+    seen: &QuestionSnapshot,
     bucket: BucketId<'_>,
-    thread: &Thread<'_>,
+    thread: &ConversationThread<'_>,
     budget: u64,
 ) -> Result<Vec<LogRecords>, Failure> {
     let left = budget.saturating_sub(thread.weight());
@@ -372,7 +377,7 @@ pub(crate) fn fetch_branch(
     let is_wanted = if left > 0 { !is_plain } else { !thread.has_whole_turn() };
     let Some(missing) = thread.missing.filter(|_| is_wanted) else { return Ok(Vec::new()) };
     let (max_records, max_bytes) = if left > 0 { (SPAN_RECORDS, bytes_of(left)) } else { (STEP_RECORDS, READ_BYTES) };
-    let spans = seen.branches.spans(missing, seen.newest.extent.first, max_records);
+    let spans = seen.branches.newest_spans(missing, seen.newest.extent.first, max_records);
     let read = Operation::read_at(TRANSCRIPT, &spans, max_bytes);
     let opening = Opening::life(&seen.incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
@@ -380,21 +385,21 @@ pub(crate) fn fetch_branch(
     if !receipt.is_applied() {
         return Ok(Vec::new());
     }
-    Outcomes::of(receipt).spans()
+    Outcomes::of(receipt).take_spans()
 }
 
-impl Snapshot {
+impl QuestionSnapshot {
     pub(crate) fn is_head(&self, parent: Option<&str>) -> bool {
-        parent.is_some_and(|parent| self.head.as_deref() == Some(&*token(parent)))
+        parent.is_some_and(|parent| self.head.as_deref() == Some(&*to_map_key(parent)))
     }
 
     /// The summary, if it is of the thread that ends there.
-    pub(crate) fn summary_of(&self, target: Option<u64>) -> Option<Summary<'_>> {
-        Summary::of_thread(self.summary.as_deref()?, &self.branches, target?)
+    pub(crate) fn summary_of(&self, target: Option<u64>) -> Option<ThreadSummary<'_>> {
+        ThreadSummary::of_thread(self.summary.as_deref()?, &self.branches, target?)
     }
 
     /// The record that the question follows: its parent's, unless that is the newest message or unknown.
-    pub(crate) fn target(&self, parent_at: Option<u64>, parent: Option<&str>) -> Option<u64> {
+    pub(crate) fn resolve_target(&self, parent_at: Option<u64>, parent: Option<&str>) -> Option<u64> {
         let newest = self.newest.extent.next().checked_sub(1).filter(|_| self.newest.extent.length > 0);
         let is_head = parent.is_some() && parent == self.head.as_deref();
         parent_at.filter(|_| !is_head).or(newest)
@@ -406,7 +411,7 @@ const SPAN_RECORDS: u64 = 2048;
 
 /// Records that a window of so many messages may consist of, with those of tools.
 fn records_of(options: &Options, budget: u64) -> u64 {
-    (options.message_limit * 4).min(budget / tokens::MESSAGE).clamp(16, 10_000)
+    (options.message_limit * 4).min(budget / tokens::MESSAGE_TOKENS).clamp(16, 10_000)
 }
 
 /// Bytes of the records that make up a window: texts, and what is around them.

@@ -14,33 +14,33 @@ use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::contract::{BucketId, Failure, Host, Opening};
-use crate::entry::directives::{BAD_USER, Directives, NO_NODE};
-use crate::entry::metadata::Metadata;
+use crate::entry::directives::{Directives, INVALID_USER_ID, NO_NODE};
+use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::{Effect, Problem, QuestionEntry, QuestionReply};
 use crate::entry::{directives, turn_token};
 use crate::log;
 use crate::options::conversation::Options;
-use crate::question::load::{ReadPlan, Snapshot, load, read_oldest, widen};
+use crate::question::load::{QuestionSnapshot, ReadPlan, load_snapshot, read_oldest, widen_snapshot};
 use crate::question::thread::{
-    FetchedRuns, ResolvedThread, complete_turns, follows_open, records_of_runs, resolve_thread,
+    FetchedRuns, ResolvedThread, complete_turns, find_continued_turn, records_of_runs, resolve_thread,
 };
 use crate::recall::passage::oldest_at;
-use crate::recall::search::{RecallQuery, RecallScope, RecallSnapshot, search};
-use crate::text::ids::token;
+use crate::recall::search::{RecallQuery, RecallScope, RecallSnapshot, search_passages};
+use crate::text::ids::to_map_key;
 use crate::text::json_values::push_member;
 use crate::transcript::schema::is_conversation_failure;
-use crate::transcript::summary::Summary;
-use crate::transcript::turn_id::{own_key, turn_id};
-use crate::transcript::turns::{Turn, go_on, turns};
+use crate::transcript::summary::ThreadSummary;
+use crate::transcript::turn_id::{fallback_message_key, new_turn_id};
+use crate::transcript::turns::{Turn, group_into_turns, move_turn_to_end};
 use crate::users::registry;
-use crate::values::attach::{attach_found, open_and_attach};
+use crate::values::attach::{attach_values, open_and_attach};
 use crate::values::session_id::keep_session_id;
 use crate::window::compose::{ComposedWindow, FirstTurn, OldestRecords, TraceInput, WindowInput};
 use crate::window::render;
 
 /// A question of a conversation, and what its metadata say.
-pub(crate) struct Question<'q> {
+pub(crate) struct ConversationQuestion<'q> {
     pub session: &'q str,
     pub entry: &'q QuestionEntry<'q>,
     pub directives: &'q Directives<'q>,
@@ -56,16 +56,16 @@ pub(crate) struct Question<'q> {
     pub is_traced: bool,
 }
 
-impl<'q> Question<'q> {
+impl<'q> ConversationQuestion<'q> {
     fn new(
         session: &'q str,
         entry: &'q QuestionEntry<'q>,
         directives: &'q Directives<'q>,
-        metadata: &'q Metadata<'_>,
+        metadata: &'q EntryMetadata<'_>,
         node: Option<Cow<'static, str>>,
     ) -> Self {
-        let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
-        let parent = directives.parent.as_deref().map(token);
+        let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(to_map_key);
+        let parent = directives.parent.as_deref().map(to_map_key);
         let user = directives.user_id.as_deref().map(user_bucket_name);
         Self { session, entry, directives, node, id, parent, user, is_traced: false }
     }
@@ -92,20 +92,20 @@ impl<'q> Question<'q> {
         let is_of_user = options.recall == Recall::User && self.user.is_some() && self.node.is_none();
         let session = is_of_user.then_some(self.session);
         let now = || context.host.now_micros() / 1000;
-        RecallQuery::of(options, self.entry, session, said, now).filter(|_| is_recalled)
+        RecallQuery::for_question(options, self.entry, session, said, now).filter(|_| is_recalled)
     }
 
     /// What its answers are told by what its metadata say, whatever is stored.
     fn token(&self, turn: String) -> TurnToken<'_> {
         let is_unwritten = self.directives.is_written == Some(false);
         let listed = |id: &'q Option<Cow<'_, str>>| {
-            registry::listed(id.as_deref().filter(|_| self.node.is_some())).map(Into::into)
+            registry::listable_id(id.as_deref().filter(|_| self.node.is_some())).map(Into::into)
         };
         let id = self.id.as_deref();
         TurnToken {
             session: self.session.into(),
             node: self.node.as_deref().map(Into::into),
-            question: id.map_or_else(|| own_key(&turn).into(), Into::into),
+            question: id.map_or_else(|| fallback_message_key(&turn).into(), Into::into),
             turn: turn.into(),
             is_named: id.is_some(),
             is_unwritten,
@@ -122,7 +122,7 @@ impl<'q> Question<'q> {
     fn token_of(
         &self,
         options: &Options,
-        seen: &Snapshot,
+        seen: &QuestionSnapshot,
         user: &registry::UserSnapshot,
         resolved: &ResolvedThread<'_>,
         turn: String,
@@ -146,21 +146,21 @@ impl<'q> Question<'q> {
 }
 
 /// A question of a session.
-pub(crate) fn converse(
+pub(crate) fn enrich_question(
     context: &Context<impl Host>,
     options: &Options,
     session: &str,
     entry: &QuestionEntry<'_>,
-    metadata: &Metadata<'_>,
+    metadata: &EntryMetadata<'_>,
     reply: &mut QuestionReply,
 ) -> Result<(), Failure> {
     // What is searched for, and quoted, is what was said.
-    let spoken = json::spoken(entry.text);
+    let spoken = json::spoken_text(entry.text);
     let entry = &QuestionEntry { text: &spoken, ..*entry };
     let said = &*metadata.directives();
-    said.warn(&context.host, session);
-    let Some(node) = node_of(context, options, session, said, reply) else { return Ok(()) };
-    let mut question = Question::new(session, entry, said, metadata, node);
+    said.warn_ignored_members(&context.host, session);
+    let Some(node) = resolve_question_node(context, options, session, said, reply) else { return Ok(()) };
+    let mut question = ConversationQuestion::new(session, entry, said, metadata, node);
     // A trace says why turns are left out, so it needs all that were read, and what was not stored.
     question.is_traced = options.memory_trace || question.only_looks();
     let question = &question;
@@ -173,26 +173,26 @@ pub(crate) fn converse(
         keep_session_id(context, metadata);
     }
     let budget = options.budget_of(&[&seen.settings, &said.settings]);
-    widen(context, options, &mut seen, question.bucket(), budget, question.budget(options))?;
+    widen_snapshot(context, options, &mut seen, question.bucket(), budget, question.budget(options))?;
     let (mut values, user) = (std::mem::take(&mut seen.values), std::mem::take(&mut seen.user));
     let candidates = seen.recall.take();
     let seen = &seen;
 
-    let turn = turn_id(context.host.now_micros(), seen.newest.extent.next(), entry.text);
+    let turn = new_turn_id(context.host.now_micros(), seen.newest.extent.next(), entry.text);
     let fetched = FetchedRuns::default();
     let enough = if question.is_traced { u64::MAX } else { budget };
     let resolved = resolve_thread(context, question, seen, &fetched, budget, enough)?;
     let mut token = question.token_of(options, seen, &user, &resolved, turn);
     let records = resolved.thread.records();
-    let mut turns = turns(&records, resolved.total);
+    let mut turns = group_into_turns(&records, resolved.total);
     let runs = resolved.fetch_beginnings(context, question, seen, &turns, budget)?;
     let earlier = records_of_runs(&runs);
     complete_turns(&mut turns, &earlier, seen, resolved.target);
     let id = question.id.as_deref();
-    if let Some((index, open)) = follows_open(&turns, [token.parent.as_deref(), id]) {
+    if let Some((index, open)) = find_continued_turn(&turns, [token.parent.as_deref(), id]) {
         token.open = Some(open.id.to_owned().into());
         token.is_asked = id.is_some_and(|id| open.has_message(id));
-        go_on(&mut turns, index, resolved.total);
+        move_turn_to_end(&mut turns, index, resolved.total);
     }
     let has_room;
     (reply.turn, has_room) = token.write();
@@ -204,11 +204,11 @@ pub(crate) fn converse(
         return Ok(());
     }
 
-    if !user.join(&mut values, context.config.max_keys, context.config.max_context_bytes) {
+    if !user.merge_into(&mut values, context.config.max_keys, context.config.max_context_bytes) {
         let what = ["Values of the user left out of a question of session ", session, ": over a limit"];
         log::warn(&context.host, log::LIMIT, &what);
     }
-    attach_found(context, question.bucket(), &seen.incarnation, metadata, values, reply)?;
+    attach_values(context, question.bucket(), &seen.incarnation, metadata, values, reply)?;
     let loaded = LoadedQuestion { context, options, question, seen, resolved: &resolved, budget };
     let ComposedWindow { mut members, shown, tokens } = if said.has_window == Some(false) {
         // So whatever was said may be recalled.
@@ -217,7 +217,7 @@ pub(crate) fn converse(
         compose_window(&loaded, &turns, token.open.as_deref(), reply)?
     };
     if let Some(model) = said.settings.model.as_ref().or(seen.settings.model.as_ref()) {
-        push_member(&mut members, "memory_model", &render::quoted(model));
+        push_member(&mut members, "memory_model", &render::to_json_string(model));
     }
     if let Some((query, candidates)) = recall.as_ref().zip(candidates)
         && let Some(recalled) = recalled(&loaded, query, candidates, (shown, tokens))
@@ -233,7 +233,7 @@ pub(crate) fn converse(
 
 /// The node that a question is about, or none for the session's transcript. `None`: the question gets no memory, and the reply
 /// says why.
-fn node_of(
+fn resolve_question_node(
     context: &Context<impl Host>,
     options: &Options,
     session: &str,
@@ -241,11 +241,11 @@ fn node_of(
     reply: &mut QuestionReply,
 ) -> Option<Option<Cow<'static, str>>> {
     if said.is_user_bad {
-        log::warn(&context.host, log::SESSION, &["No memory for a question of session ", session, BAD_USER]);
+        log::warn(&context.host, log::SESSION, &["No memory for a question of session ", session, INVALID_USER_ID]);
         (reply.effect, reply.turn) = (Effect::Foreign, turn_token::foreign_token(session));
         return None;
     }
-    let Ok(node) = said.node(options, session) else {
+    let Ok(node) = said.resolve_node(options, session) else {
         let message = directives::node_missing_message(session);
         log::warn(&context.host, log::SESSION, &[&message]);
         reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
@@ -259,11 +259,11 @@ fn node_of(
 fn read_snapshot(
     context: &Context<impl Host>,
     options: &Options,
-    question: &Question<'_>,
-    metadata: &Metadata<'_>,
+    question: &ConversationQuestion<'_>,
+    metadata: &EntryMetadata<'_>,
     recall: Option<&RecallQuery>,
     reply: &mut QuestionReply,
-) -> Result<Option<Snapshot>, Failure> {
+) -> Result<Option<QuestionSnapshot>, Failure> {
     let session = question.session;
     let plan = ReadPlan {
         session,
@@ -271,7 +271,7 @@ fn read_snapshot(
         bucket: question.bucket(),
         opening: match question.node {
             _ if question.only_looks() => Opening::LOOK,
-            Some(_) => directives::create_node(options),
+            Some(_) => directives::node_opening(options),
             None => context.config.create(),
         },
         budget: question.budget(options),
@@ -283,7 +283,7 @@ fn read_snapshot(
         recalls_session: question.directives.recalls_session,
         has_id: metadata.session_id.is_some(),
     };
-    match load(context, options, &plan) {
+    match load_snapshot(context, options, &plan) {
         Ok(Some(seen)) => Ok(Some(seen)),
         Ok(None) => {
             let what = ["No memory for a question: session ", session, " belongs to another user"];
@@ -309,8 +309,8 @@ fn read_snapshot(
 struct LoadedQuestion<'a, H> {
     context: &'a Context<H>,
     options: &'a Options,
-    question: &'a Question<'a>,
-    seen: &'a Snapshot,
+    question: &'a ConversationQuestion<'a>,
+    seen: &'a QuestionSnapshot,
     resolved: &'a ResolvedThread<'a>,
     budget: u64,
 }
@@ -325,11 +325,11 @@ fn compose_window(
     let LoadedQuestion { context, options, question, seen, resolved, budget } = *loaded;
     let session = question.session;
     let summary = seen.summary.as_deref().zip(resolved.target);
-    let summary = summary.and_then(|(entry, target)| Summary::of_thread(entry, &seen.branches, target));
+    let summary = summary.and_then(|(entry, target)| ThreadSummary::of_thread(entry, &seen.branches, target));
     let summary =
         summary.filter(|summary| !resolved.thread.is_empty() && render::summary_weight(&summary.text) <= budget / 2);
     let first_of = |oldest| match resolved.target {
-        Some(target) => FirstTurn::of(oldest, &seen.branches, target, turns, budget),
+        Some(target) => FirstTurn::from_oldest(oldest, &seen.branches, target, turns, budget),
         None => FirstTurn::None,
     };
     let (oldest, more, of_more);
@@ -356,7 +356,7 @@ fn compose_window(
         query: question.entry.text,
         told: question.is_traced.then_some(trace),
     };
-    let (composed, left_out) = input.attach(options, budget);
+    let (composed, left_out) = input.compose_fitting(options, budget);
     for what in left_out {
         let most = options.max_window_bytes;
         let message = format!("The {what} left out of a question of session {session}: over max_window_bytes ({most})");
@@ -388,7 +388,7 @@ fn recalled(
         now: context.host.now_micros() / 1000,
         oldest_at: oldest_at(context, options),
     };
-    search(context, options, query, candidates, &scope).unwrap_or_else(|failure| {
+    search_passages(context, options, query, candidates, &scope).unwrap_or_else(|failure| {
         let what = ["Nothing recalled for a question of session ", question.session, ": ", &failure.sentence()];
         log::warn(&context.host, log::STORE, &what);
         None
@@ -402,12 +402,12 @@ pub(crate) fn token_of_failed_question(
     options: &Options,
     session: &str,
     entry: &QuestionEntry<'_>,
-    metadata: &Metadata<'_>,
+    metadata: &EntryMetadata<'_>,
 ) -> String {
     let said = &*metadata.directives();
-    let turn = turn_id(context.host.now_micros(), 0, entry.text);
-    let node = said.node(options, session).ok().flatten();
-    let question = Question::new(session, entry, said, metadata, node);
+    let turn = new_turn_id(context.host.now_micros(), 0, entry.text);
+    let node = said.resolve_node(options, session).ok().flatten();
+    let question = ConversationQuestion::new(session, entry, said, metadata, node);
     let parent = question.parent.as_deref().map(Into::into);
     TurnToken { parent, ..question.token(turn) }.write().0
 }

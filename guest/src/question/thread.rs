@@ -4,14 +4,14 @@ use std::cell::OnceCell;
 
 use crate::context::Context;
 use crate::contract::{BucketId, Failure, Host, LogRecords};
-use crate::entry::turn_token::Fork;
+use crate::entry::turn_token::ForkPoint;
 use crate::log;
-use crate::question::Question;
-use crate::question::load::{Snapshot, fetch_beginnings, fetch_branch};
-use crate::transcript::record::Record;
-use crate::transcript::thread::{ReadRecords, Thread};
-use crate::transcript::turns::{Turn, turns};
-use crate::window::compose::readable;
+use crate::question::ConversationQuestion;
+use crate::question::load::{QuestionSnapshot, fetch_beginnings, fetch_branch};
+use crate::transcript::record::StoredRecord;
+use crate::transcript::thread::{ConversationThread, ReadRecords};
+use crate::transcript::turns::{Turn, group_into_turns};
+use crate::window::compose::parse_readable;
 
 /// Runs of records that were fetched on the way to a thread, which borrows them.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl FetchedRuns {
 
 /// The thread that a question follows.
 pub(crate) struct ResolvedThread<'a> {
-    pub thread: Thread<'a>,
+    pub thread: ConversationThread<'a>,
     /// The position of the record that the question follows; none: it is the first.
     pub target: Option<u64>,
     /// What the thread weighs.
@@ -37,13 +37,13 @@ pub(crate) struct ResolvedThread<'a> {
     /// Whether the message is known that the question names as the one before it, or it is the newest.
     pub is_parent_known: bool,
     /// Where the question goes if it does not follow the newest record.
-    pub fork: Option<Fork>,
+    pub fork: Option<ForkPoint>,
 }
 
 /// Reads threads of the records that a question has read so far.
 struct ThreadReader<'a, 'c, H> {
     context: &'c Context<H>,
-    seen: &'a Snapshot,
+    seen: &'a QuestionSnapshot,
     bucket: BucketId<'c>,
     fetched: &'a FetchedRuns,
     read: ReadRecords<'a>,
@@ -54,13 +54,13 @@ struct ThreadReader<'a, 'c, H> {
 
 impl<'a, H: Host> ThreadReader<'a, '_, H> {
     /// The thread that ends at `target`, of what was read.
-    fn known(&self, target: Option<u64>) -> Thread<'a> {
-        Thread::newest_of(&self.read, &self.seen.branches, target, self.enough)
+    fn known(&self, target: Option<u64>) -> ConversationThread<'a> {
+        ConversationThread::newest_of(&self.read, &self.seen.branches, target, self.enough)
     }
 
     /// The same with what is fetched for it: one more wait where it lies further back, and one where not even one turn of it was
     /// read whole.
-    fn fetch(&mut self, mut thread: Thread<'a>) -> Result<Thread<'a>, Failure> {
+    fn fetch(&mut self, mut thread: ConversationThread<'a>) -> Result<ConversationThread<'a>, Failure> {
         for budget in [self.budget, 0] {
             let runs = fetch_branch(self.context, self.seen, self.bucket, &thread, budget)?;
             if !runs.is_empty() {
@@ -75,8 +75,8 @@ impl<'a, H: Host> ThreadReader<'a, '_, H> {
 /// not even the newest turn was read whole, or a question is asked once more. It weighs `enough`, or is whole.
 pub(crate) fn resolve_thread<'a>(
     context: &Context<impl Host>,
-    question: &Question<'_>,
-    seen: &'a Snapshot,
+    question: &ConversationQuestion<'_>,
+    seen: &'a QuestionSnapshot,
     fetched: &'a FetchedRuns,
     budget: u64,
     enough: u64,
@@ -86,10 +86,11 @@ pub(crate) fn resolve_thread<'a>(
     let mut reader = ThreadReader { context, seen, bucket, fetched, read: ReadRecords::default(), budget, enough };
     reader.read.add(&seen.newest);
     let mut parent_at = seen.parent;
-    let mut target = seen.target(parent_at, parent);
+    let mut target = seen.resolve_target(parent_at, parent);
     let mut thread = reader.known(target);
     // One more answer to a question does not see the others.
-    let mut asked = seen.asked.filter(|_| follows_open(&turns(&thread.records(), 0), [None, id]).is_none());
+    let mut asked =
+        seen.asked.filter(|_| find_continued_turn(&group_into_turns(&thread.records(), 0), [None, id]).is_none());
     if asked.is_some() {
         thread = reader.known(asked);
     }
@@ -98,7 +99,7 @@ pub(crate) fn resolve_thread<'a>(
     let named = asked.or(parent_at).zip(parent.or(id));
     if named.is_some_and(|(position, id)| !thread.ends_with(position, id)) {
         (parent_at, asked) = (None, None);
-        target = seen.target(None, None);
+        target = seen.resolve_target(None, None);
         thread = reader.fetch(reader.known(target))?;
     }
     if let Some(asked) = asked {
@@ -113,8 +114,8 @@ pub(crate) fn resolve_thread<'a>(
     }
     let next = seen.newest.extent.next();
     let is_newest = target == next.checked_sub(1);
-    let total = if is_newest { seen.total.max(thread.total()) } else { thread.total() };
-    let fork = target.filter(|_| !is_newest).map(|after| Fork { after, total, next });
+    let total = if is_newest { seen.total.max(thread.total_weight()) } else { thread.total_weight() };
+    let fork = target.filter(|_| !is_newest).map(|after| ForkPoint { after, total, next });
     let is_parent_known =
         target.is_some() && (parent_at.is_some() || seen.is_head(question.directives.parent.as_deref()));
     Ok(ResolvedThread { thread, target, total, is_parent_known, fork })
@@ -125,8 +126,8 @@ impl ResolvedThread<'_> {
     pub(crate) fn fetch_beginnings(
         &self,
         context: &Context<impl Host>,
-        question: &Question<'_>,
-        seen: &Snapshot,
+        question: &ConversationQuestion<'_>,
+        seen: &QuestionSnapshot,
         turns: &[Turn<'_, '_>],
         budget: u64,
     ) -> Result<Vec<LogRecords>, Failure> {
@@ -138,20 +139,20 @@ impl ResolvedThread<'_> {
 }
 
 /// The records of runs that can be read.
-pub(crate) fn records_of_runs(runs: &[LogRecords]) -> Vec<(u64, Record<'_>)> {
-    runs.iter().flat_map(readable).collect()
+pub(crate) fn records_of_runs(runs: &[LogRecords]) -> Vec<(u64, StoredRecord<'_>)> {
+    runs.iter().flat_map(parse_readable).collect()
 }
 
 /// Complete turns with the records before those that were read.
 pub(crate) fn complete_turns<'r, 'a>(
     turns: &mut [Turn<'r, 'a>],
-    earlier: &'r [(u64, Record<'a>)],
-    seen: &Snapshot,
+    earlier: &'r [(u64, StoredRecord<'a>)],
+    seen: &QuestionSnapshot,
     target: Option<u64>,
 ) {
     for turn in turns.iter_mut().skip(1).filter(|turn| !turn.is_whole && !earlier.is_empty()) {
-        let is_of = |(at, record): &&(u64, Record<'_>)| {
-            record.turn == turn.id && target.is_some_and(|target| seen.branches.hold(target, *at))
+        let is_of = |(at, record): &&(u64, StoredRecord<'_>)| {
+            record.turn == turn.id && target.is_some_and(|target| seen.branches.is_on_thread(target, *at))
         };
         let own: Vec<_> = earlier.iter().filter(is_of).map(|(at, record)| (*at, record)).collect();
         *turn = turn.with_earlier(&own);
@@ -159,7 +160,7 @@ pub(crate) fn complete_turns<'r, 'a>(
 }
 
 /// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
-pub(crate) fn follows_open<'t, 'r, 'a>(
+pub(crate) fn find_continued_turn<'t, 'r, 'a>(
     turns: &'t [Turn<'r, 'a>],
     named: [Option<&str>; 2],
 ) -> Option<(usize, &'t Turn<'r, 'a>)> {

@@ -6,11 +6,11 @@
 //! correction is under way or was given up, the session's revision is raised to it, and a correction under way begins again.
 
 use crate::contract::{Expectation, Failure, Host, Opening, Operation};
-use crate::recall::cursor::Cursor;
-use crate::recall::passage::{Passage, facet_of};
-use crate::recall::remove::{RemovalResult, Removing};
-use crate::recall::schema::POSTED;
-use crate::text::json_values::integer;
+use crate::recall::cursor::IndexCursor;
+use crate::recall::passage::{Passage, session_facet};
+use crate::recall::remove::{PassageRemoval, RemovalResult};
+use crate::recall::schema::COPY_STATES;
+use crate::text::json_values::parse_count;
 use crate::transcript::schema::REVISION;
 use crate::users::registry;
 use crate::users::registry::USER;
@@ -19,15 +19,15 @@ use crate::users::registry::USER;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CopyState {
     /// What was copied of this life of the session, which ends then: in milliseconds since 1970; 0: not by itself.
-    Of { life: String, revision: u64, until: u64, read: Cursor },
+    Of { life: String, revision: u64, until: u64, read: IndexCursor },
     /// This life is being deleted, since that second: nothing of it is copied any more.
     Gone { life: String, since: u64 },
 }
 
 impl CopyState {
     /// Nothing yet.
-    pub(crate) fn none(life: &str, revision: u64) -> Self {
-        Self::Of { life: life.to_owned(), revision, until: 0, read: Cursor::default() }
+    pub(crate) fn not_copied(life: &str, revision: u64) -> Self {
+        Self::Of { life: life.to_owned(), revision, until: 0, read: IndexCursor::default() }
     }
 
     /// Whether this life has not ended yet, as far as is known.
@@ -37,13 +37,13 @@ impl CopyState {
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some((life, since)) = text.strip_prefix(GONE).and_then(|text| text.split_once(' ')) {
-            return Some(Self::Gone { life: life.to_owned(), since: integer(since)? });
+            return Some(Self::Gone { life: life.to_owned(), since: parse_count(since)? });
         }
         let (life, rest) = text.split_once(' ')?;
         let (revision, rest) = rest.split_once(' ')?;
         let (until, read) = rest.split_once(' ')?;
-        let (revision, until) = (integer(revision)?, integer(until)?);
-        Some(Self::Of { life: life.to_owned(), revision, until, read: Cursor::parse(read) })
+        let (revision, until) = (parse_count(revision)?, parse_count(until)?);
+        Some(Self::Of { life: life.to_owned(), revision, until, read: IndexCursor::parse(read) })
     }
 
     pub(crate) fn write(&self) -> String {
@@ -66,16 +66,16 @@ const GONE: &str = " ";
 
 /// Copies in a user's bucket: of a session's messages, or of these of them; of one life, or of all.
 #[derive(Clone, Copy)]
-pub(crate) struct Copies<'a> {
+pub(crate) struct SessionCopies<'a> {
     pub user: &'a str,
     pub session: &'a str,
     pub life: Option<&'a str>,
     pub positions: Option<&'a [u64]>,
 }
 
-impl Copies<'_> {
-    /// See [`Removing::take_out`].
-    pub(crate) fn take_out(
+impl SessionCopies<'_> {
+    /// See [`PassageRemoval::remove_batch`].
+    pub(crate) fn remove_batch(
         &self,
         host: &impl Host,
         expectations: &[Expectation<'_>],
@@ -85,8 +85,8 @@ impl Copies<'_> {
         let Self { user, session, life, positions } = *self;
         let mut facets = Vec::new();
         match positions {
-            Some(positions) => facets.extend(positions.iter().map(|&position| facet_of(session, Some(position)))),
-            None => facets.push(facet_of(session, None)),
+            Some(positions) => facets.extend(positions.iter().map(|&position| session_facet(session, Some(position)))),
+            None => facets.push(session_facet(session, None)),
         }
         let is_meant = |passage: &Passage<'_>| {
             passage.session.as_deref() == Some(session)
@@ -94,7 +94,7 @@ impl Copies<'_> {
                 && positions.is_none_or(|positions| positions.contains(&passage.position))
         };
         let (bucket, opening) = (registry::user_bucket(user), Opening::LOOK);
-        Removing { bucket, opening, facets: &facets, is_meant: &is_meant }.take_out(
+        PassageRemoval { bucket, opening, facets: &facets, is_meant: &is_meant }.remove_batch(
             host,
             expectations,
             operations,
@@ -107,10 +107,10 @@ impl Copies<'_> {
 pub(crate) const RAISE_REVISION: Operation<'static> = Operation::increment(USER, REVISION, 1);
 
 /// Where all copies go: those of sessions that are still there are made anew.
-pub(crate) const RESET_COPY_STATES: Operation<'static> = Operation::reset_map(POSTED, &[]);
+pub(crate) const RESET_COPY_STATES: Operation<'static> = Operation::reset_map(COPY_STATES, &[]);
 
 /// An entry is as it was.
-pub(crate) fn unchanged_entry<'a>(map: &'a str, key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
+pub(crate) fn expect_entry<'a>(map: &'a str, key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
     match text {
         Some(text) => Expectation::equal(map, key, text),
         None => Expectation::absent(map, key),
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn a_written_record_is_read_back() {
-        let read = Cursor { to: 7, again: vec![1, 3] };
+        let read = IndexCursor { to: 7, again: vec![1, 3] };
         let of = CopyState::Of { life: "17.5-1".into(), revision: 2, until: 9, read };
-        for posted in [of, CopyState::none("1", 0), CopyState::Gone { life: "1".into(), since: 5 }] {
+        for posted in [of, CopyState::not_copied("1", 0), CopyState::Gone { life: "1".into(), since: 5 }] {
             assert_eq!(CopyState::parse(&posted.write()), Some(posted));
         }
         for text in ["", "1", "1 2", "1 2 3", "1 x 3 4", " 1", " 1 x"] {

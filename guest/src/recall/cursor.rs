@@ -1,10 +1,10 @@
 //! How far a transcript was indexed, and which records come next.
 
 use crate::contract::{LogEnd, LogRecords, Operation, Span};
-use crate::recall::passage::Cut;
-use crate::text::json_values::integer;
-use crate::text::timestamp::milliseconds_of;
-use crate::transcript::record::Record;
+use crate::recall::passage::PassageBatch;
+use crate::text::json_values::parse_count;
+use crate::text::timestamp::parse_milliseconds;
+use crate::transcript::record::StoredRecord;
 use crate::transcript::schema::TRANSCRIPT;
 
 /// What one step reads of the transcript, and how many passages it makes, but for those of one more message.
@@ -24,21 +24,22 @@ const AGAIN_MAX: usize = 256;
 const PAUSE: u64 = 4 * 3600 * 1000;
 
 /// What may be next.
-pub(crate) const NEWEST: Operation<'static> = Operation::read(TRANSCRIPT, LogEnd::Newest, READ_RECORDS, READ_BYTES);
+pub(crate) const READ_NEWEST_RECORDS: Operation<'static> =
+    Operation::read(TRANSCRIPT, LogEnd::Newest, READ_RECORDS, READ_BYTES);
 
 /// How far a transcript was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cursor {
+pub(crate) struct IndexCursor {
     /// The position to go on from.
     pub to: u64,
     /// Positions before it that are to be read once more.
     pub again: Vec<u64>,
 }
 
-impl Cursor {
+impl IndexCursor {
     /// Of what can't be read: nothing was.
     pub(crate) fn parse(text: &str) -> Self {
-        let mut numbers = text.split(' ').map_while(integer);
+        let mut numbers = text.split(' ').map_while(parse_count);
         Self { to: numbers.next().unwrap_or(0), again: numbers.collect() }
     }
 
@@ -52,7 +53,7 @@ impl Cursor {
     }
 
     /// Note messages to be read once more, if they were read.
-    pub(crate) fn repeat(&mut self, positions: &[u64]) {
+    pub(crate) fn schedule_reread(&mut self, positions: &[u64]) {
         for position in positions.iter().filter(|&&position| position < self.to) {
             if let Err(at) = self.again.binary_search(position) {
                 self.again.insert(at, *position);
@@ -63,8 +64,8 @@ impl Cursor {
 }
 
 /// A stretch of a transcript that is to be cut.
-pub(crate) struct Stretch {
-    read: Cursor,
+pub(crate) struct TranscriptStretch {
+    read: IndexCursor,
     /// What is put off.
     later: Vec<u64>,
     newest: LogRecords,
@@ -72,16 +73,16 @@ pub(crate) struct Stretch {
 }
 
 /// What came of it.
-pub(crate) struct Passages<'a> {
-    pub cut: Cut<'a>,
-    pub read: Cursor,
+pub(crate) struct CutStretch<'a> {
+    pub cut: PassageBatch<'a>,
+    pub read: IndexCursor,
     /// Whether there is more to read.
     pub is_more: bool,
 }
 
-impl Stretch {
+impl TranscriptStretch {
     /// The next one. None: all was read.
-    pub(crate) fn after(mut read: Cursor, newest: LogRecords) -> Option<Self> {
+    pub(crate) fn next_after(mut read: IndexCursor, newest: LogRecords) -> Option<Self> {
         let later = read.again.split_off(read.again.len().min(AGAIN));
         read.to = read.to.clamp(newest.extent.first, newest.extent.next());
         if read.again.is_empty() && read.to == newest.extent.next() {
@@ -96,21 +97,21 @@ impl Stretch {
     }
 
     /// What is to be read, if it is not among the newest records.
-    pub(crate) fn operation(&self) -> Option<Operation<'_>> {
+    pub(crate) fn read_operation(&self) -> Option<Operation<'_>> {
         (!self.spans.is_empty()).then_some(Operation::read_at(TRANSCRIPT, &self.spans, READ_BYTES))
     }
 
     /// Cut it; `runs` is what that operation has read.
-    pub(crate) fn cut<'a>(self, runs: Option<Vec<LogRecords>>, mut cut: Cut<'a>) -> Passages<'a> {
-        let Self { read: Cursor { to, again }, later, newest, .. } = self;
+    pub(crate) fn cut_records<'a>(self, runs: Option<Vec<LogRecords>>, mut cut: PassageBatch<'a>) -> CutStretch<'a> {
+        let Self { read: IndexCursor { to, again }, later, newest, .. } = self;
         let end = newest.extent.next();
         let runs = runs.unwrap_or_else(|| vec![newest]);
         let mut next = to;
         for run in &runs {
             let mut before = None;
             for (position, text) in (run.first..).zip(&run.records) {
-                let record = Record::parse(text);
-                let at = record.as_ref().and_then(|record| milliseconds_of(&record.at));
+                let record = StoredRecord::parse(text);
+                let at = record.as_ref().and_then(|record| parse_milliseconds(&record.at));
                 if again.is_empty() && position < to {
                     before = at.or(before);
                     continue;
@@ -134,6 +135,6 @@ impl Stretch {
             next = runs.last().map_or(end, |run| (run.first + run.records.len() as u64).max(to + 1));
         }
         let is_more = next < end || !again.is_empty();
-        Passages { cut, read: Cursor { to: next, again: later }, is_more }
+        CutStretch { cut, read: IndexCursor { to: next, again: later }, is_more }
     }
 }

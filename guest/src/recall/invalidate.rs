@@ -6,12 +6,12 @@
 
 use crate::context::Context;
 use crate::contract::{Failure, Host, Opening, Operation, PutEntry};
-use crate::entry::session_problem::{SessionResult, conflict, store_result};
-use crate::recall::copies::{Copies, CopyState, RAISE_REVISION, unchanged_entry};
-use crate::recall::cursor::Cursor;
-use crate::recall::passage::{Passage, facet};
-use crate::recall::remove::{RemovalResult, Removing};
-use crate::recall::schema::{POSTED, RECALLED};
+use crate::entry::session_problem::{SessionResult, conflict_problem, store_result};
+use crate::recall::copies::{CopyState, RAISE_REVISION, SessionCopies, expect_entry};
+use crate::recall::cursor::IndexCursor;
+use crate::recall::passage::{Passage, message_facet};
+use crate::recall::remove::{PassageRemoval, RemovalResult};
+use crate::recall::schema::{COPY_STATES, RECALLED};
 use crate::store;
 use crate::transcript::address::TranscriptAddress;
 use crate::transcript::schema::SESSION;
@@ -22,7 +22,7 @@ const TRIES: u32 = 64;
 
 /// What becomes of the messages that are corrected.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fate<'a> {
+pub(crate) enum MessageFate<'a> {
     /// These are removed, or put in other words.
     Changed(&'a [u64]),
     /// All make room for others, or for none.
@@ -44,29 +44,29 @@ pub(crate) fn remove_passages(
     if !context.host.capabilities().indexes {
         return Ok(recalled);
     }
-    let facets: Vec<u32> = positions.iter().map(|position| facet(*position)).collect();
+    let facets: Vec<u32> = positions.iter().map(|position| message_facet(*position)).collect();
     let is_meant = |passage: &Passage<'_>| positions.contains(&passage.position);
     let (bucket, opening) = (at.bucket(), Opening::life(life));
-    let removing = Removing { bucket, opening, facets: &facets, is_meant: &is_meant };
+    let removing = PassageRemoval { bucket, opening, facets: &facets, is_meant: &is_meant };
     for _ in 0..TRIES {
         let Some(before) = &recalled else { return Ok(None) };
-        let mut read = Cursor::parse(before);
-        read.repeat(positions);
+        let mut read = IndexCursor::parse(before);
+        read.schedule_reread(positions);
         let after = read.write();
-        let expected = [unchanged_entry(SESSION, RECALLED, Some(before))];
+        let expected = [expect_entry(SESSION, RECALLED, Some(before))];
         let cursor = [PutEntry { key: RECALLED, text: &after }];
         let put = [Operation::put(SESSION, &cursor)];
-        match store_result(at.session, removing.take_out(&context.host, &expected, &put, None))? {
-            RemovalResult::Whole => return Ok(Some(after)),
-            RemovalResult::Some => recalled = Some(after),
+        match store_result(at.session, removing.remove_batch(&context.host, &expected, &put, None))? {
+            RemovalResult::Complete => return Ok(Some(after)),
+            RemovalResult::Partial => recalled = Some(after),
             // Others have read on meanwhile.
             RemovalResult::Unmet => {
-                recalled = store_result(at.session, store::text_of(&context.host, bucket, SESSION, RECALLED))?;
+                recalled = store_result(at.session, store::read_entry_text(&context.host, bucket, SESSION, RECALLED))?;
             }
-            RemovalResult::Nowhere => break,
+            RemovalResult::NoBucket => break,
         }
     }
-    Err(conflict(at.session))
+    Err(conflict_problem(at.session))
 }
 
 /// Take out of the owner's memory what is about to be corrected: nobody copies the old words from here on, unless the
@@ -78,7 +78,7 @@ pub(crate) fn remove_copies(
     life: &str,
     owner: Option<&str>,
     revision: u64,
-    fate: Fate<'_>,
+    fate: MessageFate<'_>,
 ) -> SessionResult<()> {
     let Some(owner) = owner.filter(|_| context.host.capabilities().indexes) else { return Ok(()) };
     for _ in 0..TRIES {
@@ -86,7 +86,7 @@ pub(crate) fn remove_copies(
             return Ok(());
         }
     }
-    Err(conflict(session))
+    Err(conflict_problem(session))
 }
 
 /// Whether it was done; otherwise others came in between.
@@ -96,41 +96,41 @@ fn try_remove_copies(
     life: &str,
     user: &str,
     revision: u64,
-    fate: Fate<'_>,
+    fate: MessageFate<'_>,
 ) -> Result<bool, Failure> {
-    let before = store::text_of(&context.host, registry::user_bucket(user), POSTED, session)?;
-    let mut after = CopyState::none(life, revision + 1);
-    let mut copies = Copies { user, session, life: Some(life), positions: None };
+    let before = store::read_entry_text(&context.host, registry::user_bucket(user), COPY_STATES, session)?;
+    let mut after = CopyState::not_copied(life, revision + 1);
+    let mut copies = SessionCopies { user, session, life: Some(life), positions: None };
     match fate {
-        Fate::Changed(positions) => {
+        MessageFate::Changed(positions) => {
             copies.positions = Some(positions);
             if let Some(CopyState::Of { life: of, mut read, until, .. }) = before.as_deref().and_then(CopyState::parse)
                 && of == life
             {
-                read.repeat(positions);
+                read.schedule_reread(positions);
                 after = CopyState::Of { life: of, revision: revision + 1, until, read };
             }
         }
-        Fate::Replaced => {}
-        Fate::Deleted => {
+        MessageFate::Replaced => {}
+        MessageFate::Deleted => {
             copies.life = None;
             after = CopyState::Gone { life: life.to_owned(), since: context.host.now_micros() / 1_000_000 };
         }
     }
     let text = after.write();
     let copied = [PutEntry { key: session, text: &text }];
-    let put = Operation::put(POSTED, &copied);
+    let put = Operation::put(COPY_STATES, &copied);
     let operations = match fate {
-        Fate::Deleted => vec![FOR_REMOVAL, RAISE_REVISION, put],
-        Fate::Changed(_) | Fate::Replaced => vec![RAISE_REVISION, put],
+        MessageFate::Deleted => vec![FOR_REMOVAL, RAISE_REVISION, put],
+        MessageFate::Changed(_) | MessageFate::Replaced => vec![RAISE_REVISION, put],
     };
     let mut before = before.as_deref();
     loop {
-        match copies.take_out(&context.host, &[unchanged_entry(POSTED, session, before)], &operations, None)? {
-            RemovalResult::Some => before = Some(&text),
+        match copies.remove_batch(&context.host, &[expect_entry(COPY_STATES, session, before)], &operations, None)? {
+            RemovalResult::Partial => before = Some(&text),
             RemovalResult::Unmet => return Ok(false),
             // Without a bucket of theirs nothing is copied.
-            RemovalResult::Whole | RemovalResult::Nowhere => return Ok(true),
+            RemovalResult::Complete | RemovalResult::NoBucket => return Ok(true),
         }
     }
 }
@@ -140,4 +140,4 @@ fn try_remove_copies(
 const FOR_REMOVAL: Operation<'static> = Operation::remove("removal", &["-"]);
 
 /// What is forgotten with a transcript that begins anew.
-pub(crate) const ONCE: &str = RECALLED;
+pub(crate) const INDEX_CURSOR_KEY: &str = RECALLED;

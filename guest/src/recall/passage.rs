@@ -4,24 +4,24 @@
 
 use keepline_json as json;
 use keepline_json::{push_number, push_string};
-use keepline_recall::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, cut, key, tokens};
+use keepline_recall::{DOCUMENT_TERMS, PassageDocument, Posting, TERM_LIMIT, count_tokens, cut_passages, facet_term};
 use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::contract::Host;
 use crate::options::conversation::Options;
 use crate::store;
-use crate::text::json_values::integer;
-use crate::text::timestamp::milliseconds_of;
-use crate::transcript::record::{Kind, Record, Role};
-use crate::transcript::text::Text;
+use crate::text::json_values::parse_count;
+use crate::text::timestamp::parse_milliseconds;
+use crate::transcript::record::{RecordKind, Role, StoredRecord};
+use crate::transcript::text::RecordText;
 
 /// Longer names are no speaker's.
 const SPEAKER_MAX: usize = 40;
 
 /// Whose transcript passages are from, where they lie with the user.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct PassageOrigin<'a> {
     pub session: &'a str,
     /// The life of it.
     pub life: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct Passage<'a> {
     pub at: Cow<'a, str>,
     /// Who speaks: `user`, `assistant` or `tool`.
     pub role: Cow<'a, str>,
-    pub text: Text<'a>,
+    pub text: RecordText<'a>,
     /// Where it is from, if not from whom the role says.
     pub source: Option<Cow<'a, str>>,
     pub has_low_trust: bool,
@@ -49,15 +49,15 @@ impl<'a> Passage<'a> {
     pub(crate) fn parse(record: &'a str) -> Option<Self> {
         let (mut position, mut at, mut role, mut text, mut has_low_trust) = (None, None, None, None, false);
         let (mut source, mut session, mut life) = (None, None, None);
-        json::members(record, |key, raw| match key {
-            "\"p\"" => position = integer(raw),
-            "\"at\"" => at = json::number(raw).map(|_| raw.into()),
-            "\"role\"" => role = json::string(raw),
-            "\"text\"" => text = Text::stored(raw),
-            "\"source\"" => source = json::string(raw),
+        json::for_each_member(record, |key, raw| match key {
+            "\"p\"" => position = parse_count(raw),
+            "\"at\"" => at = json::parse_number(raw).map(|_| raw.into()),
+            "\"role\"" => role = json::decode_string(raw),
+            "\"text\"" => text = RecordText::from_json(raw),
+            "\"source\"" => source = json::decode_string(raw),
             "\"low\"" => has_low_trust = raw == "1",
-            "\"session\"" => session = json::string(raw),
-            "\"life\"" => life = json::string(raw),
+            "\"session\"" => session = json::decode_string(raw),
+            "\"life\"" => life = json::decode_string(raw),
             _ => {}
         })?;
         let (position, at, role, text) = (position?, at?, role?, text?);
@@ -65,7 +65,7 @@ impl<'a> Passage<'a> {
     }
 
     /// Whether it is from there.
-    pub(crate) fn is_from(&self, origin: &Origin<'_>) -> bool {
+    pub(crate) fn is_from(&self, origin: &PassageOrigin<'_>) -> bool {
         self.session.as_deref() == Some(origin.session) && self.life.as_deref() == Some(origin.life)
     }
 
@@ -99,19 +99,19 @@ impl<'a> Passage<'a> {
 
 /// Passages that are to be stored: their texts, and their terms.
 #[derive(Default)]
-pub(crate) struct Cut<'a> {
+pub(crate) struct PassageBatch<'a> {
     /// None: they lie beside the transcript.
-    pub origin: Option<Origin<'a>>,
+    pub origin: Option<PassageOrigin<'a>>,
     /// Whether the first of them has nothing to do with what was kept before.
     pub begins: bool,
     pub passages: Vec<String>,
     pub terms: Vec<String>,
 }
 
-impl Cut<'_> {
+impl PassageBatch<'_> {
     /// Add those of a message. `is_first`: it has nothing to do with the one before.
-    pub(crate) fn add(&mut self, position: u64, record: &Record<'_>, is_first: bool) {
-        if !matches!(record.kind, Kind::Message | Kind::ToolResult) {
+    pub(crate) fn add(&mut self, position: u64, record: &StoredRecord<'_>, is_first: bool) {
+        if !matches!(record.kind, RecordKind::Message | RecordKind::ToolResult) {
             return;
         }
         let content: &str = &record.content;
@@ -122,18 +122,19 @@ impl Cut<'_> {
             // Only messages and results are cut into passages.
             Role::System | Role::Developer => return,
         };
-        let named = speaker(content);
+        let named = parse_speaker(content);
         let speaker = named.unwrap_or(role);
-        let time = milliseconds_of(&record.at).unwrap_or(0);
+        let time = parse_milliseconds(&record.at).unwrap_or(0);
         let facets = match &self.origin {
-            None => vec![facet(position)],
-            Some(origin) => vec![facet_of(origin.session, Some(position)), facet_of(origin.session, None)],
+            None => vec![message_facet(position)],
+            Some(origin) => vec![session_facet(origin.session, Some(position)), session_facet(origin.session, None)],
         };
-        for (index, text) in cut(content).enumerate() {
+        for (index, text) in cut_passages(content).enumerate() {
             let first = is_first && index == 0;
             // Who speaks stands before it, unless it says so itself.
-            let label = if index == 0 && named.is_some() { 0 } else { tokens(role) + 1 };
-            let posting = Document { text, speaker, time, first, tokens: tokens(text) + label }.posting();
+            let label = if index == 0 && named.is_some() { 0 } else { count_tokens(role) + 1 };
+            let posting =
+                PassageDocument { text, speaker, time, first, tokens: count_tokens(text) + label }.to_posting();
             self.terms.push(write_terms(with_facets(posting, &facets)));
             let source = record.source.clone().or_else(|| (record.role == Role::Tool).then_some("tool".into()));
             let has_low_trust = record.trust.as_deref() == Some("low");
@@ -147,7 +148,7 @@ impl Cut<'_> {
 
 /// Who speaks by the text itself, as in `Anna: hello`: a word or two that begin with a capital letter, or with one of a
 /// script that has none.
-pub(crate) fn speaker(text: &str) -> Option<&str> {
+pub(crate) fn parse_speaker(text: &str) -> Option<&str> {
     let (name, _) = json::split_before(text, b':')?;
     let is_first = |first: char| !first.is_lowercase();
     let is_name = |word: &str| word.chars().all(char::is_alphanumeric) && word.starts_with(is_first);
@@ -155,14 +156,14 @@ pub(crate) fn speaker(text: &str) -> Option<&str> {
 }
 
 /// The term that all passages of a message have, and few others: by it they are found again.
-pub(crate) fn facet(position: u64) -> u32 {
-    key(&position.to_le_bytes())
+pub(crate) fn message_facet(position: u64) -> u32 {
+    facet_term(&position.to_le_bytes())
 }
 
 /// The same where they lie with the user; without a position, of all that is from a session.
-pub(crate) fn facet_of(session: &str, position: Option<u64>) -> u32 {
+pub(crate) fn session_facet(session: &str, position: Option<u64>) -> u32 {
     let position = position.map(u64::to_le_bytes);
-    key(&[session.as_bytes(), b"\0", position.as_ref().map_or(&[][..], |bytes| bytes)].concat())
+    facet_term(&[session.as_bytes(), b"\0", position.as_ref().map_or(&[][..], |bytes| bytes)].concat())
 }
 
 fn with_facets(mut posting: Posting, facets: &[u32]) -> Posting {
@@ -206,7 +207,7 @@ fn read_mark(text: &str) -> Option<(u16, &[[u8; DIGITS]])> {
 }
 
 /// A mark and terms. None: there are none, for the passage was taken out.
-pub(crate) fn read_terms(text: &str) -> Option<Posting> {
+pub(crate) fn decode_posting(text: &str) -> Option<Posting> {
     let (mark, terms) = read_mark(text)?;
     let terms: Vec<u32> = terms.iter().map(read_number).collect();
     let is_good = terms.is_sorted_by(|one, other| one < other) && terms.last().is_none_or(|last| *last < TERM_LIMIT);
@@ -214,20 +215,20 @@ pub(crate) fn read_terms(text: &str) -> Option<Posting> {
 }
 
 /// Terms to look for in what [`write_terms`] wrote, without reading it.
-pub(crate) struct Sought {
+pub(crate) struct TermMatcher {
     /// As they are written, in ascending order; below each, where it stands among those that were asked for.
     terms: Vec<u64>,
 }
 
-impl Sought {
+impl TermMatcher {
     pub(crate) fn of(terms: &[u32]) -> Self {
         let key = |(place, term): (u64, &u32)| u64::from(u32::from_be_bytes(write_number(*term))) << 32 | place;
-        Self { terms: store::sorted((0..).zip(terms).map(key).collect()) }
+        Self { terms: store::heap_sorted((0..).zip(terms).map(key).collect()) }
     }
 
     /// The mark of a passage, once each of its terms that is sought was handed to `each` as its place. None: it was taken
     /// out.
-    pub(crate) fn find(&self, text: &str, mut each: impl FnMut(usize)) -> Option<u16> {
+    pub(crate) fn match_passage(&self, text: &str, mut each: impl FnMut(usize)) -> Option<u16> {
         let (mark, terms) = read_mark(text)?;
         let mut sought = self.terms.iter();
         let Some(mut next) = sought.next() else { return Some(mark) };
@@ -253,6 +254,6 @@ pub(crate) fn oldest_at(context: &Context<impl Host>, options: &Options) -> u64 
 }
 
 /// Whether something was said before that.
-pub(crate) fn is_before(passage: &Passage<'_>, oldest: u64) -> bool {
-    milliseconds_of(&passage.at).is_some_and(|at| at < oldest)
+pub(crate) fn is_older_than(passage: &Passage<'_>, oldest: u64) -> bool {
+    parse_milliseconds(&passage.at).is_some_and(|at| at < oldest)
 }

@@ -8,9 +8,9 @@ use crate::contract::{
     BucketId, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, PositionedRecord,
     Receipt, Span, Status, Transaction,
 };
-use crate::recall::passage::{Passage, read_terms};
-use crate::recall::schema::{ALL, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
-use crate::recall::vectors::{NONE, VECTORS, keys};
+use crate::recall::passage::{Passage, decode_posting};
+use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
+use crate::recall::vectors::{RESET_VECTORS, VECTORS, vector_keys};
 use crate::store;
 use crate::store::Outcomes;
 
@@ -28,7 +28,7 @@ const DEPTH: u64 = 1 << 20;
 
 /// Some passages.
 #[derive(Default)]
-struct Removal {
+struct FoundPassages {
     /// Ascending.
     positions: Vec<u64>,
     /// Where both logs began.
@@ -41,26 +41,26 @@ struct Removal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RemovalResult {
     /// All of them are out.
-    Whole,
+    Complete,
     /// Some are.
-    Some,
+    Partial,
     /// It was not as expected.
     Unmet,
     /// There is no such bucket.
-    Nowhere,
+    NoBucket,
 }
 
 /// What is taken out of a bucket: passages that have one of these terms, and are meant.
-pub(crate) struct Removing<'a> {
+pub(crate) struct PassageRemoval<'a> {
     pub bucket: BucketId<'a>,
     pub opening: Opening<'a>,
     pub facets: &'a [u32],
     pub is_meant: &'a dyn Fn(&Passage<'_>) -> bool,
 }
 
-impl Removing<'_> {
+impl PassageRemoval<'_> {
     /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
-    fn find(&self, host: &impl Host) -> Result<Option<Removal>, Failure> {
+    fn find(&self, host: &impl Host) -> Result<Option<FoundPassages>, Failure> {
         let Self { bucket, opening, is_meant, .. } = *self;
         // Two may be the same number, and each is asked for once.
         let mut once: Vec<u32> = Vec::with_capacity(self.facets.len());
@@ -75,16 +75,16 @@ impl Removing<'_> {
             Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
         };
         let tail = Operation::read(TERMS, LogEnd::Newest, TAIL.into(), TAIL_BYTES);
-        let operations = [Operation::match_terms(INDEX, facets, ALL, MATCH_BYTES), tail, WHERE_PASSAGES_ARE];
+        let operations = [Operation::match_terms(INDEX, facets, ALL_POSITIONS, MATCH_BYTES), tail, WHERE_PASSAGES_ARE];
         let Some(mut outcomes) = look(&operations)? else { return Ok(None) };
-        let found = outcomes.matches()?;
-        let mut tail = outcomes.records()?;
-        let passages = outcomes.records()?.extent;
+        let found = outcomes.take_matches()?;
+        let mut tail = outcomes.take_records()?;
+        let passages = outcomes.take_records()?.extent;
         let first = [passages.first, tail.extent.first];
         let mut candidates: Vec<u64> =
             found.terms.iter().flat_map(|term| &term.offsets).map(|offset| found.first + u64::from(*offset)).collect();
         let has_facet = |text: &String| {
-            read_terms(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
+            decode_posting(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
         };
         let mut is_whole = true;
         while is_whole {
@@ -98,13 +98,14 @@ impl Removing<'_> {
             let span = [Span { position, count }];
             let older = Operation::read_at(TERMS, &span, TAIL_BYTES);
             let Some(mut outcomes) = look(&[older])? else { return Ok(None) };
-            tail = outcomes.records()?;
+            tail = outcomes.take_records()?;
             // A store may give less than is asked for.
             is_whole = tail.first + tail.records.len() as u64 == position + u64::from(count);
         }
-        let mut candidates = store::sorted(candidates);
+        let mut candidates = store::heap_sorted(candidates);
         candidates.dedup();
-        let mut removal = Removal { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..Removal::default() };
+        let mut removal =
+            FoundPassages { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..FoundPassages::default() };
         candidates.truncate(CANDIDATES);
         candidates.retain(|&position| position >= passages.first && position < passages.next());
         if candidates.is_empty() {
@@ -113,9 +114,9 @@ impl Removing<'_> {
         let spans: Vec<Span> = candidates.iter().map(|&position| Span { position, count: 1 }).collect();
         let read = [Operation::read_at(PASSAGES, &spans, READ_BYTES)];
         let Some(mut outcomes) = look(&read)? else { return Ok(None) };
-        let runs = outcomes.spans()?;
+        let runs = outcomes.take_spans()?;
         removal.is_whole &= runs.len() == candidates.len();
-        let mut cut = Runs::default();
+        let mut cut = RemovalRuns::default();
         let mut depth = 0;
         for run in &runs {
             let passage = run.records.first().and_then(|text| Passage::parse(text));
@@ -123,7 +124,7 @@ impl Removing<'_> {
                 continue;
             }
             depth += (run.first - passages.first).min(passages.next() - run.first);
-            if (depth > DEPTH && !cut.positions.is_empty()) || !cut.take(run.first) {
+            if (depth > DEPTH && !cut.positions.is_empty()) || !cut.try_push(run.first) {
                 removal.is_whole = false;
                 break;
             }
@@ -134,7 +135,7 @@ impl Removing<'_> {
 
     /// Take out as many as one transaction can, with `operations`; with `last`, if these are all. Three waits; two if there
     /// are none.
-    pub(crate) fn take_out(
+    pub(crate) fn remove_batch(
         &self,
         host: &impl Host,
         expectations: &[Expectation<'_>],
@@ -142,9 +143,9 @@ impl Removing<'_> {
         last: Option<Operation<'_>>,
     ) -> Result<RemovalResult, Failure> {
         let Self { bucket, opening, .. } = *self;
-        let Some(removal) = self.find(host)? else { return Ok(RemovalResult::Nowhere) };
+        let Some(removal) = self.find(host)? else { return Ok(RemovalResult::NoBucket) };
         let [passages, terms] = removal.first;
-        let keys = keys(removal.positions.iter().copied());
+        let keys = vector_keys(removal.positions.iter().copied());
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         // Nothing is left in their place.
         let texts: Vec<_> = removal.positions.iter().map(|&position| PositionedRecord { position, text: "" }).collect();
@@ -165,10 +166,10 @@ impl Removing<'_> {
         }
         let done = Transaction { bucket, opening, expectations: &expected, operations: &all };
         Ok(match store::transact(host, &done)?.status {
-            Status::Applied | Status::Repeated if removal.is_whole => RemovalResult::Whole,
-            Status::Applied | Status::Repeated if !removal.positions.is_empty() => RemovalResult::Some,
+            Status::Applied | Status::Repeated if removal.is_whole => RemovalResult::Complete,
+            Status::Applied | Status::Repeated if !removal.positions.is_empty() => RemovalResult::Partial,
             Status::Applied | Status::Repeated | Status::Unmet => RemovalResult::Unmet,
-            _ => RemovalResult::Nowhere,
+            _ => RemovalResult::NoBucket,
         })
     }
 }
@@ -178,14 +179,14 @@ const WHERE_PASSAGES_ARE: Operation<'static> = Operation::read(PASSAGES, LogEnd:
 
 /// Positions that one call can take out of an index.
 #[derive(Default)]
-pub(crate) struct Runs {
+pub(crate) struct RemovalRuns {
     pub positions: Vec<u64>,
     runs: u64,
 }
 
-impl Runs {
+impl RemovalRuns {
     /// One more, above the others; whether there is room for it.
-    pub(crate) fn take(&mut self, position: u64) -> bool {
+    pub(crate) fn try_push(&mut self, position: u64) -> bool {
         let goes_on = self.positions.last().is_some_and(|last| last + 1 == position) && !position.is_multiple_of(RUN);
         if (!goes_on && self.runs == RUNS) || self.positions.len() as u64 >= 16 * RUN {
             return false;
@@ -197,15 +198,15 @@ impl Runs {
 }
 
 /// Positions of an index that no passage is left of, as many as one call takes out; found by these operations.
-pub(crate) const ORPHANS: [Operation<'static>; 2] =
-    [WHERE_PASSAGES_ARE, Operation::match_terms(INDEX, &[], ALL, MATCH_BYTES)];
+pub(crate) const READ_ORPHANS: [Operation<'static>; 2] =
+    [WHERE_PASSAGES_ARE, Operation::match_terms(INDEX, &[], ALL_POSITIONS, MATCH_BYTES)];
 
-pub(crate) fn orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
-    let first = outcomes.records()?.extent.first;
-    let FoundMatches { first: from, marks, .. } = outcomes.matches()?;
-    let mut runs = Runs::default();
+pub(crate) fn parse_orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
+    let first = outcomes.take_records()?.extent.first;
+    let FoundMatches { first: from, marks, .. } = outcomes.take_matches()?;
+    let mut runs = RemovalRuns::default();
     for (position, _) in (from..first).zip(&marks).filter(|(_, mark)| **mark != 0) {
-        if !runs.take(position) {
+        if !runs.try_push(position) {
             break;
         }
     }
@@ -214,7 +215,7 @@ pub(crate) fn orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
 
 /// With a transcript that begins anew: nothing of the old one is recalled. What the index has of it is dropped after that.
 pub(crate) const RESET_PASSAGES: [Operation<'static>; 3] =
-    [Operation::reset_log(PASSAGES, &[]), Operation::reset_log(TERMS, &[]), NONE];
+    [Operation::reset_log(PASSAGES, &[]), Operation::reset_log(TERMS, &[]), RESET_VECTORS];
 
 /// Take out of the index what no passage is left of.
 pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>) -> Result<(), Failure> {
@@ -225,11 +226,11 @@ pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>) -> Result<(),
         store::transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations })
     };
     loop {
-        let receipt = look(&ORPHANS)?;
+        let receipt = look(&READ_ORPHANS)?;
         if !receipt.is_applied() {
             return Ok(());
         }
-        let positions = orphans(&mut Outcomes::of(receipt))?;
+        let positions = parse_orphans(&mut Outcomes::of(receipt))?;
         if positions.is_empty() {
             return Ok(());
         }

@@ -15,10 +15,10 @@ pub(crate) const INDEX: &str = "recall";
 pub(crate) const RECALLED: &str = "recalled";
 
 /// The same of each session whose passages lie with its user; of that map.
-pub(crate) const POSTED: &str = "posted";
+pub(crate) const COPY_STATES: &str = "posted";
 
 /// How many are folded at a time, when there are twice as many.
-pub(crate) const FOLD: u64 = 64;
+pub(crate) const COMPACT_BATCH: u64 = 64;
 
 /// More than ever wait to be folded, unless nobody does it.
 const TAIL: u64 = 512;
@@ -31,7 +31,7 @@ pub(crate) const NEWEST: u64 = 20_000;
 pub(crate) const MATCH_BYTES: u64 = 1 << 20;
 
 /// Passages that are kept at most.
-pub(crate) const KEPT: u64 = 100_000;
+pub(crate) const KEPT_PASSAGES_MAX: u64 = 100_000;
 
 /// Positions that one call takes out of the index: so many runs, of so many positions each.
 pub(crate) const RUNS: u64 = 32;
@@ -39,16 +39,16 @@ pub(crate) const RUNS: u64 = 32;
 pub(crate) const RUN: u64 = 1024;
 
 /// All that a store looks at.
-pub(crate) const ALL: u64 = 131_072;
+pub(crate) const ALL_POSITIONS: u64 = 131_072;
 
 /// The newest terms, which no index has yet.
-pub(crate) const TAIL_READ: Operation<'static> = Operation::read(TERMS, LogEnd::Newest, TAIL, TAIL_BYTES);
+pub(crate) const READ_TERMS_TAIL: Operation<'static> = Operation::read(TERMS, LogEnd::Newest, TAIL, TAIL_BYTES);
 
 /// No terms, only where they stand.
 pub(crate) const WHERE_TERMS_ARE: Operation<'static> = Operation::read(TERMS, LogEnd::Newest, 0, 0);
 
 /// The oldest passage.
-pub(crate) const OLDEST: Operation<'static> = Operation::read(PASSAGES, LogEnd::Oldest, 1, 64 << 10);
+pub(crate) const READ_OLDEST_PASSAGE: Operation<'static> = Operation::read(PASSAGES, LogEnd::Oldest, 1, 64 << 10);
 
 /// Of which sessions there are copies: of so many, that of others nothing is known.
-pub(crate) const ALL_POSTED: Operation<'static> = Operation::get_all(POSTED, 10_000, 1 << 20);
+pub(crate) const READ_COPY_STATES: Operation<'static> = Operation::get_all(COPY_STATES, 10_000, 1 << 20);

@@ -5,7 +5,10 @@
 //! no longer in the transcript, and what an option excludes.
 
 use keepline_options::words::{Recall, RecallLife, Word as _};
-use keepline_recall::{Candidate, Embedding, Found, Hints, Mark, Query, rank, select, tokens};
+use keepline_recall::{
+    DocumentMark, Embedding, IndexMatches, PassageCandidate, PassageQuery, QueryHints, count_tokens, rank_documents,
+    select_passages,
+};
 
 use crate::context::Context;
 use crate::contract::{
@@ -15,11 +18,13 @@ use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
 use crate::recall::copies::CopyState;
-use crate::recall::passage::{Origin, Passage, Sought, facet, facet_of, is_before};
-use crate::recall::render::{INTRODUCTION, RecalledPassage, as_text, in_time, least, write};
-use crate::recall::schema::{ALL_POSTED, INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
+use crate::recall::passage::{Passage, PassageOrigin, TermMatcher, is_older_than, message_facet, session_facet};
+use crate::recall::render::{
+    INTRODUCTION, RecalledPassage, lowest_scored, render_text, sort_by_time, write_recall_json,
+};
+use crate::recall::schema::{INDEX, MATCH_BYTES, NEWEST, PASSAGES, READ_COPY_STATES, READ_TERMS_TAIL};
 use crate::recall::vectors;
-use crate::recall::vectors::Near;
+use crate::recall::vectors::VectorSnapshot;
 use crate::store;
 use crate::store::Outcomes;
 use crate::transcript::thread::Branches;
@@ -54,7 +59,7 @@ const ONE: u32 = 127 + HEADER;
 
 /// What a question looks for.
 pub(crate) struct RecallQuery {
-    query: Query,
+    query: PassageQuery,
     /// Of the query; in a user's memory also what the passages of the session that asks have in common; and what those of
     /// the message have that is asked once more.
     terms: Vec<u32>,
@@ -70,7 +75,7 @@ pub(crate) struct RecallQuery {
 impl RecallQuery {
     /// None: nothing can be found, or is to be. `session_of_user`: the session that asks, if it asks in its user's memory.
     /// `now` in milliseconds.
-    pub(crate) fn of(
+    pub(crate) fn for_question(
         options: &Options,
         entry: &QuestionEntry<'_>,
         session_of_user: Option<&str>,
@@ -80,8 +85,8 @@ impl RecallQuery {
         if options.recall == Recall::Off {
             return None;
         }
-        let hints = Hints { speaker: options.recall_hints, time: options.recall_hints };
-        let mut query = Query::new(entry.text, now(), hints);
+        let hints = QueryHints { speaker: options.recall_hints, time: options.recall_hints };
+        let mut query = PassageQuery::new(entry.text, now(), hints);
         query.is_own_only = said.neighbors == Some(false);
         let mut terms = query.terms();
         let vector = entry.vector.filter(|_| options.recall_vectors);
@@ -97,20 +102,23 @@ impl RecallQuery {
                 terms.len() - 1
             })
         };
-        let own = session_of_user.map(|session| place(facet_of(session, None)));
+        let own = session_of_user.map(|session| place(session_facet(session, None)));
         // The message that the question is, if the transcript has it already.
         let asked = said.asked.map(|position| {
-            place(session_of_user.map_or_else(|| facet(position), |session| facet_of(session, Some(position))))
+            place(
+                session_of_user
+                    .map_or_else(|| message_facet(position), |session| session_facet(session, Some(position))),
+            )
         });
         Some(Self { query, terms, own, asked, is_of_user, embedding })
     }
 
     /// To be read with the rest of what the question needs.
-    pub(crate) fn read<'a>(&'a self, operations: &mut Vec<Operation<'a>>) {
+    pub(crate) fn push_operations<'a>(&'a self, operations: &mut Vec<Operation<'a>>) {
         operations.push(Operation::match_terms(INDEX, &self.terms, NEWEST, MATCH_BYTES));
-        operations.push(TAIL_READ);
+        operations.push(READ_TERMS_TAIL);
         if self.embedding.is_some() {
-            operations.push(vectors::ALL);
+            operations.push(vectors::READ_ALL_VECTORS);
         }
     }
 }
@@ -119,27 +127,27 @@ impl RecallQuery {
 pub(crate) struct RecallSnapshot {
     found: FoundMatches,
     tail: LogRecords,
-    near: Near,
+    near: VectorSnapshot,
 }
 
 impl RecallSnapshot {
     pub(crate) fn of(wanted: &RecallQuery, outcomes: &mut Outcomes) -> Result<Self, Failure> {
-        let (found, tail) = (outcomes.matches()?, outcomes.records()?);
-        let near = if wanted.embedding.is_some() { Near::of(outcomes)? } else { Near::Unasked };
+        let (found, tail) = (outcomes.take_matches()?, outcomes.take_records()?);
+        let near = if wanted.embedding.is_some() { VectorSnapshot::of(outcomes)? } else { VectorSnapshot::Unasked };
         Ok(Self { found, tail, near })
     }
 
     /// The best first.
-    fn candidates(&mut self, wanted: &RecallQuery) -> Vec<Candidate> {
+    fn candidates(&mut self, wanted: &RecallQuery) -> Vec<PassageCandidate> {
         let first = if self.found.marks.is_empty() { self.tail.first } else { self.found.first };
         self.found.first = first;
         let FoundMatches { marks, terms, .. } = &mut self.found;
-        let sought = Sought::of(&wanted.terms);
+        let sought = TermMatcher::of(&wanted.terms);
         for (position, text) in (self.tail.first..).zip(&self.tail.records) {
             let Some(offset) = position.checked_sub(first).and_then(|offset| u32::try_from(offset).ok()) else {
                 continue;
             };
-            let mark = sought.find(text, |place| {
+            let mark = sought.match_passage(text, |place| {
                 if let Some(term) = terms.get_mut(place) {
                     term.offsets.push(offset);
                 }
@@ -156,25 +164,25 @@ impl RecallSnapshot {
                 *mark = 0;
             }
         }
-        let mut candidates = rank(&wanted.query, Found { first, marks, rows: terms }, &[], CANDIDATES);
+        let mut candidates = rank_documents(&wanted.query, IndexMatches { first, marks, rows: terms }, &[], CANDIDATES);
         let least = candidates.first().map_or(0.0, |best| best.score * LEAST);
         candidates.retain(|candidate| candidate.score >= least);
-        let (Near::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };
-        vectors::reordered(&candidates, embedding, all, &|position| self.mark(position))
+        let (VectorSnapshot::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };
+        vectors::rerank_by_vectors(&candidates, embedding, all, &|position| self.mark(position))
     }
 
     /// From which position on passages may be of what the window shows, which is the newest of its session: going back,
     /// as many tokens. Once candidates were found.
     fn shown_from(&self, wanted: &RecallQuery, asking: &RecallScope<'_>) -> u64 {
         let Some(oldest) = asking.shown.first() else { return u64::MAX };
-        if !asking.branches.is_one_after(*oldest) {
+        if !asking.branches.is_linear_after(*oldest) {
             return 0;
         }
         let mut left = asking.shown_tokens + asking.shown_tokens / 4 + SHOWN_SPARE;
         let mut from = u64::MAX;
         let mut passed = |offset: usize| {
             from = self.found.first + offset as u64;
-            let mark = self.found.marks.get(offset).and_then(|mark| Mark::decode(*mark));
+            let mark = self.found.marks.get(offset).and_then(|mark| DocumentMark::decode(*mark));
             left = left.saturating_sub(mark.map_or(0, |mark| mark.tokens.into()));
             left > 0
         };
@@ -186,9 +194,9 @@ impl RecallSnapshot {
     }
 
     /// Of a position, once candidates were found.
-    fn mark(&self, position: u64) -> Option<Mark> {
+    fn mark(&self, position: u64) -> Option<DocumentMark> {
         let offset = usize::try_from(position.checked_sub(self.found.first)?).ok()?;
-        Mark::decode(*self.found.marks.get(offset)?)
+        DocumentMark::decode(*self.found.marks.get(offset)?)
     }
 }
 
@@ -215,7 +223,7 @@ pub(crate) struct RecallScope<'a> {
 }
 
 /// What is recalled, as JSON. None: nothing.
-pub(crate) fn search(
+pub(crate) fn search_passages(
     context: &Context<impl Host>,
     options: &Options,
     wanted: &RecallQuery,
@@ -225,7 +233,8 @@ pub(crate) fn search(
     let mut candidates = seen.candidates(wanted);
     let keys = seen.near.keys(&candidates);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let budget = u32::try_from(options.recall_tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
+    let budget =
+        u32::try_from(options.recall_tokens.saturating_sub(count_tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
     let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
     // Where the order is not known yet, there is a choice.
     let choice = if keys.is_empty() { 0 } else { budget.min(SPARE_MAX) };
@@ -245,34 +254,34 @@ pub(crate) fn search(
         let spans = spans_of(&read);
         let max_bytes = read.iter().map(|one| u64::from(one.mark.tokens) * TOKEN_BYTES + RECORD_BYTES).sum();
         let mut operations = vec![Operation::read_at(PASSAGES, &spans, max_bytes)];
-        operations.extend((is_first && of_life).then_some(ALL_POSTED));
-        operations.extend((is_first && !keys.is_empty()).then(|| vectors::some(&keys)));
+        operations.extend((is_first && of_life).then_some(READ_COPY_STATES));
+        operations.extend((is_first && !keys.is_empty()).then(|| vectors::read_vectors_operation(&keys)));
         let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
         let receipt = store::transact(&context.host, &look)?;
         if !receipt.is_applied() {
             return Ok(None);
         }
         let mut outcomes = Outcomes::of(receipt);
-        runs.extend(outcomes.spans()?);
+        runs.extend(outcomes.take_spans()?);
         if is_first && of_life {
-            posted = Some(outcomes.readable()?);
+            posted = Some(outcomes.take_readable_entries()?);
         }
         if let Some(embedding) = wanted.embedding.as_ref().filter(|_| is_first && !keys.is_empty()) {
-            let vectors = outcomes.readable()?;
-            candidates = vectors::reordered(&candidates, embedding, &vectors, &|position| seen.mark(position));
+            let vectors = outcomes.take_readable_entries()?;
+            candidates = vectors::rerank_by_vectors(&candidates, embedding, &vectors, &|position| seen.mark(position));
         }
         let passages = readable_passages(&runs, |passage| {
             // Of versions that could not cut every text: they would leave no room for any other.
-            tokens(&passage.text) <= ONE as usize
+            count_tokens(&passage.text) <= ONE as usize
                 && asking.wants(options, passage)
                 && posted.as_ref().is_none_or(|posted| lives(posted, passage, asking.now))
         });
         let left = distinct(&candidates, &passages);
-        let taken = select(&left, budget, HEADER);
+        let taken = select_passages(&left, budget, HEADER);
         let used: u32 = taken.iter().map(|one| u32::from(one.mark.tokens) + HEADER).sum();
         let is_short = budget.saturating_sub(used) > ONE;
         // Much of it was not to be attached: what comes next is read in its place.
-        let is_left = |one: &Candidate| read.binary_search_by_key(&one.position, |it| it.position).is_err();
+        let is_left = |one: &PassageCandidate| read.binary_search_by_key(&one.position, |it| it.position).is_err();
         unread.retain(is_left);
         read = if is_short && reads < READS { to_read(&unread, SPARE_MAX, spare, shown_from) } else { Vec::new() };
         if read.is_empty() {
@@ -287,15 +296,15 @@ pub(crate) fn search(
 }
 
 /// What was read of a candidate, if it may be attached.
-fn passage_of<'p>(candidate: &Candidate, passages: &'p [(u64, Passage<'_>)]) -> Option<&'p Passage<'p>> {
+fn passage_of<'p>(candidate: &PassageCandidate, passages: &'p [(u64, Passage<'_>)]) -> Option<&'p Passage<'p>> {
     let index = passages.binary_search_by_key(&candidate.position, |(at, _)| *at).ok()?;
     passages.get(index).map(|(_, passage)| passage)
 }
 
 /// Those that may be attached: of the same text, the best.
-fn distinct(candidates: &[Candidate], passages: &[(u64, Passage<'_>)]) -> Vec<Candidate> {
+fn distinct(candidates: &[PassageCandidate], passages: &[(u64, Passage<'_>)]) -> Vec<PassageCandidate> {
     let mut said: Vec<&str> = Vec::with_capacity(passages.len());
-    let is_new = |candidate: &&Candidate| {
+    let is_new = |candidate: &&PassageCandidate| {
         let text = passage_of(candidate, passages).map(|passage| &*passage.text);
         let is_new = text.is_some_and(|text| !said.contains(&text));
         said.extend(text);
@@ -306,19 +315,19 @@ fn distinct(candidates: &[Candidate], passages: &[(u64, Passage<'_>)]) -> Vec<Ca
 
 /// As JSON. None: nothing.
 fn recalled_json(most: u64, session: &str, taken: Vec<RecalledPassage<'_>>, best: f32) -> Option<String> {
-    let mut taken = in_time(taken);
-    let mut text = as_text(&taken);
+    let mut taken = sort_by_time(taken);
+    let mut text = render_text(&taken);
     // Counted one by one, tokens are rounded: all together may be a few more, or take a line more.
-    while tokens(&text) as u64 > most
-        && let Some(last) = least(&taken)
+    while count_tokens(&text) as u64 > most
+        && let Some(last) = lowest_scored(&taken)
     {
         taken.remove(last);
-        text = as_text(&taken);
+        text = render_text(&taken);
     }
-    (!taken.is_empty()).then(|| write(session, &text, &taken, best))
+    (!taken.is_empty()).then(|| write_recall_json(session, &text, &taken, best))
 }
 
-fn spans_of(read: &[Candidate]) -> Vec<Span> {
+fn spans_of(read: &[PassageCandidate]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for candidate in read {
         match spans.last_mut() {
@@ -331,15 +340,16 @@ fn spans_of(read: &[Candidate]) -> Vec<Span> {
 
 /// The best, in order of position: as many as go into a budget, and those as good as them that may stand in the window,
 /// which is not known before they are read.
-fn to_read(candidates: &[Candidate], budget: u32, spare: u32, shown_from: u64) -> Vec<Candidate> {
-    let (mut perhaps, sure): (Vec<Candidate>, Vec<Candidate>) =
+fn to_read(candidates: &[PassageCandidate], budget: u32, spare: u32, shown_from: u64) -> Vec<PassageCandidate> {
+    let (mut perhaps, sure): (Vec<PassageCandidate>, Vec<PassageCandidate>) =
         candidates.iter().partition(|candidate| candidate.position >= shown_from);
-    let mut read = select(&sure, budget, HEADER);
+    let mut read = select_passages(&sure, budget, HEADER);
     // Of all that come before the last of them.
-    let is_taken = |candidate: &&Candidate| read.binary_search_by_key(&candidate.position, |it| it.position).is_ok();
+    let is_taken =
+        |candidate: &&PassageCandidate| read.binary_search_by_key(&candidate.position, |it| it.position).is_ok();
     let worst = sure.iter().rfind(is_taken).filter(|_| read.len() < sure.len());
     perhaps.retain(|candidate| worst.is_none_or(|worst| candidate.score >= worst.score));
-    read.extend(select(&perhaps, budget.saturating_add(spare), HEADER));
+    read.extend(select_passages(&perhaps, budget.saturating_add(spare), HEADER));
     read
 }
 
@@ -355,14 +365,14 @@ fn lives(posted: &[Entry], passage: &Passage<'_>, now: u64) -> bool {
 
 impl RecallScope<'_> {
     fn wants(&self, options: &Options, passage: &Passage<'_>) -> bool {
-        let origin = Origin { session: self.session, life: self.incarnation };
+        let origin = PassageOrigin { session: self.session, life: self.incarnation };
         let is_own = self.user.is_none() || passage.is_from(&origin);
         let is_in_reach = !is_own
             || (passage.position >= self.first
                 && self.shown.binary_search(&passage.position).is_err()
-                && self.target.is_some_and(|target| self.branches.hold(target, passage.position)));
+                && self.target.is_some_and(|target| self.branches.is_on_thread(target, passage.position)));
         is_in_reach
-            && !is_before(passage, self.oldest_at)
+            && !is_older_than(passage, self.oldest_at)
             && !passage
                 .source
                 .as_deref()

@@ -4,14 +4,14 @@
 //! of the asking session is looked up anyway.
 
 use crate::contract::{FoundMatches, LogRecords, Operation, Outcome};
-use crate::recall::passage::{facet_of, read_terms};
+use crate::recall::passage::{decode_posting, session_facet};
 use crate::recall::schema::{INDEX, TERMS};
 use crate::recall::vectors::VECTORS;
-use crate::text::json_values::integer;
+use crate::text::json_values::parse_count;
 
 /// Leave of what was found only what is from the session.
-pub(crate) fn keep_only(session: &str, operations: &[Operation<'_>], outcomes: &mut [Outcome]) {
-    let facet = facet_of(session, None);
+pub(crate) fn keep_only_session(session: &str, operations: &[Operation<'_>], outcomes: &mut [Outcome]) {
+    let facet = session_facet(session, None);
     let mut own: Vec<u64> = Vec::new();
     for (operation, outcome) in operations.iter().zip(outcomes) {
         match (operation, outcome) {
@@ -22,7 +22,7 @@ pub(crate) fn keep_only(session: &str, operations: &[Operation<'_>], outcomes: &
             (Operation::Read(read), Outcome::Records(tail)) if read.log == TERMS => keep_terms(tail, facet, &mut own),
             // They come after both.
             (Operation::GetAll(get), Outcome::Entries(found)) if get.map_name == VECTORS => {
-                let is_own = |key: &str| integer(key).is_some_and(|position| own.binary_search(&position).is_ok());
+                let is_own = |key: &str| parse_count(key).is_some_and(|position| own.binary_search(&position).is_ok());
                 found.entries.retain(|entry| is_own(&entry.key));
             }
             _ => {}
@@ -48,7 +48,7 @@ fn keep_matches(found: &mut FoundMatches, row: Option<usize>, own: &mut Vec<u64>
 /// A passage without terms is none.
 fn keep_terms(tail: &mut LogRecords, facet: u32, own: &mut Vec<u64>) {
     for (position, record) in (tail.first..).zip(&mut tail.records) {
-        if read_terms(record).is_some_and(|posting| posting.terms.binary_search(&facet).is_ok()) {
+        if decode_posting(record).is_some_and(|posting| posting.terms.binary_search(&facet).is_ok()) {
             own.push(position);
         } else {
             record.clear();

@@ -2,11 +2,11 @@
 //!
 //! Map `vectors` has an embedding for each passage, by position. Vectors of another model than the question's count as absent.
 
-use keepline_recall::{Candidate, Embedding, Mark, Similar, fuse};
+use keepline_recall::{DocumentMark, Embedding, PassageCandidate, SimilarPassage, fuse_rankings};
 
 use crate::contract::{Entry, Failure, Operation};
-use crate::store::{Found, Outcomes};
-use crate::text::json_values::integer;
+use crate::store::{EntriesOutcome, Outcomes};
+use crate::text::json_values::parse_count;
 
 /// The map of them.
 pub(crate) const VECTORS: &str = "vectors";
@@ -19,13 +19,13 @@ const SMALL_BYTES: u64 = SMALL * 300;
 const LOOKED_AT: usize = 256;
 
 /// To be read with the rest of what a question needs.
-pub(crate) const ALL: Operation<'static> = Operation::get_all(VECTORS, SMALL, SMALL_BYTES);
+pub(crate) const READ_ALL_VECTORS: Operation<'static> = Operation::get_all(VECTORS, SMALL, SMALL_BYTES);
 
 /// With passages that go.
-pub(crate) const NONE: Operation<'static> = Operation::reset_map(VECTORS, &[]);
+pub(crate) const RESET_VECTORS: Operation<'static> = Operation::reset_map(VECTORS, &[]);
 
 /// What a question has seen of the vectors.
-pub(crate) enum Near {
+pub(crate) enum VectorSnapshot {
     /// Nothing, for the question has none.
     Unasked,
     All(Vec<Entry>),
@@ -33,23 +33,23 @@ pub(crate) enum Near {
     Many,
 }
 
-impl Near {
+impl VectorSnapshot {
     pub(crate) fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
-        Ok(match outcomes.entries()? {
-            Found::Entries(found) => Self::All(found.entries),
-            Found::Oversize { .. } => Self::Many,
+        Ok(match outcomes.take_entries()? {
+            EntriesOutcome::Entries(found) => Self::All(found.entries),
+            EntriesOutcome::Oversize { .. } => Self::Many,
         })
     }
 
     /// Of which passages the vectors are to be read with their texts.
-    pub(crate) fn keys(&self, candidates: &[Candidate]) -> Vec<String> {
+    pub(crate) fn keys(&self, candidates: &[PassageCandidate]) -> Vec<String> {
         let looked_at = if matches!(self, Self::Many) { LOOKED_AT } else { 0 };
-        keys(candidates.iter().take(looked_at).map(|candidate| candidate.position))
+        vector_keys(candidates.iter().take(looked_at).map(|candidate| candidate.position))
     }
 }
 
 /// The names of passages' vectors.
-pub(crate) fn keys(positions: impl Iterator<Item = u64>) -> Vec<String> {
+pub(crate) fn vector_keys(positions: impl Iterator<Item = u64>) -> Vec<String> {
     let mut keys = Vec::new();
     for position in positions {
         keys.push(position.to_string());
@@ -58,24 +58,24 @@ pub(crate) fn keys(positions: impl Iterator<Item = u64>) -> Vec<String> {
 }
 
 /// The vectors of some passages.
-pub(crate) fn some<'a>(keys: &'a [&'a str]) -> Operation<'a> {
+pub(crate) fn read_vectors_operation<'a>(keys: &'a [&'a str]) -> Operation<'a> {
     Operation::get_some(VECTORS, keys, SMALL_BYTES)
 }
 
 /// Candidates in the order in which words and vectors have them together.
-pub(crate) fn reordered(
-    candidates: &[Candidate],
+pub(crate) fn rerank_by_vectors(
+    candidates: &[PassageCandidate],
     question: &Embedding,
     vectors: &[Entry],
-    mark: &dyn Fn(u64) -> Option<Mark>,
-) -> Vec<Candidate> {
+    mark: &dyn Fn(u64) -> Option<DocumentMark>,
+) -> Vec<PassageCandidate> {
     let mut similar = Vec::with_capacity(vectors.len());
     for entry in vectors {
-        if let (Some(position), Some(similarity)) = (integer(&entry.key), question.similarity(&entry.text))
+        if let (Some(position), Some(similarity)) = (parse_count(&entry.key), question.similarity(&entry.text))
             && mark(position).is_some()
         {
-            similar.push(Similar { position, similarity });
+            similar.push(SimilarPassage { position, similarity });
         }
     }
-    fuse(candidates, &similar, mark)
+    fuse_rankings(candidates, &similar, mark)
 }

@@ -6,7 +6,7 @@ use crate::contract::{FoundMatches, IndexExtent, TermMatches};
 const POSITIONS: u64 = 1 << 53;
 
 /// Whether the index has a place for its documents.
-pub(crate) fn is_sane(extent: IndexExtent) -> bool {
+pub(crate) fn is_valid_index_extent(extent: IndexExtent) -> bool {
     extent.next <= POSITIONS && extent.documents <= extent.next
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn are_matches(found: &FoundMatches, terms: usize, newest: u64, max_b
     let is_within = |TermMatches { offsets }: &TermMatches| {
         offsets.is_sorted_by(|one, other| one < other) && offsets.last().is_none_or(|last| u64::from(*last) < positions)
     };
-    is_sane(found.extent)
+    is_valid_index_extent(found.extent)
         && found.extent.next.checked_sub(found.first) == Some(positions)
         && positions <= newest
         && 2 * positions + 4 * occurrences <= max_bytes

@@ -3,7 +3,7 @@
 use crate::contract::{LogEnd, LogExtent, LogRecords, LogSpans, Span, SpanRecords};
 
 /// Whether the log has a next position.
-pub(crate) fn is_sane(extent: LogExtent) -> bool {
+pub(crate) fn is_valid_log_extent(extent: LogExtent) -> bool {
     extent.first.checked_add(extent.length).is_some()
 }
 
@@ -30,7 +30,8 @@ pub(crate) fn is_surplus(found: &LogRecords, limit: u64, keep: u64, max_records:
 pub(crate) fn are_spans(found: &LogSpans, spans: &[Span]) -> bool {
     // Spans of which there is no record have none here: each of these belongs to a later one than the last.
     let mut spans = spans.iter();
-    is_sane(found.extent) && found.spans.iter().all(|run| spans.any(|span| is_within(found.extent, run, *span)))
+    is_valid_log_extent(found.extent)
+        && found.spans.iter().all(|run| spans.any(|span| is_within(found.extent, run, *span)))
 }
 
 /// Whether the records are some of the log's, and of those that were asked for.
@@ -44,5 +45,6 @@ fn is_within(extent: LogExtent, found: &SpanRecords, span: Span) -> bool {
 /// Whether the records are some of the log's.
 fn is_run(extent: LogExtent, first: u64, records: &[String]) -> bool {
     let end = first.checked_add(records.len() as u64);
-    is_sane(extent) && (records.is_empty() || (first >= extent.first && end.is_some_and(|end| end <= extent.next())))
+    is_valid_log_extent(extent)
+        && (records.is_empty() || (first >= extent.first && end.is_some_and(|end| end <= extent.next())))
 }

@@ -9,7 +9,7 @@ mod indexes;
 mod logs;
 mod outcomes;
 
-pub(crate) use outcomes::{Found, KeyPage, Once, Outcomes};
+pub(crate) use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
 
 use std::collections::BinaryHeap;
 
@@ -27,15 +27,20 @@ pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Resul
 }
 
 /// The text of one entry of a bucket, without using it. None: it is not there.
-pub(crate) fn text_of(host: &impl Host, bucket: BucketId<'_>, map: &str, key: &str) -> Result<Option<String>, Failure> {
+pub(crate) fn read_entry_text(
+    host: &impl Host,
+    bucket: BucketId<'_>,
+    map: &str,
+    key: &str,
+) -> Result<Option<String>, Failure> {
     let get = [Operation::get(map, &key, 256)];
     let receipt = transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations: &get })?;
     if !receipt.is_applied() {
         return Ok(None);
     }
-    match Outcomes::of(receipt).entries()? {
-        Found::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
-        Found::Oversize(_) => Err(Failure::out_of_turn()),
+    match Outcomes::of(receipt).take_entries()? {
+        EntriesOutcome::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
+        EntriesOutcome::Oversize(_) => Err(Failure::out_of_turn()),
     }
 }
 
@@ -57,7 +62,7 @@ fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receip
 }
 
 /// Delete a bucket (that incarnation, if one is named), and name up to `max_keys` of its values.
-pub(crate) fn delete(
+pub(crate) fn delete_bucket(
     host: &impl Host,
     bucket: BucketId<'_>,
     incarnation: Option<&str>,
@@ -69,7 +74,7 @@ pub(crate) fn delete(
         Status::AnotherLife if incarnation.is_some() => {}
         _ => return Err(Failure::out_of_turn()),
     }
-    sort(&mut deletion.keys);
+    sort_names(&mut deletion.keys);
     deletion.keys.truncate(usize::try_from(max_keys).unwrap_or(usize::MAX));
     deletion.values = deletion.values.max(deletion.keys.len() as u64);
     Ok(deletion)
@@ -81,7 +86,11 @@ pub(crate) fn is_incarnation(text: &str) -> bool {
 }
 
 /// What an applied transaction was told of the surplus of this log, if there is any.
-pub(crate) fn surplus<'r>(transaction: &Transaction<'_>, receipt: &'r Receipt, wanted: &str) -> Option<&'r LogRecords> {
+pub(crate) fn surplus_records<'r>(
+    transaction: &Transaction<'_>,
+    receipt: &'r Receipt,
+    wanted: &str,
+) -> Option<&'r LogRecords> {
     let mut answered = transaction.operations.iter().zip(&receipt.outcomes);
     answered.find_map(|(operation, outcome)| match (operation, outcome) {
         (Operation::Overflow(overflow), Outcome::Records(found)) if overflow.log == wanted => {
@@ -102,20 +111,20 @@ fn mend(receipt: &mut Receipt, transaction: &Transaction<'_>) -> bool {
         Status::Absent | Status::Expired => true,
         Status::Exists => matches!(transaction.opening, Opening::CreateNew(_)),
         Status::AnotherLife => transaction.opening.incarnation().is_some(),
-        Status::Unmet => unmet(receipt, transaction).is_some(),
+        Status::Unmet => unmet_expectation(receipt, transaction).is_some(),
     }
 }
 
 /// The expectation that did not hold.
-pub(crate) fn unmet<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Option<&'t Expectation<'t>> {
+pub(crate) fn unmet_expectation<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Option<&'t Expectation<'t>> {
     transaction.expectations.get(usize::try_from(receipt.unmet?).ok()?)
 }
 
 /// Whether an outcome is one of that operation.
 fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
     match (asked, outcome) {
-        (Operation::Get(get), outcome) => entries::mend_some(outcome, get.keys, get.max_bytes),
-        (Operation::GetAll(get), outcome) => entries::mend_all(outcome, get.max_entries, get.max_bytes),
+        (Operation::Get(get), outcome) => entries::mend_requested_entries(outcome, get.keys, get.max_bytes),
+        (Operation::GetAll(get), outcome) => entries::mend_all_entries(outcome, get.max_entries, get.max_bytes),
         (Operation::Put(put), Outcome::Changed(changed)) => changed.count <= put.entries.len() as u64,
         (Operation::Remove(remove), Outcome::Changed(changed)) => changed.count <= remove.keys.len() as u64,
         (Operation::Page(_), Outcome::Page(_))
@@ -130,13 +139,15 @@ fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
             | Operation::Rewrite(_)
             | Operation::ResetLog(_),
             Outcome::Extent(extent),
-        ) => logs::is_sane(*extent),
+        ) => logs::is_valid_log_extent(*extent),
         (Operation::Read(read), Outcome::Records(found)) => logs::is_end(found, read.end, read.max_records),
         (Operation::ReadAt(read), Outcome::Spans(found)) => logs::are_spans(found, read.spans),
         (Operation::Overflow(asked), Outcome::Records(found)) => {
             logs::is_surplus(found, asked.limit, asked.keep, asked.max_records)
         }
-        (Operation::Post(_) | Operation::Unpost(_), Outcome::Indexed(extent)) => indexes::is_sane(*extent),
+        (Operation::Post(_) | Operation::Unpost(_), Outcome::Indexed(extent)) => {
+            indexes::is_valid_index_extent(*extent)
+        }
         (Operation::Match(asked), Outcome::Matches(found)) => {
             indexes::are_matches(found, asked.terms.len(), asked.newest, asked.max_bytes)
         }
@@ -145,15 +156,15 @@ fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
 }
 
 /// Sort names and drop duplicates.
-pub(crate) fn sort(names: &mut Vec<String>) {
+pub(crate) fn sort_names(names: &mut Vec<String>) {
     if !names.is_sorted_by(|a, b| a < b) {
-        *names = sorted(std::mem::take(names));
+        *names = heap_sorted(std::mem::take(names));
         names.dedup();
     }
 }
 
 /// Through a heap: next to nothing needs to be sorted, and the standard library's sorts are a tenth of the component.
-pub(crate) fn sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
+pub(crate) fn heap_sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
     BinaryHeap::from(items).into_sorted_vec()
 }
 
@@ -353,7 +364,7 @@ mod tests {
             Opening::ANY,
             &[Operation::page_keys(VALUES, "", 2, 1)],
         );
-        let page = Outcomes::of(page.unwrap()).keys().unwrap();
+        let page = Outcomes::of(page.unwrap()).take_key_page().unwrap();
         assert_eq!((page.keys, &*page.cursor), (vec!["a".to_owned(), "b".to_owned()], "c"));
     }
 
@@ -485,7 +496,7 @@ mod tests {
             values,
             keys: keys.iter().map(|&key| key.to_owned()).collect(),
         };
-        let told = |said| delete(&Says(receipt(Status::Applied, vec![]), said), BucketId::session("s"), None, 2);
+        let told = |said| delete_bucket(&Says(receipt(Status::Applied, vec![]), said), BucketId::session("s"), None, 2);
         let good = deletion(Status::Applied, 3, &["a", "b"]);
         assert_eq!(told(deletion(Status::Applied, 3, &["c", "b", "a", "b"])).unwrap(), good);
         assert_eq!(told(deletion(Status::Applied, 0, &["a"])).unwrap().values, 1);

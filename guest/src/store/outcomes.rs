@@ -3,13 +3,13 @@
 use crate::contract::{
     Description, Entry, Failure, FoundEntries, FoundMatches, LogExtent, LogRecords, Outcome, Receipt, Size, SpanRecords,
 };
-use crate::store::sort;
+use crate::store::sort_names;
 
 /// The answers of an applied transaction, to be read in the order of its operations.
 pub(crate) struct Outcomes(std::vec::IntoIter<Outcome>);
 
 /// Entries, unless there is too much of them.
-pub(crate) enum Found {
+pub(crate) enum EntriesOutcome {
     Entries(FoundEntries),
     Oversize(Size),
 }
@@ -23,9 +23,9 @@ pub(crate) struct KeyPage {
 }
 
 /// What there is once, by key.
-pub(crate) struct Once(Vec<Entry>);
+pub(crate) struct EntriesByKey(Vec<Entry>);
 
-impl Once {
+impl EntriesByKey {
     /// The text; none: it is not there, can't be read, or was taken before.
     #[inline(never)]
     pub(crate) fn take(&mut self, key: &str) -> Option<String> {
@@ -34,7 +34,7 @@ impl Once {
     }
 }
 
-impl Default for Found {
+impl Default for EntriesOutcome {
     fn default() -> Self {
         Self::Entries(FoundEntries::default())
     }
@@ -46,39 +46,39 @@ impl Outcomes {
     }
 
     /// Of `get`, `get_some` and `get_all`.
-    pub(crate) fn entries(&mut self) -> Result<Found, Failure> {
+    pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Failure> {
         match self.0.next() {
-            Some(Outcome::Entries(found)) => Ok(Found::Entries(found)),
-            Some(Outcome::Oversize(size)) => Ok(Found::Oversize(size)),
+            Some(Outcome::Entries(found)) => Ok(EntriesOutcome::Entries(found)),
+            Some(Outcome::Oversize(size)) => Ok(EntriesOutcome::Oversize(size)),
             _ => Err(Failure::out_of_turn()),
         }
     }
 
     /// Of `get_some` and `get_all`: what can be read. If there is too much of it, nothing.
-    pub(crate) fn readable(&mut self) -> Result<Vec<Entry>, Failure> {
-        match self.entries()? {
-            Found::Entries(found) => Ok(found.entries),
-            Found::Oversize(_) => Ok(Vec::new()),
+    pub(crate) fn take_readable_entries(&mut self) -> Result<Vec<Entry>, Failure> {
+        match self.take_entries()? {
+            EntriesOutcome::Entries(found) => Ok(found.entries),
+            EntriesOutcome::Oversize(_) => Ok(Vec::new()),
         }
     }
 
     /// Of `get_some`, to be taken one by one.
-    pub(crate) fn once(&mut self) -> Result<Once, Failure> {
-        self.readable().map(Once)
+    pub(crate) fn take_entries_by_key(&mut self) -> Result<EntriesByKey, Failure> {
+        self.take_readable_entries().map(EntriesByKey)
     }
 
     /// Of `get`: the text. None: it is not there, can't be read, or is longer than what was asked for.
-    pub(crate) fn text(&mut self) -> Result<Option<String>, Failure> {
-        Ok(self.readable()?.pop().map(|entry| entry.text))
+    pub(crate) fn take_text(&mut self) -> Result<Option<String>, Failure> {
+        Ok(self.take_readable_entries()?.pop().map(|entry| entry.text))
     }
 
     /// Of `page_keys`.
-    pub(crate) fn keys(&mut self) -> Result<KeyPage, Failure> {
+    pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Failure> {
         match self.0.next() {
             Some(Outcome::Page(page)) => {
                 let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
                 keys.extend(page.unreadable);
-                sort(&mut keys);
+                sort_names(&mut keys);
                 Ok(KeyPage { keys, cursor: page.cursor })
             }
             _ => Err(Failure::out_of_turn()),
@@ -86,7 +86,7 @@ impl Outcomes {
     }
 
     /// Of `put`, `remove` and `reset_map`.
-    pub(crate) fn changed(&mut self) -> Result<u64, Failure> {
+    pub(crate) fn take_changed_count(&mut self) -> Result<u64, Failure> {
         match self.0.next() {
             Some(Outcome::Changed(changed)) => Ok(changed.count),
             _ => Err(Failure::out_of_turn()),
@@ -94,7 +94,7 @@ impl Outcomes {
     }
 
     /// Of `increment`.
-    pub(crate) fn counter(&mut self) -> Result<i64, Failure> {
+    pub(crate) fn take_counter(&mut self) -> Result<i64, Failure> {
         match self.0.next() {
             Some(Outcome::Counter(counter)) => Ok(counter.value),
             _ => Err(Failure::out_of_turn()),
@@ -102,7 +102,7 @@ impl Outcomes {
     }
 
     /// Of `read`, `read_at` one span, and `overflow`.
-    pub(crate) fn records(&mut self) -> Result<LogRecords, Failure> {
+    pub(crate) fn take_records(&mut self) -> Result<LogRecords, Failure> {
         match self.0.next() {
             Some(Outcome::Records(found)) => Ok(found),
             Some(Outcome::Spans(found)) => {
@@ -115,7 +115,7 @@ impl Outcomes {
     }
 
     /// Of `read_at`.
-    pub(crate) fn spans(&mut self) -> Result<Vec<LogRecords>, Failure> {
+    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRecords>, Failure> {
         match self.0.next() {
             Some(Outcome::Spans(found)) => {
                 let run =
@@ -127,7 +127,7 @@ impl Outcomes {
     }
 
     /// Of `append`, `replace_oldest`, `rewrite` and `reset_log`.
-    pub(crate) fn extent(&mut self) -> Result<LogExtent, Failure> {
+    pub(crate) fn take_extent(&mut self) -> Result<LogExtent, Failure> {
         match self.0.next() {
             Some(Outcome::Extent(extent)) => Ok(extent),
             _ => Err(Failure::out_of_turn()),
@@ -135,7 +135,7 @@ impl Outcomes {
     }
 
     /// Of `match_terms`.
-    pub(crate) fn matches(&mut self) -> Result<FoundMatches, Failure> {
+    pub(crate) fn take_matches(&mut self) -> Result<FoundMatches, Failure> {
         match self.0.next() {
             Some(Outcome::Matches(found)) => Ok(found),
             _ => Err(Failure::out_of_turn()),
@@ -143,7 +143,7 @@ impl Outcomes {
     }
 
     /// Of `describe`.
-    pub(crate) fn described(&mut self) -> Result<Description, Failure> {
+    pub(crate) fn take_description(&mut self) -> Result<Description, Failure> {
         match self.0.next() {
             Some(Outcome::Described(found)) => Ok(found),
             _ => Err(Failure::out_of_turn()),

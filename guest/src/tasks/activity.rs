@@ -8,11 +8,11 @@ use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Task;
 use crate::options::config::MAX_KEYS;
 use crate::store;
-use crate::store::{Found, Outcomes, is_incarnation};
+use crate::store::{EntriesOutcome, Outcomes, is_incarnation};
 use crate::tasks::job::{Job, Progress, Step};
 use crate::tasks::task;
 use crate::text::ids::is_session;
-use crate::users::activity_log::{ActivityRecord, ListedSession, is_long};
+use crate::users::activity_log::{ActivityRecord, ListedSession, is_compaction_due};
 use crate::users::registry;
 use crate::users::registry::{ACTIVITY, SESSIONS};
 
@@ -37,7 +37,7 @@ pub(crate) fn tidy_task(user: &str) -> Task {
 }
 
 /// Note what the state tells, or drop records: with an empty state.
-pub(crate) fn note_activity(
+pub(crate) fn record_activity(
     context: &Context<impl Host>,
     user: BucketId<'_>,
     job: &Job<'_>,
@@ -48,22 +48,22 @@ pub(crate) fn note_activity(
     let mut parts = job.state.split(' ');
     let mut next = || parts.next().unwrap_or_default();
     let (session, incarnation, at, forgotten) = (next(), next(), next(), next());
-    if !is_session(session) || !is_incarnation(incarnation) || json::number(at).is_none() {
-        return Ok(task::unreadable(job));
+    if !is_session(session) || !is_incarnation(incarnation) || json::parse_number(at).is_none() {
+        return Ok(task::unreadable_state(job));
     }
     let ActivityRecord { record, entry } = ActivityRecord::new(session, incarnation, at);
     let (record, forgotten) = ([&*record], Some(forgotten).filter(|stamp| !stamp.is_empty()));
     let listed = [PutEntry { key: session, text: &entry }];
     let operations = [Operation::append(ACTIVITY, &record, &[]), Operation::put(SESSIONS, &listed)];
-    let expectations = [registry::unforgotten(forgotten), Expectation::present(SESSIONS, session)];
+    let expectations = [registry::expect_not_forgotten(forgotten), Expectation::present(SESSIONS, session)];
     let (bucket, opening) = (user, Opening::LOOK);
     let noted = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &noted)?;
     if !receipt.is_applied() {
         return Ok(Progress::of(Step::Ended));
     }
-    let extent = Outcomes::of(receipt).extent()?;
-    let step = if is_long(extent) { Step::Again } else { Step::Done };
+    let extent = Outcomes::of(receipt).take_extent()?;
+    let step = if is_compaction_due(extent) { Step::Again } else { Step::Done };
     Ok(Progress { state: Some(String::new()), ..Progress::of(step) })
 }
 
@@ -79,14 +79,15 @@ fn tidy_activity(context: &Context<impl Host>, bucket: BucketId<'_>) -> Result<P
         return Ok(Progress::of(Step::Ended));
     }
     let mut outcomes = Outcomes::of(receipt);
-    let run = outcomes.records()?;
-    let known = match outcomes.entries()? {
-        Found::Entries(found) => Some(found),
+    let run = outcomes.take_records()?;
+    let known = match outcomes.take_entries()? {
+        EntriesOutcome::Entries(found) => Some(found),
         // Of so many nothing is known: all are kept, as far as there is room.
-        Found::Oversize { .. } => None,
+        EntriesOutcome::Oversize { .. } => None,
     };
-    let is_true =
-        |text: &&str| known.as_ref().is_none_or(|known| ListedSession::parse(text).is_some_and(|it| it.is_in(known)));
+    let is_true = |text: &&str| {
+        known.as_ref().is_none_or(|known| ListedSession::parse(text).is_some_and(|it| it.is_latest_in(known)))
+    };
     let mut kept: Vec<&str> = run.records.iter().map(String::as_str).filter(is_true).collect();
     let count = run.records.len() as u64;
     let room = RECORDS_MAX.saturating_sub(run.extent.length - count);

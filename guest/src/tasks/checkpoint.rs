@@ -6,7 +6,7 @@ use keepline_json::push_string;
 use crate::contract::{Expectation, Opening, Receipt};
 use crate::store::is_incarnation;
 use crate::text::ascii;
-use crate::text::json_values::integer;
+use crate::text::json_values::parse_count;
 use crate::transcript::schema::{REVISION, SESSION};
 
 /// The state of a task: what its next write expects.
@@ -65,7 +65,7 @@ impl Checkpoint {
             json::push_number(&mut out, *to);
         }
         out.push_str(if self.kept.is_empty() { "}" } else { "]}" });
-        ascii::ascii(&out)
+        ascii::to_ascii_json(&out)
     }
 
     /// Of an empty text: nothing is expected yet, whichever life the bucket has.
@@ -74,20 +74,20 @@ impl Checkpoint {
         if text.is_empty() {
             return Some(basis);
         }
-        json::members(text, |key, raw| {
-            let text = || json::string(raw).unwrap_or_default().into_owned();
+        json::for_each_member(text, |key, raw| {
+            let text = || json::decode_string(raw).unwrap_or_default().into_owned();
             match key.trim_matches('"') {
                 "i" => basis.incarnation = text(),
                 "b" => basis.before = Some(text()),
                 "r" => basis.revision = Some(text()),
                 "f" => basis.fallback = text(),
                 "k" => basis.key = Some(text()),
-                "t" => basis.to = integer(raw).unwrap_or(0),
-                "w" => basis.total = integer(raw).unwrap_or(0),
-                "m" => basis.max_tokens = integer(raw).unwrap_or(0),
+                "t" => basis.to = parse_count(raw).unwrap_or(0),
+                "w" => basis.total = parse_count(raw).unwrap_or(0),
+                "m" => basis.max_tokens = parse_count(raw).unwrap_or(0),
                 "l" => basis.is_low_trust = raw == "1",
                 "n" => basis.is_more = raw == "1",
-                "o" => drop(json::elements(raw, |to| basis.kept.extend(integer(to)))),
+                "o" => drop(json::for_each_element(raw, |to| basis.kept.extend(parse_count(to)))),
                 _ => {}
             }
         })?;
@@ -100,20 +100,20 @@ impl Checkpoint {
     }
 
     /// From here on it is about the life that the first step met.
-    pub(crate) fn meet(&mut self, receipt: &Receipt) {
+    pub(crate) fn bind_incarnation(&mut self, receipt: &Receipt) {
         if self.incarnation.is_empty() {
             self.incarnation.clone_from(&receipt.incarnation);
         }
     }
 
     /// The entry, and the messages, are as they were.
-    pub(crate) fn unchanged<'a>(&'a self, key: &'a str) -> [Expectation<'a>; 2] {
-        [unchanged(key, self.before.as_deref()), unchanged(REVISION, self.revision.as_deref())]
+    pub(crate) fn expect_unchanged<'a>(&'a self, key: &'a str) -> [Expectation<'a>; 2] {
+        [expect_session_entry(key, self.before.as_deref()), expect_session_entry(REVISION, self.revision.as_deref())]
     }
 }
 
 /// What there is once is as it was.
-pub(crate) fn unchanged<'a>(key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
+pub(crate) fn expect_session_entry<'a>(key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
     match text {
         Some(text) => Expectation::equal(SESSION, key, text),
         None => Expectation::absent(SESSION, key),

@@ -8,19 +8,19 @@ use std::slice::from_ref;
 use crate::context::Context;
 use crate::contract::{BucketId, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
 use crate::options::conversation::Options;
-use crate::recall::copies::{Copies, CopyState, RAISE_REVISION, copy_state_prefix, unchanged_entry};
+use crate::recall::copies::{CopyState, RAISE_REVISION, SessionCopies, copy_state_prefix, expect_entry};
 use crate::recall::cursor;
-use crate::recall::passage::{Cut, Origin, Passage, is_before, oldest_at};
+use crate::recall::passage::{Passage, PassageBatch, PassageOrigin, is_older_than, oldest_at};
 use crate::recall::remove::RemovalResult;
-use crate::recall::schema::{ALL_POSTED, OLDEST, PASSAGES, POSTED, WHERE_TERMS_ARE};
+use crate::recall::schema::{COPY_STATES, PASSAGES, READ_COPY_STATES, READ_OLDEST_PASSAGE, WHERE_TERMS_ARE};
 use crate::store;
 use crate::store::Outcomes;
-use crate::tasks::checkpoint::{Checkpoint, unchanged};
+use crate::tasks::checkpoint::{Checkpoint, expect_session_entry};
 use crate::tasks::index_passages::{PassageHome, PassageState, advance_index};
 use crate::tasks::job::{Job, Progress, Step};
 use crate::tasks::task;
 use crate::tasks::task::{read_leased_beside, write_back};
-use crate::transcript::schema::{OWNER, REVISION, SESSION, number};
+use crate::transcript::schema::{OWNER, REVISION, SESSION, revision_number};
 use crate::users::registry;
 use crate::users::registry::{FORGOTTEN, SESSIONS, USER};
 use keepline_options::words::RecallLife;
@@ -32,14 +32,14 @@ const DAY: u64 = 86_400;
 const LIFE_LEFT: Operation<'static> = Operation::describe(false);
 
 /// Lets a session's life be copied again that was deleted and is back: an operator restored it.
-pub(crate) fn allow_again(host: &impl Host, user: &str, session: &str, life: &str) -> Result<(), Failure> {
+pub(crate) fn allow_copying_again(host: &impl Host, user: &str, session: &str, life: &str) -> Result<(), Failure> {
     let bucket = registry::user_bucket(user);
-    let Some(entry) = store::text_of(host, bucket, POSTED, session)? else { return Ok(()) };
+    let Some(entry) = store::read_entry_text(host, bucket, COPY_STATES, session)? else { return Ok(()) };
     if !matches!(CopyState::parse(&entry), Some(CopyState::Gone { life: gone, .. }) if gone == life) {
         return Ok(());
     }
-    let expectations = [unchanged_entry(POSTED, session, Some(&entry))];
-    let operations = [Operation::remove(POSTED, from_ref(&session))];
+    let expectations = [expect_entry(COPY_STATES, session, Some(&entry))];
+    let operations = [Operation::remove(COPY_STATES, from_ref(&session))];
     // Where the entry has changed meanwhile, somebody else decides.
     store::transact(
         host,
@@ -49,7 +49,7 @@ pub(crate) fn allow_again(host: &impl Host, user: &str, session: &str, life: &st
 }
 
 /// What is seen of the user.
-struct Theirs {
+struct UserCopyState {
     forgotten: Option<String>,
     /// Which state of all the copies it is.
     revision: Option<String>,
@@ -69,44 +69,44 @@ pub(crate) fn copy_to_user(
     if !context.host.capabilities().indexes {
         return Ok(Progress::of(Step::Done));
     }
-    let own = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024), cursor::NEWEST, LIFE_LEFT];
+    let own = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024), cursor::READ_NEWEST_RECORDS, LIFE_LEFT];
     let mut theirs = vec![
         Operation::get_some(USER, &[FORGOTTEN, REVISION], 256),
-        Operation::get(POSTED, &session.name, 8192),
+        Operation::get(COPY_STATES, &session.name, 8192),
         Operation::read(PASSAGES, LogEnd::Newest, 1, 64 << 10),
         WHERE_TERMS_ARE,
-        OLDEST,
+        READ_OLDEST_PASSAGE,
     ];
-    theirs.extend((options.recall_life == RecallLife::Session).then_some(ALL_POSTED));
+    theirs.extend((options.recall_life == RecallLife::Session).then_some(READ_COPY_STATES));
     let (bucket, opening) = (registry::user_bucket(user), Opening::LOOK);
     let look = Transaction { bucket, opening, expectations: &[], operations: &theirs };
     let (mut outcomes, receipt) = match read_leased_beside(context, session, job, &mut basis, &own, &look)? {
         Ok(read) => read,
         Err(progress) => return Ok(progress),
     };
-    let mut once = outcomes.once()?;
+    let mut once = outcomes.take_entries_by_key()?;
     let owner = once.take(OWNER);
     basis.revision = once.take(REVISION);
-    let newest = outcomes.records()?;
+    let newest = outcomes.take_records()?;
     let now = context.host.now_micros() / 1000;
-    let until = outcomes.described()?.expires_in.map_or(0, |left| now.saturating_add(left));
+    let until = outcomes.take_description()?.expires_in.map_or(0, |left| now.saturating_add(left));
     if owner.as_deref() != Some(user) || !receipt.is_applied() {
         write_back(context, session, job, &basis, &[], &[])?;
         return Ok(Progress::of(Step::Ended));
     }
     let their_life = receipt.incarnation.clone();
     let mut outcomes = Outcomes::of(receipt);
-    let theirs = Theirs::of(&mut outcomes)?;
-    let last = outcomes.records()?;
-    let (terms, oldest) = (outcomes.records()?.extent, outcomes.records()?);
+    let theirs = UserCopyState::of(&mut outcomes)?;
+    let last = outcomes.take_records()?;
+    let (terms, oldest) = (outcomes.take_records()?.extent, outcomes.take_records()?);
     let ended = match options.recall_life == RecallLife::Session {
-        true => ended(&outcomes.readable()?, session.name, now),
+        true => ended(&outcomes.take_readable_entries()?, session.name, now),
         false => None,
     };
 
     let life = &*basis.incarnation;
-    let revision = number(basis.revision.as_deref());
-    let origin = Origin { session: session.name, life };
+    let revision = revision_number(basis.revision.as_deref());
+    let origin = PassageOrigin { session: session.name, life };
     let expectations = theirs.unchanged(session.name);
     // Who was forgotten has it no more, whenever it was read.
     let is_listed = Expectation::present(SESSIONS, session.name);
@@ -115,7 +115,7 @@ pub(crate) fn copy_to_user(
         bucket,
         opening: Opening::life(&their_life),
         transcript: session,
-        entry: (POSTED, session.name),
+        entry: (COPY_STATES, session.name),
         prefix: "",
         unchanged: &listed,
     };
@@ -128,30 +128,30 @@ pub(crate) fn copy_to_user(
             raise_revision(context, session, job, &basis, ahead - revision)?
         }
         Some(CopyState::Of { life: of, revision: behind, .. }) if of == life && behind < revision => {
-            withdraw_copies(context, user, &expectations, session.name, life, &CopyState::none(life, revision))?
+            withdraw_copies(context, user, &expectations, session.name, life, &CopyState::not_copied(life, revision))?
         }
         posted => {
             let read = match posted {
                 Some(CopyState::Of { life: of, read, .. }) if of == life => read,
-                _ => cursor::Cursor::default(),
+                _ => cursor::IndexCursor::default(),
             };
             if let Some((session, life, revision)) = &ended {
                 // It stays known which revision its copies have to be of, should it not have ended after all.
-                let none = CopyState::none(life, *revision);
+                let none = CopyState::not_copied(life, *revision);
                 let step = withdraw_copies(context, user, &expectations, session, life, &none)?;
-                return Ok(Progress { state: Some(task::state(&basis.incarnation)), ..Progress::of(step) });
+                return Ok(Progress { state: Some(task::initial_state(&basis.incarnation)), ..Progress::of(step) });
             }
             let prefix = copy_state_prefix(life, revision, until);
             home.prefix = &prefix;
             let before = last.records.first().and_then(|text| Passage::parse(text));
             let goes_on = before.is_some_and(|before| before.is_from(&origin) && before.position + 1 == read.to);
-            let cut = Cut { origin: Some(origin), begins: !goes_on, ..Cut::default() };
+            let cut = PassageBatch { origin: Some(origin), begins: !goes_on, ..PassageBatch::default() };
             let oldest_at = oldest_at(context, options);
             let kept = PassageState { read, terms, oldest, newest };
-            advance_index(context, &home, job, &basis, kept, cut, &|passage| is_before(passage, oldest_at))?
+            advance_index(context, &home, job, &basis, kept, cut, &|passage| is_older_than(passage, oldest_at))?
         }
     };
-    Ok(Progress { state: Some(task::state(&basis.incarnation)), ..Progress::of(step) })
+    Ok(Progress { state: Some(task::initial_state(&basis.incarnation)), ..Progress::of(step) })
 }
 
 /// Forget what was copied of a session, of all its lives, whether it is still there or not.
@@ -160,20 +160,20 @@ pub(crate) fn reset_copies(
     session: BucketId<'_>,
     user: &str,
 ) -> Result<Progress, Failure> {
-    let posted = store::text_of(&context.host, registry::user_bucket(user), POSTED, session.name)?;
-    let entry = [unchanged_entry(POSTED, session.name, posted.as_deref())];
+    let posted = store::read_entry_text(&context.host, registry::user_bucket(user), COPY_STATES, session.name)?;
+    let entry = [expect_entry(COPY_STATES, session.name, posted.as_deref())];
     // Which revision copies have to be of stays known: a correction may be under way.
     let anew = posted.as_deref().and_then(CopyState::parse).and_then(|posted| match posted {
-        CopyState::Of { life, revision, .. } => Some(CopyState::none(&life, revision).write()),
+        CopyState::Of { life, revision, .. } => Some(CopyState::not_copied(&life, revision).write()),
         CopyState::Gone { .. } => None,
     });
     let anew = anew.as_deref().map(|text| PutEntry { key: session.name, text });
-    let last = anew.as_ref().map(|entry| Operation::put(POSTED, from_ref(entry)));
-    let copies = Copies { user, session: session.name, life: None, positions: None };
-    Ok(Progress::of(match copies.take_out(&context.host, &entry, &[RAISE_REVISION], last)? {
-        RemovalResult::Whole => Step::Done,
-        RemovalResult::Some | RemovalResult::Unmet => Step::Again,
-        RemovalResult::Nowhere => Step::Ended,
+    let last = anew.as_ref().map(|entry| Operation::put(COPY_STATES, from_ref(entry)));
+    let copies = SessionCopies { user, session: session.name, life: None, positions: None };
+    Ok(Progress::of(match copies.remove_batch(&context.host, &entry, &[RAISE_REVISION], last)? {
+        RemovalResult::Complete => Step::Done,
+        RemovalResult::Partial | RemovalResult::Unmet => Step::Again,
+        RemovalResult::NoBucket => Step::Ended,
     }))
 }
 
@@ -187,9 +187,9 @@ fn withdraw_copies(
     anew: &CopyState,
 ) -> Result<Step, Failure> {
     let anew = [PutEntry { key: session, text: &anew.write() }];
-    let last = Operation::put(POSTED, &anew);
-    let copies = Copies { user, session, life: Some(life), positions: None };
-    copies.take_out(&context.host, unchanged, &[RAISE_REVISION], Some(last))?;
+    let last = Operation::put(COPY_STATES, &anew);
+    let copies = SessionCopies { user, session, life: Some(life), positions: None };
+    copies.remove_batch(&context.host, unchanged, &[RAISE_REVISION], Some(last))?;
     Ok(Step::Again)
 }
 
@@ -203,23 +203,23 @@ fn raise_revision(
 ) -> Result<Step, Failure> {
     let amount = i64::try_from(by).unwrap_or(i64::MAX);
     let raise = [Operation::increment(SESSION, REVISION, amount)];
-    let expectations = [unchanged(REVISION, basis.revision.as_deref())];
+    let expectations = [expect_session_entry(REVISION, basis.revision.as_deref())];
     write_back(context, session, job, basis, &expectations, &raise)?;
     Ok(Step::Again)
 }
 
-impl Theirs {
+impl UserCopyState {
     fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
-        let mut once = outcomes.once()?;
-        Ok(Self { forgotten: once.take(FORGOTTEN), revision: once.take(REVISION), posted: outcomes.text()? })
+        let mut once = outcomes.take_entries_by_key()?;
+        Ok(Self { forgotten: once.take(FORGOTTEN), revision: once.take(REVISION), posted: outcomes.take_text()? })
     }
 
     /// Nothing was corrected or forgotten, and nobody else has copied anything of this session.
     fn unchanged<'a>(&'a self, session: &'a str) -> [Expectation<'a>; 3] {
         [
-            registry::unforgotten(self.forgotten.as_deref()),
-            unchanged_entry(USER, REVISION, self.revision.as_deref()),
-            unchanged_entry(POSTED, session, self.posted.as_deref()),
+            registry::expect_not_forgotten(self.forgotten.as_deref()),
+            expect_entry(USER, REVISION, self.revision.as_deref()),
+            expect_entry(COPY_STATES, session, self.posted.as_deref()),
         ]
     }
 }

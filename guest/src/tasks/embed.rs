@@ -10,18 +10,18 @@ use keepline_recall::Embedding;
 use crate::context::Context;
 use crate::contract::{BucketId, BucketKind, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Span};
 use crate::options::conversation::Options;
-use crate::recall::copies::unchanged_entry;
+use crate::recall::copies::expect_entry;
 use crate::recall::passage::Passage;
 use crate::recall::schema::PASSAGES;
 use crate::recall::vectors::VECTORS;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::copy_to_user::copy_to_user;
 use crate::tasks::index_passages;
-use crate::tasks::index_passages::{index_passages, read_more};
+use crate::tasks::index_passages::{index_passages, read_existing_bucket};
 use crate::tasks::job::{Job, Need, NeedResult, Progress, Step, Vector, VectorsNeed};
-use crate::tasks::task::{read_leased, release, write_back};
-use crate::text::json_values::integer;
-use crate::text::truncate::up_to;
+use crate::tasks::task::{read_leased, release_lease, write_back};
+use crate::text::json_values::parse_count;
+use crate::text::truncate::head_within;
 use crate::transcript::schema::{REVISION, SESSION};
 use crate::users::registry;
 use crate::users::registry::USER;
@@ -46,7 +46,7 @@ fn once(bucket: BucketId<'_>) -> &'static str {
 }
 
 /// A step: passages that have no vector yet get one. Those of a `user` lie in their bucket.
-pub(crate) fn embed(
+pub(crate) fn embed_passages(
     context: &Context<impl Host>,
     options: &Options,
     transcript: BucketId<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn embed(
     match job.result {
         Some(NeedResult::Vectors(found)) => return keep_vectors(context, bucket, job, &basis, &found.vectors),
         // It will be due again, and need not wait for the lease to run out.
-        Some(NeedResult::Failed(_)) => return release(context, bucket, job, &basis),
+        Some(NeedResult::Failed(_)) => return release_lease(context, bucket, job, &basis),
         // Nobody has any: another time, perhaps.
         Some(_) => return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?)),
         // What was said meanwhile is cut before: whoever was to do that may come later.
@@ -87,9 +87,9 @@ pub(crate) fn embed(
         Ok(outcomes) => outcomes,
         Err(progress) => return Ok(progress),
     };
-    let mut once = outcomes.once()?;
+    let mut once = outcomes.take_entries_by_key()?;
     (basis.before, basis.revision) = (once.take(EMBEDDED), once.take(REVISION));
-    let mut run = outcomes.records()?;
+    let mut run = outcomes.take_records()?;
     let extent = run.extent;
     let (to, by) = embedded(&basis);
     let by = by.to_owned();
@@ -100,8 +100,8 @@ pub(crate) fn embed(
     if to < run.first {
         let span = [Span { position: to, count: BATCH as u32 }];
         let read = Operation::read_at(log, &span, BATCH_BYTES);
-        match read_more(context, bucket, Opening::life(&basis.incarnation), &[read])? {
-            Some(mut outcomes) => run = outcomes.records()?,
+        match read_existing_bucket(context, bucket, Opening::life(&basis.incarnation), &[read])? {
+            Some(mut outcomes) => run = outcomes.take_records()?,
             None => return Ok(Progress::of(Step::Ended)),
         }
     }
@@ -149,7 +149,7 @@ fn keep_vectors(
             by.push(' ');
             push_number(&mut by, embedding.dimensions() as u64);
             by.push(' ');
-            by.push_str(up_to(name, NAME_BYTES, usize::MAX));
+            by.push_str(head_within(name, NAME_BYTES, usize::MAX));
         }
         if embedding.model() == model {
             texts.push((position, embedding));
@@ -161,13 +161,13 @@ fn keep_vectors(
         return Ok(Progress::failed("invalid", "There is not a vector of a model for each text".to_owned()));
     }
     // What the host has not got to is needed again.
-    let to = positions.next().and_then(integer).unwrap_or(basis.to);
+    let to = positions.next().and_then(parse_count).unwrap_or(basis.to);
     let basis = &Checkpoint { to, ..basis.clone() };
     let (_, before) = embedded(basis);
     if by.is_empty() {
         by.push_str(before);
     }
-    let is_oldest = basis.fallback.split(' ').next().and_then(integer).is_none_or(|at| at <= basis.total);
+    let is_oldest = basis.fallback.split(' ').next().and_then(parse_count).is_none_or(|at| at <= basis.total);
     if !before.is_empty() && before != by && !is_oldest {
         let anew = Checkpoint { to: basis.total, ..basis.clone() };
         return write_vectors(context, bucket, job, &anew, &by, &[]);
@@ -192,8 +192,8 @@ fn write_vectors(
     let (map, embedded) = (once(bucket), [PutEntry { key: EMBEDDED, text: &text }]);
     let operations = [Operation::put(VECTORS, &entries), Operation::put(map, &embedded)];
     let expectations = [
-        unchanged_entry(map, EMBEDDED, basis.before.as_deref()),
-        unchanged_entry(map, REVISION, basis.revision.as_deref()),
+        expect_entry(map, EMBEDDED, basis.before.as_deref()),
+        expect_entry(map, REVISION, basis.revision.as_deref()),
         Expectation::log(PASSAGES, Some(basis.total), None),
     ];
     let step = write_back(context, bucket, job, basis, &expectations, &operations)?;
@@ -214,5 +214,5 @@ fn write_vectors(
 fn embedded(basis: &Checkpoint) -> (u64, &str) {
     let text = basis.before.as_deref().unwrap_or_default();
     let (to, by) = text.split_once(' ').unwrap_or((text, ""));
-    (integer(to).unwrap_or(0), by)
+    (parse_count(to).unwrap_or(0), by)
 }

@@ -9,9 +9,9 @@ use crate::options::conversation::Options;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::job::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
 use crate::tasks::task::{read_leased, write_back};
-use crate::transcript::record::{Kind, Record, Role};
+use crate::transcript::record::{RecordKind, Role, StoredRecord};
 use crate::transcript::schema::{SESSION, TITLE, TITLE_OF, TRANSCRIPT, UNTITLED};
-use crate::transcript::title::{Origin, SETTLED, is_words_of, of_message, recorded};
+use crate::transcript::title::{SETTLED, TitleOrigin, format_origin, is_words_of, title_from_message};
 
 /// The task, and its lease.
 pub(crate) const TASK: &str = "title";
@@ -43,11 +43,11 @@ fn cleaned(text: &str, max: u64) -> Option<String> {
         }
     }
     let plain: String = text.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
-    let line = of_message(plain.trim().strip_suffix('.').unwrap_or(plain.trim()), max);
+    let line = title_from_message(plain.trim().strip_suffix('.').unwrap_or(plain.trim()), max);
     (line.chars().count() >= MIN).then_some(line)
 }
 
-pub(crate) fn give_title(
+pub(crate) fn generate_title(
     context: &Context<impl Host>,
     options: &Options,
     bucket: BucketId<'_>,
@@ -68,11 +68,11 @@ pub(crate) fn give_title(
         if let Some(text) = title.as_ref().or(Some(&basis.fallback).filter(|text| !text.is_empty())) {
             entries.push(PutEntry { key: TITLE, text });
             if let Some(key) = &basis.key {
-                of = recorded(key, text);
+                of = format_origin(key, text);
                 entries.push(PutEntry { key: TITLE_OF, text: &of });
             }
         }
-        let expectations = basis.unchanged(TITLE);
+        let expectations = basis.expect_unchanged(TITLE);
         let expectations = expectations.get(..1).unwrap_or_default();
         return Ok(Progress::of(write_back(
             context,
@@ -91,17 +91,18 @@ pub(crate) fn give_title(
         Ok(outcomes) => outcomes,
         Err(progress) => return Ok(progress),
     };
-    let mut once = outcomes.once()?;
+    let mut once = outcomes.take_entries_by_key()?;
     basis.before = once.take(TITLE);
     let of = once.take(TITLE_OF);
-    let run = outcomes.records()?;
-    let records: Vec<_> = run.records.iter().filter_map(|text| Record::parse(text)).collect();
-    let is_first = |record: &&Record<'_>| record.kind == Kind::Message && record.role == Role::User;
+    let run = outcomes.take_records()?;
+    let records: Vec<_> = run.records.iter().filter_map(|text| StoredRecord::parse(text)).collect();
+    let is_first = |record: &&StoredRecord<'_>| record.kind == RecordKind::Message && record.role == Role::User;
     let first = records.iter().find(is_first);
     let given = basis.before.as_deref().filter(|_| !options.update_existing_titles);
-    let is_own = |first: &&Record<'_>| {
-        given
-            .is_none_or(|title| Origin::of(of.as_deref(), title) != Origin::Given && is_words_of(title, &first.content))
+    let is_own = |first: &&StoredRecord<'_>| {
+        given.is_none_or(|title| {
+            TitleOrigin::parse(of.as_deref(), title) != TitleOrigin::Given && is_words_of(title, &first.content)
+        })
     };
     let Some(first) = first.filter(is_own) else {
         // A question may still come.
@@ -111,15 +112,15 @@ pub(crate) fn give_title(
     };
     basis.key = first.id.as_deref().map(ToOwned::to_owned);
     if basis.before.is_none() && options.title_from_first_message {
-        basis.fallback = of_message(&first.content, options.title_max_length);
+        basis.fallback = title_from_message(&first.content, options.title_max_length);
     }
-    let text = crate::text::truncate::up_to(&first.content, SHOWN, usize::MAX);
+    let text = crate::text::truncate::head_within(&first.content, SHOWN, usize::MAX);
     let prompt = if options.title_prompt.is_empty() { PROMPT } else { &options.title_prompt };
     let need = CompletionNeed {
         id: 1,
         purpose: Purpose::Title,
         instructions: prompt.to_owned(),
-        input: crate::tasks::summarize::fenced(text),
+        input: crate::tasks::summarize::fence_text(text),
         max_tokens: MAX_TOKENS,
     };
     Ok(Progress::needs(basis.write(), Need::Completion(need)))
@@ -131,29 +132,29 @@ mod tests {
 
     #[test]
     fn a_long_first_message_is_cut_between_characters() {
-        assert_eq!(of_message(" Where is\nmy  parcel? ", 50), "Where is my parcel?");
-        assert_eq!(of_message(&"é".repeat(50), 50), "é".repeat(50));
-        assert_eq!(of_message(&"é".repeat(51), 50), format!("{}...", "é".repeat(47)));
+        assert_eq!(title_from_message(" Where is\nmy  parcel? ", 50), "Where is my parcel?");
+        assert_eq!(title_from_message(&"é".repeat(50), 50), "é".repeat(50));
+        assert_eq!(title_from_message(&"é".repeat(51), 50), format!("{}...", "é".repeat(47)));
     }
 
     #[test]
     fn the_source_of_a_title_is_known_under_any_options() {
-        let mut first = Record::new("t", Role::User, "Where is my parcel from Bonn?".into(), "0");
+        let mut first = StoredRecord::new("t", Role::User, "Where is my parcel from Bonn?".into(), "0");
         (first.id, first.begins) = (Some("q".into()), true);
         for max in [10, 20, 50] {
-            let title = of_message(&first.content, max);
-            assert!(Origin::Unknown.is_of(&title, &first, false), "{title}");
-            let text = recorded("q", &title);
-            assert_eq!(Origin::of(Some(&text), &title), Origin::Message("q"));
+            let title = title_from_message(&first.content, max);
+            assert!(TitleOrigin::Unknown.is_of(&title, &first, false), "{title}");
+            let text = format_origin("q", &title);
+            assert_eq!(TitleOrigin::parse(Some(&text), &title), TitleOrigin::Message("q"));
         }
-        let text = recorded("q", "Lost Parcel");
-        assert!(Origin::of(Some(&text), "Lost Parcel").is_of("Lost Parcel", &first, true));
-        assert!(!Origin::of(Some(&text), "Another").is_of("Another", &first, false));
-        assert!(Origin::Unknown.is_of("A model's", &first, true));
+        let text = format_origin("q", "Lost Parcel");
+        assert!(TitleOrigin::parse(Some(&text), "Lost Parcel").is_of("Lost Parcel", &first, true));
+        assert!(!TitleOrigin::parse(Some(&text), "Another").is_of("Another", &first, false));
+        assert!(TitleOrigin::Unknown.is_of("A model's", &first, true));
         first.id = Some("p".into());
-        assert!(!Origin::of(Some(&text), "Lost Parcel").is_of("Lost Parcel", &first, true));
-        let given = recorded("", "Where is my...");
-        assert!(!Origin::of(Some(&given), "Where is my...").is_of("Where is my...", &first, true));
+        assert!(!TitleOrigin::parse(Some(&text), "Lost Parcel").is_of("Lost Parcel", &first, true));
+        let given = format_origin("", "Where is my...");
+        assert!(!TitleOrigin::parse(Some(&given), "Where is my...").is_of("Where is my...", &first, true));
     }
 
     #[test]

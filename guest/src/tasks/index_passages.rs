@@ -7,11 +7,13 @@ use crate::contract::{
 };
 use crate::options::conversation::Options;
 use crate::recall::cursor;
-use crate::recall::cursor::{Cursor, Passages, Stretch};
-use crate::recall::passage::{Cut, Passage, is_before, oldest_at, read_terms};
-use crate::recall::remove::{ORPHANS, RESET_PASSAGES, orphans};
-use crate::recall::schema::{FOLD, INDEX, KEPT, OLDEST, PASSAGES, RECALLED, RUN, TERMS, WHERE_TERMS_ARE};
-use crate::recall::vectors::{VECTORS, keys};
+use crate::recall::cursor::{CutStretch, IndexCursor, TranscriptStretch};
+use crate::recall::passage::{Passage, PassageBatch, decode_posting, is_older_than, oldest_at};
+use crate::recall::remove::{READ_ORPHANS, RESET_PASSAGES, parse_orphans};
+use crate::recall::schema::{
+    COMPACT_BATCH, INDEX, KEPT_PASSAGES_MAX, PASSAGES, READ_OLDEST_PASSAGE, RECALLED, RUN, TERMS, WHERE_TERMS_ARE,
+};
+use crate::recall::vectors::{VECTORS, vector_keys};
 use crate::store;
 use crate::store::Outcomes;
 use crate::tasks::checkpoint::Checkpoint;
@@ -45,7 +47,7 @@ pub(crate) struct PassageHome<'a> {
 
 /// How it stands there.
 pub(crate) struct PassageState {
-    pub read: Cursor,
+    pub read: IndexCursor,
     pub terms: LogExtent,
     pub oldest: LogRecords,
     /// Of the transcript.
@@ -63,13 +65,17 @@ pub(crate) fn index_passages(
     if !context.host.capabilities().indexes {
         return Ok(Progress::of(Step::Done));
     }
-    let operations =
-        [Operation::get_some(SESSION, &[OWNER, RECALLED, REVISION], 8192), WHERE_TERMS_ARE, OLDEST, cursor::NEWEST];
+    let operations = [
+        Operation::get_some(SESSION, &[OWNER, RECALLED, REVISION], 8192),
+        WHERE_TERMS_ARE,
+        READ_OLDEST_PASSAGE,
+        cursor::READ_NEWEST_RECORDS,
+    ];
     let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
         Ok(outcomes) => outcomes,
         Err(progress) => return Ok(progress),
     };
-    let mut once = outcomes.once()?;
+    let mut once = outcomes.take_entries_by_key()?;
     (basis.before, basis.revision) = (once.take(RECALLED), once.take(REVISION));
     let owner = once.take(OWNER);
     // It is kept with the user, whenever an entry names them.
@@ -77,12 +83,12 @@ pub(crate) fn index_passages(
         return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
     }
     let kept = PassageState {
-        read: Cursor::parse(basis.before.as_deref().unwrap_or_default()),
-        terms: outcomes.records()?.extent,
-        oldest: outcomes.records()?,
-        newest: outcomes.records()?,
+        read: IndexCursor::parse(basis.before.as_deref().unwrap_or_default()),
+        terms: outcomes.take_records()?.extent,
+        oldest: outcomes.take_records()?,
+        newest: outcomes.take_records()?,
     };
-    let unchanged = basis.unchanged(RECALLED);
+    let unchanged = basis.expect_unchanged(RECALLED);
     let home = PassageHome {
         bucket,
         opening: Opening::life(&basis.incarnation),
@@ -92,9 +98,9 @@ pub(crate) fn index_passages(
         unchanged: &unchanged,
     };
     let (first, oldest) = (kept.newest.extent.first, oldest_at(context, options));
-    let is_gone = |passage: &Passage<'_>| passage.position < first || is_before(passage, oldest);
-    let step = advance_index(context, &home, job, &basis, kept, Cut::default(), &is_gone)?;
-    Ok(Progress { state: Some(task::state(&basis.incarnation)), ..Progress::of(step) })
+    let is_gone = |passage: &Passage<'_>| passage.position < first || is_older_than(passage, oldest);
+    let step = advance_index(context, &home, job, &basis, kept, PassageBatch::default(), &is_gone)?;
+    Ok(Progress { state: Some(task::initial_state(&basis.incarnation)), ..Progress::of(step) })
 }
 
 /// Forget what was kept beside the transcript: the logs first, then what the index has of them.
@@ -108,11 +114,11 @@ pub(crate) fn reset_recall(
         return Ok(Progress::of(Step::Done));
     }
     let is_begun = basis.to > 0;
-    let mut outcomes = match read_leased(context, bucket, job, &mut basis, &ORPHANS)? {
+    let mut outcomes = match read_leased(context, bucket, job, &mut basis, &READ_ORPHANS)? {
         Ok(outcomes) => outcomes,
         Err(progress) => return Ok(progress),
     };
-    let positions = orphans(&mut outcomes)?;
+    let positions = parse_orphans(&mut outcomes)?;
     let step = if !is_begun {
         let mut operations = RESET_PASSAGES.to_vec();
         operations.push(Operation::remove(SESSION, &[RECALLED]));
@@ -134,15 +140,15 @@ pub(crate) fn advance_index(
     job: &Job<'_>,
     basis: &Checkpoint,
     kept: PassageState,
-    cut: Cut<'_>,
+    cut: PassageBatch<'_>,
     is_gone: &dyn Fn(&Passage<'_>) -> bool,
 ) -> Result<Step, Failure> {
     // What is no passage has gone before.
     let is_gone = |text: &String| Passage::parse(text).is_none_or(|passage| is_gone(&passage));
-    let surplus = kept.oldest.extent.length.saturating_sub(KEPT);
+    let surplus = kept.oldest.extent.length.saturating_sub(KEPT_PASSAGES_MAX);
     let step = if surplus > 0 || kept.oldest.records.first().is_some_and(is_gone) {
         drop_oldest(context, home, job, basis, surplus, &is_gone)?
-    } else if kept.terms.length >= 2 * FOLD {
+    } else if kept.terms.length >= 2 * COMPACT_BATCH {
         compact_terms(context, home, job, basis)?
     } else {
         return index_next(context, home, job, basis, kept, cut);
@@ -157,19 +163,20 @@ fn index_next(
     job: &Job<'_>,
     basis: &Checkpoint,
     kept: PassageState,
-    cut: Cut<'_>,
+    cut: PassageBatch<'_>,
 ) -> Result<Step, Failure> {
-    let Some(stretch) = Stretch::after(kept.read, kept.newest) else {
+    let Some(stretch) = TranscriptStretch::next_after(kept.read, kept.newest) else {
         return write_passages(context, home, job, basis, &[], &[]);
     };
-    let runs = match stretch.operation() {
+    let runs = match stretch.read_operation() {
         None => None,
-        Some(read) => match read_more(context, home.transcript, Opening::life(&basis.incarnation), &[read])? {
-            Some(mut outcomes) => Some(outcomes.spans()?),
+        Some(read) => match read_existing_bucket(context, home.transcript, Opening::life(&basis.incarnation), &[read])?
+        {
+            Some(mut outcomes) => Some(outcomes.take_spans()?),
             None => return Ok(Step::Ended),
         },
     };
-    let Passages { cut, read, is_more } = stretch.cut(runs, cut);
+    let CutStretch { cut, read, is_more } = stretch.cut_records(runs, cut);
     let text = [home.prefix, &read.write()].concat();
     let passages = cut.passages.iter().map(String::as_str).collect::<Vec<_>>();
     let terms: Vec<&str> = cut.terms.iter().map(String::as_str).collect();
@@ -181,7 +188,7 @@ fn index_next(
         Operation::put(map, &cursor),
     ];
     let step = write_passages(context, home, job, basis, home.unchanged, &operations)?;
-    let is_more = is_more || kept.terms.length + terms.len() as u64 >= 2 * FOLD;
+    let is_more = is_more || kept.terms.length + terms.len() as u64 >= 2 * COMPACT_BATCH;
     Ok(if step == Step::Done && is_more { Step::Again } else { step })
 }
 
@@ -192,11 +199,15 @@ fn compact_terms(
     job: &Job<'_>,
     basis: &Checkpoint,
 ) -> Result<Step, Failure> {
-    let read = Operation::read(TERMS, LogEnd::Oldest, FOLD, 1 << 20);
-    let Some(mut outcomes) = read_more(context, home.bucket, home.opening, &[read])? else { return Ok(Step::Ended) };
-    let run = outcomes.records()?;
-    let found: Vec<_> =
-        (run.first..).zip(&run.records).filter_map(|(position, text)| Some((position, read_terms(text)?))).collect();
+    let read = Operation::read(TERMS, LogEnd::Oldest, COMPACT_BATCH, 1 << 20);
+    let Some(mut outcomes) = read_existing_bucket(context, home.bucket, home.opening, &[read])? else {
+        return Ok(Step::Ended);
+    };
+    let run = outcomes.take_records()?;
+    let found: Vec<_> = (run.first..)
+        .zip(&run.records)
+        .filter_map(|(position, text)| Some((position, decode_posting(text)?)))
+        .collect();
     let documents: Vec<Posting<'_>> = found
         .iter()
         .map(|(position, found)| Posting { position: *position, mark: found.mark, terms: &found.terms })
@@ -216,16 +227,17 @@ fn drop_oldest(
     is_gone: &dyn Fn(&String) -> bool,
 ) -> Result<Step, Failure> {
     let oldest = Operation::read(PASSAGES, LogEnd::Oldest, RUN, DROP_BYTES);
-    let Some(mut outcomes) = read_more(context, home.bucket, home.opening, &[oldest, WHERE_TERMS_ARE])? else {
+    let Some(mut outcomes) = read_existing_bucket(context, home.bucket, home.opening, &[oldest, WHERE_TERMS_ARE])?
+    else {
         return Ok(Step::Ended);
     };
-    let run = outcomes.records()?;
-    let terms = outcomes.records()?.extent;
+    let run = outcomes.take_records()?;
+    let terms = outcomes.take_records()?.extent;
     let gone = run.records.iter().take_while(|text| is_gone(text)).count() as u64;
     let count = gone.max(surplus.min(run.records.len() as u64));
     let positions: Vec<u64> = (run.first..run.first + count).collect();
     let tail = (run.first + count).saturating_sub(terms.first).min(terms.length);
-    let keys = keys(positions.iter().copied());
+    let keys = vector_keys(positions.iter().copied());
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let operations = [
         Operation::remove(VECTORS, &keys),
@@ -237,7 +249,7 @@ fn drop_oldest(
     write_passages(context, home, job, basis, &expectations, &operations)
 }
 
-pub(crate) fn read_more(
+pub(crate) fn read_existing_bucket(
     context: &Context<impl Host>,
     bucket: BucketId<'_>,
     opening: Opening<'_>,

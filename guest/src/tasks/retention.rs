@@ -17,15 +17,15 @@ use crate::contract::{BucketId, Entry, Expectation, Failure, Host, LogEnd, LogRe
 use crate::options::conversation::Options;
 use crate::store;
 use crate::store::Outcomes;
-use crate::tasks::checkpoint::{Checkpoint, unchanged};
+use crate::tasks::checkpoint::{Checkpoint, expect_session_entry};
 use crate::tasks::job::{Job, Progress, Step};
 use crate::tasks::task::{read_leased, write_back};
-use crate::text::json_values::integer;
-use crate::transcript::record::Record;
+use crate::text::json_values::parse_count;
+use crate::transcript::record::StoredRecord;
 use crate::transcript::schema::{BRANCHES, BYTES, MESSAGES, RESULTS, REVISION, SESSION, TRANSCRIPT};
 use crate::transcript::thread::Branches;
-use crate::transcript::turn_id::own_key;
-use crate::transcript::turns::turns;
+use crate::transcript::turn_id::fallback_message_key;
+use crate::transcript::turns::group_into_turns;
 
 /// The task, and its lease.
 pub(crate) const TASK: &str = "retention";
@@ -57,17 +57,17 @@ pub(crate) fn enforce_limits(
         Ok(outcomes) => outcomes,
         Err(progress) => return Ok(progress),
     };
-    let mut once = outcomes.once()?;
-    let bytes = once.take(BYTES).as_deref().and_then(integer).unwrap_or(0);
+    let mut once = outcomes.take_entries_by_key()?;
+    let bytes = once.take(BYTES).as_deref().and_then(parse_count).unwrap_or(0);
     basis.revision = once.take(REVISION);
-    let branches = outcomes.readable()?;
-    let mut run = outcomes.records()?;
-    let newest = outcomes.records()?;
-    let surplus = Surplus::of(options, run.extent.length, bytes);
+    let branches = outcomes.take_readable_entries()?;
+    let mut run = outcomes.take_records()?;
+    let newest = outcomes.take_records()?;
+    let surplus = RetentionSurplus::of(options, run.extent.length, bytes);
     if basis.to > 0 {
         run.records.truncate(usize::try_from(basis.to.saturating_sub(run.first)).unwrap_or(usize::MAX));
     }
-    let oldest = OldestRecords::of(&run, &newest, &Branches::of(&branches));
+    let oldest = RetentionRecords::of(&run, &newest, &Branches::of(&branches));
     let Some(cut) = surplus.cut(&oldest) else {
         return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
     };
@@ -92,7 +92,7 @@ pub(crate) fn enforce_limits(
     let expectations = [
         // A step that was appended meanwhile may go on with a turn that is about to be removed.
         Expectation::log(TRANSCRIPT, Some(run.extent.first), Some(run.extent.next())),
-        unchanged(REVISION, basis.revision.as_deref()),
+        expect_session_entry(REVISION, basis.revision.as_deref()),
     ];
     let step = write_back(context, bucket, job, &basis, &expectations, &operations)?;
     let is_left = surplus.records > cut as u64 || surplus.bytes > removal.bytes;
@@ -116,25 +116,25 @@ fn positions_of(
     if !receipt.is_applied() {
         return Ok(Vec::new());
     }
-    let found = Outcomes::of(receipt).readable()?;
-    Ok(found.into_iter().filter_map(|entry| Some((entry.key, integer(&entry.text)?))).collect())
+    let found = Outcomes::of(receipt).take_readable_entries()?;
+    Ok(found.into_iter().filter_map(|entry| Some((entry.key, parse_count(&entry.text)?))).collect())
 }
 
 /// The keys of branches that begin before `first`.
 fn begins_before(first: u64, branches: &[Entry]) -> Vec<&str> {
     let begins = branches.iter().map(|entry| &*entry.key);
-    begins.filter(|begin| integer(begin).is_some_and(|begin| begin < first)).collect()
+    begins.filter(|begin| parse_count(begin).is_some_and(|begin| begin < first)).collect()
 }
 
 /// How much is to be removed.
-struct Surplus {
+struct RetentionSurplus {
     records: u64,
     bytes: u64,
     /// Whether a turn that is not finished stays, and everything after its beginning: only until a limit is exceeded twofold.
     spares_unfinished: bool,
 }
 
-impl Surplus {
+impl RetentionSurplus {
     fn of(options: &Options, records: u64, bytes: u64) -> Self {
         // Down to nine tenths of a limit that is exceeded; a limit of 0 is none.
         let over = |held: u64, limit: u64| if limit == 0 || held <= limit { 0 } else { held - (limit - limit / 10) };
@@ -148,7 +148,7 @@ impl Surplus {
     }
 
     /// How many of the oldest records go. None: nothing has to, or can.
-    fn cut(&self, oldest: &OldestRecords<'_>) -> Option<usize> {
+    fn cut(&self, oldest: &RetentionRecords<'_>) -> Option<usize> {
         if self.records == 0 && self.bytes == 0 {
             return None;
         }
@@ -186,7 +186,7 @@ impl Surplus {
 
 /// What is removed.
 #[derive(Default)]
-struct Removal {
+struct RetentionRemoval {
     bytes: u64,
     ids: Vec<String>,
     /// Ids of turns of which a part stays: those that lead to a record that stays, stay.
@@ -194,19 +194,19 @@ struct Removal {
     results: Vec<String>,
 }
 
-impl Removal {
+impl RetentionRemoval {
     /// Takes those of the shared ids that lead to a record before `first`.
     fn take_ids_before(&mut self, first: u64, positions: &[(String, u64)]) {
         let led = positions.iter().filter(|(_, position)| *position < first);
         self.ids.extend(led.map(|(id, _)| id.clone()));
-        store::sort(&mut self.ids);
+        store::sort_names(&mut self.ids);
     }
 }
 
 /// The oldest records, as many as were read.
-struct OldestRecords<'a> {
+struct RetentionRecords<'a> {
     texts: &'a [String],
-    records: Vec<Option<Record<'a>>>,
+    records: Vec<Option<StoredRecord<'a>>>,
     first: u64,
     /// For each record, the index of the last one of its line.
     line_ends: Vec<usize>,
@@ -218,16 +218,16 @@ struct OldestRecords<'a> {
     tail: usize,
 }
 
-impl<'a> OldestRecords<'a> {
+impl<'a> RetentionRecords<'a> {
     fn of(run: &'a LogRecords, newest: &LogRecords, branches: &Branches) -> Self {
-        let records: Vec<Option<Record<'_>>> = run.records.iter().map(|text| Record::parse(text)).collect();
+        let records: Vec<Option<StoredRecord<'_>>> = run.records.iter().map(|text| StoredRecord::parse(text)).collect();
         let line_ends = line_ends(&records, run.first, branches);
-        let newest_turn = newest.records.iter().rev().find_map(|text| Record::parse(text)).map(|last| last.turn);
+        let newest_turn = newest.records.iter().rev().find_map(|text| StoredRecord::parse(text)).map(|last| last.turn);
         let turn_of = |index: usize| records.get(index).and_then(Option::as_ref).map(|record| &*record.turn);
         let end = newest.extent.next().saturating_sub(1);
         let is_newest = |index: &usize| {
             turn_of(*index).is_some_and(|turn| newest_turn.as_deref() == Some(turn))
-                && branches.hold(end, run.first + *index as u64)
+                && branches.is_on_thread(end, run.first + *index as u64)
         };
         let newest_from = (0..records.len()).find(is_newest);
         let tail = (0..records.len()).rev().take_while(|index| turn_of(*index) == turn_of(records.len() - 1)).last();
@@ -248,7 +248,7 @@ impl<'a> OldestRecords<'a> {
     fn first_unfinished(&self) -> usize {
         let placed = (self.first..).zip(&self.records).filter_map(|(at, record)| Some((at, record.as_ref()?)));
         let placed: Vec<_> = placed.collect();
-        let turns = turns(&placed, 0);
+        let turns = group_into_turns(&placed, 0);
         let open: Vec<&str> = turns.iter().filter(|turn| turn.is_open()).map(|turn| turn.id).collect();
         let is_open = |index: &usize| self.turn(*index).is_some_and(|id| open.contains(&id));
         let open_from = (0..self.records.len()).find(is_open);
@@ -256,8 +256,8 @@ impl<'a> OldestRecords<'a> {
     }
 
     /// What goes with the records before `cut`.
-    fn removal(&self, cut: usize) -> Removal {
-        let mut removal = Removal::default();
+    fn removal(&self, cut: usize) -> RetentionRemoval {
+        let mut removal = RetentionRemoval::default();
         let stays = |turn: &str| {
             self.newest.as_deref() == Some(turn)
                 || (cut..self.records.len()).any(|index| self.turn(index) == Some(turn))
@@ -265,7 +265,8 @@ impl<'a> OldestRecords<'a> {
         for index in 0..cut {
             removal.bytes += self.bytes(index);
             let Some(record) = self.records.get(index).and_then(Option::as_ref) else { continue };
-            let ids = record.id.as_deref().map(ToOwned::to_owned).into_iter().chain([own_key(&record.turn)]);
+            let ids =
+                record.id.as_deref().map(ToOwned::to_owned).into_iter().chain([fallback_message_key(&record.turn)]);
             if stays(&record.turn) {
                 removal.shared_ids.extend(ids);
             } else {
@@ -273,14 +274,14 @@ impl<'a> OldestRecords<'a> {
             }
             removal.results.extend(record.tool.as_ref().and_then(|tool| tool.whole.as_deref()).map(ToOwned::to_owned));
         }
-        store::sort(&mut removal.shared_ids);
-        store::sort(&mut removal.results);
+        store::sort_names(&mut removal.shared_ids);
+        store::sort_names(&mut removal.results);
         removal
     }
 }
 
 /// For each record, the index of the last one of its line. Another answer to a question begins another line of its turn.
-fn line_ends(records: &[Option<Record<'_>>], first: u64, branches: &Branches) -> Vec<usize> {
+fn line_ends(records: &[Option<StoredRecord<'_>>], first: u64, branches: &Branches) -> Vec<usize> {
     let mut lines: Vec<(&str, usize)> = Vec::new();
     let mut line_of: Vec<Option<usize>> = Vec::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
@@ -288,7 +289,7 @@ fn line_ends(records: &[Option<Record<'_>>], first: u64, branches: &Branches) ->
             line_of.push(None);
             continue;
         };
-        let is_branch = record.after.or_else(|| branches.after(first + index as u64)).is_some();
+        let is_branch = record.after.or_else(|| branches.fork_position(first + index as u64)).is_some();
         let known = lines.iter().rposition(|(turn, _)| *turn == &*record.turn).filter(|_| !is_branch);
         let line = known.unwrap_or(lines.len());
         match lines.get_mut(line) {

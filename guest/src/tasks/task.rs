@@ -9,35 +9,35 @@ use crate::store;
 use crate::store::Outcomes;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::job::{Job, Progress, Step};
-use crate::text::quoting::repr;
+use crate::text::quoting::python_repr;
 
 /// A task about a life of a bucket.
-pub(crate) fn task(bucket: BucketId<'_>, name: &str, incarnation: &str) -> Task {
-    Task { state: state(incarnation), ..bare_task(bucket, name) }
+pub(crate) fn incarnation_task(bucket: BucketId<'_>, name: &str, incarnation: &str) -> Task {
+    Task { state: initial_state(incarnation), ..bare_task(bucket, name) }
 }
 
 /// Of a task about a life of a bucket, of which nothing else is known.
-pub(crate) fn state(incarnation: &str) -> String {
+pub(crate) fn initial_state(incarnation: &str) -> String {
     Checkpoint { incarnation: incarnation.to_owned(), ..Checkpoint::default() }.write()
 }
 
 /// A task about a bucket, in whichever life.
 pub(crate) fn bare_task(bucket: BucketId<'_>, name: &str) -> Task {
-    Task { subject: subject(bucket), name: name.to_owned(), state: String::new() }
+    Task { subject: task_subject(bucket), name: name.to_owned(), state: String::new() }
 }
 
 /// What a task about a bucket is about.
-pub(crate) fn subject(bucket: BucketId<'_>) -> String {
+pub(crate) fn task_subject(bucket: BucketId<'_>) -> String {
     [bucket.kind.as_str(), "/", bucket.name].concat()
 }
 
 /// The same of a task that takes two.
-pub(crate) fn subject_of_two(bucket: BucketId<'_>, other: BucketId<'_>) -> String {
-    [&*subject(bucket), " ", &subject(other)].concat()
+pub(crate) fn paired_task_subject(bucket: BucketId<'_>, other: BucketId<'_>) -> String {
+    [&*task_subject(bucket), " ", &task_subject(other)].concat()
 }
 
 /// Everything stays as it was, and the next one need not wait for the lease to run out.
-pub(crate) fn release(
+pub(crate) fn release_lease(
     context: &Context<impl Host>,
     bucket: BucketId<'_>,
     job: &Job<'_>,
@@ -98,7 +98,7 @@ fn lease_and_read<'a>(
     if !receipt.is_applied() {
         return Ok(Err(Progress::of(Step::Ended)));
     }
-    basis.meet(&receipt);
+    basis.bind_incarnation(&receipt);
     let is_held = |outcome| matches!(outcome, Outcome::Lease(LeaseState { held: true, .. }));
     if lease.is_some() && !receipt.outcomes.pop().is_some_and(is_held) {
         return Ok(Err(Progress::of(Step::Taken)));
@@ -143,6 +143,6 @@ pub(crate) fn lease_operation<'a>(
     context.host.capabilities().leases.then_some(Operation::lease(lease, holder, milliseconds))
 }
 
-pub(crate) fn unreadable(job: &Job<'_>) -> Progress {
-    Progress::failed("invalid", format!("The state of task {} can't be read", repr(job.name)))
+pub(crate) fn unreadable_state(job: &Job<'_>) -> Progress {
+    Progress::failed("invalid", format!("The state of task {} can't be read", python_repr(job.name)))
 }

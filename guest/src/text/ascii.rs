@@ -10,7 +10,7 @@ pub(crate) fn push_ascii(out: &mut String, text: &str) {
 }
 
 /// JSON as printable ASCII.
-pub(crate) fn ascii(json: &str) -> String {
+pub(crate) fn to_ascii_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     push_escaped(&mut out, json);
     out

@@ -7,7 +7,7 @@ use keepline_options::bucket_names::{HASHED, NAME_MAX};
 pub use keepline_options::bucket_names::{SessionIds, hashed, is_hash, is_name as is_session};
 use std::borrow::Cow;
 
-use crate::text::quoting::repr;
+use crate::text::quoting::python_repr;
 
 /// The filter's own two keys.
 pub(crate) const LAST_ANSWER: &str = "last_answer";
@@ -62,7 +62,7 @@ pub(crate) fn allowed_ids(ids: SessionIds) -> &'static str {
 }
 
 /// Whether this can be a key.
-pub fn is_key(name: &str) -> bool {
+pub fn is_key_name(name: &str) -> bool {
     is_key_shaped(name) && !is_reserved(name)
 }
 
@@ -78,38 +78,41 @@ fn is_reserved(name: &str) -> bool {
 
 /// A name for any text, as the key of a map that is not `values`: the text itself if it is 1 to 256 characters from
 /// `!` to `~` and does not begin with `h-`; else `h-` and its SHA-256 in lower-case base32.
-pub(crate) fn token(text: &str) -> Cow<'_, str> {
-    if is_token(text) && !text.starts_with(HASHED) {
+pub(crate) fn to_map_key(text: &str) -> Cow<'_, str> {
+    if is_map_key(text) && !text.starts_with(HASHED) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(hashed(text))
 }
 
 /// Whether this can be the key of a map that is not `values`.
-pub(crate) fn is_token(text: &str) -> bool {
+pub(crate) fn is_map_key(text: &str) -> bool {
     (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A session id, or what is wrong with it.
-pub fn check_session(name: &str) -> Result<(), String> {
+pub fn check_session_name(name: &str) -> Result<(), String> {
     if is_session(name) {
         return Ok(());
     }
-    Err(format!("Invalid session_id: {}. Must be 1-128 alphanumeric characters, hyphens, or underscores.", repr(name)))
+    Err(format!(
+        "Invalid session_id: {}. Must be 1-128 alphanumeric characters, hyphens, or underscores.",
+        python_repr(name)
+    ))
 }
 
 /// A key, or what is wrong with it.
-pub fn check_key(name: &str) -> Result<(), String> {
+pub fn check_key_name(name: &str) -> Result<(), String> {
     if !is_key_shaped(name) {
         return Err(format!(
             "Invalid key: {}. Must be 1-256 alphanumeric characters, hyphens, underscores, or dots.",
-            repr(name)
+            python_repr(name)
         ));
     }
     if is_reserved(name) {
         return Err(format!(
             "Invalid key: {}. Names that begin and end with two underscores are reserved.",
-            repr(name)
+            python_repr(name)
         ));
     }
     Ok(())
@@ -124,11 +127,11 @@ mod tests {
     #[test]
     fn session_ids_are_checked_as_a_whole() {
         for good in ["a", "A-_9", &"x".repeat(128), "__meta__", "-"] {
-            assert!(check_session(good).is_ok(), "{good}");
+            assert!(check_session_name(good).is_ok(), "{good}");
         }
         let long = "x".repeat(129);
         for bad in ["", "a\n", "a b", "é", "a.b", "a:b", "٣", "a\0", &long] {
-            assert!(check_session(bad).is_err(), "{bad}");
+            assert!(check_session_name(bad).is_err(), "{bad}");
         }
     }
 
@@ -170,11 +173,11 @@ mod tests {
     #[test]
     fn messages_are_the_originals() {
         assert_eq!(
-            check_session("a b").unwrap_err(),
+            check_session_name("a b").unwrap_err(),
             "Invalid session_id: 'a b'. Must be 1-128 alphanumeric characters, hyphens, or underscores."
         );
         assert_eq!(
-            check_key("a/b\n").unwrap_err(),
+            check_key_name("a/b\n").unwrap_err(),
             "Invalid key: 'a/b\\n'. Must be 1-256 alphanumeric characters, hyphens, underscores, or dots."
         );
     }
@@ -182,12 +185,12 @@ mod tests {
     #[test]
     fn keys_of_the_bookkeeping_are_reserved() {
         for name in ["__keys__", "__history__", "__meta__", "__x.y__", "____", "__", "___"] {
-            let message = check_key(name).unwrap_err();
+            let message = check_key_name(name).unwrap_err();
             assert!(message.contains("reserved"), "{message}");
-            assert!(!is_key(name));
+            assert!(!is_key_name(name));
         }
         for name in ["__a", "a__", "_a_", "a", "..", "a.b-c_d"] {
-            assert!(check_key(name).is_ok(), "{name}");
+            assert!(check_key_name(name).is_ok(), "{name}");
         }
     }
 
@@ -195,23 +198,23 @@ mod tests {
     fn any_text_has_a_token_of_its_own() {
         let long = "x".repeat(256);
         for kept in ["a", "msg_01!~", "{\"k\":1}", "h", &long] {
-            assert_eq!(token(kept), kept);
+            assert_eq!(to_map_key(kept), kept);
         }
         // The digests of "" and "h-" as `sha256sum | xxd -r -p | base32` has them.
-        assert_eq!(token(""), "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq");
+        assert_eq!(to_map_key(""), "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq");
         let long = "x".repeat(257);
         let others = ["h-", "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq", "a b", "é", "a\n", &long];
-        let tokens: std::collections::HashSet<_> = others.iter().map(|text| token(text)).collect();
+        let tokens: std::collections::HashSet<_> = others.iter().map(|text| to_map_key(text)).collect();
         assert_eq!(tokens.len(), others.len());
-        assert!(tokens.iter().all(|token| is_token(token) && token.len() == 54 && token.starts_with("h-")));
+        assert!(tokens.iter().all(|token| is_map_key(token) && token.len() == 54 && token.starts_with("h-")));
     }
 
     #[test]
     fn repr_is_like_pythons() {
-        assert_eq!(repr("it's"), "\"it's\"");
-        assert_eq!(repr("'\""), "'\\'\"'");
-        assert_eq!(repr("\\\t\u{1}é\u{2028}\u{e000}\u{10ffff}🎉"), "'\\\\\\t\\x01é\\u2028\\ue000\\U0010ffff🎉'");
-        assert_eq!(repr(&"y".repeat(5000)).chars().count(), 203);
+        assert_eq!(python_repr("it's"), "\"it's\"");
+        assert_eq!(python_repr("'\""), "'\\'\"'");
+        assert_eq!(python_repr("\\\t\u{1}é\u{2028}\u{e000}\u{10ffff}🎉"), "'\\\\\\t\\x01é\\u2028\\ue000\\U0010ffff🎉'");
+        assert_eq!(python_repr(&"y".repeat(5000)).chars().count(), 203);
         assert_eq!(repr_json("true"), "True");
         assert_eq!(repr_json("42"), "42");
         assert_eq!(repr_json(r#""a\u0020b""#), "'a b'");

@@ -19,12 +19,12 @@ pub(crate) fn is_number(raw: &str) -> bool {
 }
 
 /// A count that is written as one.
-pub(crate) fn integer(raw: &str) -> Option<u64> {
+pub(crate) fn parse_count(raw: &str) -> Option<u64> {
     let is_plain = (1..=16).contains(&raw.len()) && raw.bytes().all(|byte| byte.is_ascii_digit());
     raw.parse().ok().filter(|_| is_plain)
 }
 
 /// A value that begins so.
-pub(crate) fn container(raw: &str, begins: char) -> Option<Cow<'_, str>> {
+pub(crate) fn as_container(raw: &str, begins: char) -> Option<Cow<'_, str>> {
     raw.starts_with(begins).then_some(raw.into())
 }

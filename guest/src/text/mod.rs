@@ -11,7 +11,7 @@ pub(crate) mod truncate;
 
 /// Where the text has the other in it, which is not empty. The standard library's search is faster in long texts and is a
 /// hundredth of the component.
-pub(crate) fn find(text: &str, wanted: &str) -> Option<usize> {
+pub(crate) fn find_substring(text: &str, wanted: &str) -> Option<usize> {
     let first = *wanted.as_bytes().first()?;
     let begins = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(wanted));
     (0..).zip(text.bytes()).find(|(at, byte)| *byte == first && begins(*at)).map(|(at, _)| at)
@@ -19,6 +19,6 @@ pub(crate) fn find(text: &str, wanted: &str) -> Option<usize> {
 
 /// What is before the other text, and what is behind it.
 pub(crate) fn split_once<'a>(text: &'a str, wanted: &str) -> Option<(&'a str, &'a str)> {
-    let (before, rest) = text.split_at_checked(find(text, wanted)?)?;
+    let (before, rest) = text.split_at_checked(find_substring(text, wanted)?)?;
     Some((before, rest.strip_prefix(wanted)?))
 }

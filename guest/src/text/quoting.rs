@@ -6,7 +6,7 @@ use keepline_json::push_hex;
 const REPR_MAX: usize = 200;
 
 /// A string as Python would show it, cut to a sane length.
-pub fn repr(text: &str) -> String {
+pub fn python_repr(text: &str) -> String {
     let quote = if text.as_bytes().contains(&b'\'') && !text.as_bytes().contains(&b'"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len().min(REPR_MAX) + 8);
     out.push(quote);
@@ -48,19 +48,19 @@ pub fn repr(text: &str) -> String {
 /// A JSON value as Python would show it, near enough: strings and constants exactly, the rest as it
 /// stands, on one line and cut.
 pub(crate) fn repr_json(raw: &str) -> String {
-    if let Some(text) = keepline_json::string(raw) {
-        return repr(&text);
+    if let Some(text) = keepline_json::decode_string(raw) {
+        return python_repr(&text);
     }
     match raw {
         "true" => "True".to_owned(),
         "false" => "False".to_owned(),
         "null" => "None".to_owned(),
-        _ => cut(raw),
+        _ => cut_to_line(raw),
     }
 }
 
 /// Raw text for a message: on one line, and no longer than is sane.
-pub(crate) fn cut(raw: &str) -> String {
+pub(crate) fn cut_to_line(raw: &str) -> String {
     let mut chars = raw.chars();
     let mut out: String = chars.by_ref().take(REPR_MAX).map(|c| if is_printable(c) { c } else { ' ' }).collect();
     if !chars.as_str().is_empty() {

@@ -14,19 +14,19 @@ pub(crate) const REDACTED: &str = "[redacted]";
 
 /// A pattern, ready to be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct RedactPattern {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     Literal(String),
-    Class { class: Class, count: usize, or_more: bool },
+    Class { class: CharacterClass, count: usize, or_more: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum CharacterClass {
     Digit,
     Hex,
     Word,
@@ -34,7 +34,7 @@ enum Class {
     NonBlank,
 }
 
-impl Class {
+impl CharacterClass {
     fn holds(self, byte: u8) -> bool {
         match self {
             Self::Digit => byte.is_ascii_digit(),
@@ -46,12 +46,12 @@ impl Class {
     }
 }
 
-impl Pattern {
+impl RedactPattern {
     /// Read one, or say what is allowed.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         const ALLOWED: &str = "a list of patterns, each of them text and classes like {d}, {h4}, {w+} or {t20+}, with \
                                \\{ for a brace";
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<PatternPart> = Vec::new();
         let mut literal = String::new();
         let mut rest = text.chars();
         while let Some(c) = rest.next() {
@@ -62,7 +62,7 @@ impl Pattern {
                     let (class, after) = rest.as_str().split_once('}').ok_or(ALLOWED)?;
                     rest = after.chars();
                     if !literal.is_empty() {
-                        parts.push(Part::Literal(std::mem::take(&mut literal)));
+                        parts.push(PatternPart::Literal(std::mem::take(&mut literal)));
                     }
                     parts.push(class_of(class).ok_or(ALLOWED)?);
                 }
@@ -70,9 +70,9 @@ impl Pattern {
             }
         }
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal));
+            parts.push(PatternPart::Literal(literal));
         }
-        if parts.is_empty() || matches!(&*parts, [Part::Class { class: Class::NonBlank, .. }]) {
+        if parts.is_empty() || matches!(&*parts, [PatternPart::Class { class: CharacterClass::NonBlank, .. }]) {
             return Err("a list of patterns that match something, and not everything".to_owned());
         }
         Ok(Self { text: text.to_owned(), parts })
@@ -84,7 +84,7 @@ impl Pattern {
     }
 
     /// The text with all that matches replaced; none: nothing does.
-    pub(crate) fn replaced(&self, text: &str) -> Option<String> {
+    pub(crate) fn redact_matches(&self, text: &str) -> Option<String> {
         let mut runs = vec![0..0; self.parts.len()];
         let (mut out, mut kept, mut at) = (String::new(), 0, 0);
         while at < text.len() {
@@ -111,21 +111,21 @@ impl Pattern {
         let mut at = from;
         for (index, (part, run)) in self.parts.iter().zip(runs).enumerate() {
             match part {
-                Part::Literal(literal) => {
+                PatternPart::Literal(literal) => {
                     let end = at + literal.len();
                     if !bytes.get(at..end)?.eq_ignore_ascii_case(literal.as_bytes()) {
                         return None;
                     }
                     at = end;
                 }
-                Part::Class { class, count, or_more: false } => {
+                PatternPart::Class { class, count, or_more: false } => {
                     let end = at + count;
                     if !bytes.get(at..end)?.iter().all(|byte| class.holds(*byte)) {
                         return None;
                     }
                     at = end;
                 }
-                Part::Class { class, count, or_more: true } => {
+                PatternPart::Class { class, count, or_more: true } => {
                     if index == 0 && at > 0 && bytes.get(at - 1).is_some_and(|byte| class.holds(*byte)) {
                         return None;
                     }
@@ -144,21 +144,21 @@ impl Pattern {
     }
 }
 
-fn class_of(text: &str) -> Option<Part> {
+fn class_of(text: &str) -> Option<PatternPart> {
     let mut chars = text.chars();
     let class = match chars.next()? {
-        'd' => Class::Digit,
-        'h' => Class::Hex,
-        'w' => Class::Word,
-        't' => Class::Token,
-        'n' => Class::NonBlank,
+        'd' => CharacterClass::Digit,
+        'h' => CharacterClass::Hex,
+        'w' => CharacterClass::Word,
+        't' => CharacterClass::Token,
+        'n' => CharacterClass::NonBlank,
         _ => return None,
     };
     let rest = chars.as_str();
     let (digits, or_more) = rest.strip_suffix('+').map_or((rest, false), |digits| (digits, true));
     let count = if digits.is_empty() { 1 } else { digits.parse().ok()? };
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    (is_plain && (1..=1000).contains(&count)).then_some(Part::Class { class, count, or_more })
+    (is_plain && (1..=1000).contains(&count)).then_some(PatternPart::Class { class, count, or_more })
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn redacted(pattern: &str, text: &str) -> String {
-        Pattern::parse(pattern).unwrap().replaced(text).unwrap_or_else(|| text.to_owned())
+        RedactPattern::parse(pattern).unwrap().redact_matches(text).unwrap_or_else(|| text.to_owned())
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn invalid_patterns_are_refused() {
         for text in ["", "{", "{}", "{x}", "{w0}", "{w1001}", "a}", "\\n", "{w+1}", "{d-1}", "{n+}", "{n}", "a\\"] {
-            assert!(Pattern::parse(text).is_err(), "{text}");
+            assert!(RedactPattern::parse(text).is_err(), "{text}");
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
         // Tried at each position anew, these would be 10^10 steps and more.
         let text = "a".repeat(200_000);
         for pattern in ["{w+}@", "a{w+}b", "{w+}a", "a{w+}{w+}", "aaaaaaaa{d+}"] {
-            assert_eq!(Pattern::parse(pattern).unwrap().replaced(&text), None, "{pattern}");
+            assert_eq!(RedactPattern::parse(pattern).unwrap().redact_matches(&text), None, "{pattern}");
         }
     }
 }

@@ -5,7 +5,7 @@ use keepline_json::{push_digits, push_number};
 use crate::text::split_once;
 
 /// A moment as Python writes it: seconds, and as many decimals as there are, at least one.
-pub fn timestamp(micros: u64) -> String {
+pub fn format_timestamp(micros: u64) -> String {
     let mut out = String::with_capacity(20);
     push_number(&mut out, micros / 1_000_000);
     out.push('.');
@@ -20,7 +20,7 @@ pub fn timestamp(micros: u64) -> String {
 }
 
 /// Microseconds of a moment so written, or as any plain decimal. None: it is none.
-pub fn micros_of(timestamp: &str) -> Option<u64> {
+pub fn parse_micros(timestamp: &str) -> Option<u64> {
     let (whole, fraction) = split_once(timestamp, ".").unwrap_or((timestamp, ""));
     let is_plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || !is_plain(whole) || !is_plain(fraction) {
@@ -31,8 +31,8 @@ pub fn micros_of(timestamp: &str) -> Option<u64> {
 }
 
 /// The same in milliseconds, as the conversation's limits are.
-pub fn milliseconds_of(timestamp: &str) -> Option<u64> {
-    micros_of(timestamp).map(|micros| micros / 1000)
+pub fn parse_milliseconds(timestamp: &str) -> Option<u64> {
+    parse_micros(timestamp).map(|micros| micros / 1000)
 }
 
 #[cfg(test)]
@@ -48,10 +48,10 @@ mod tests {
             (1_795_186_917_000_010, "1795186917.00001"),
             (0, "0.0"),
         ] {
-            assert_eq!(timestamp(micros), text);
-            assert_eq!(micros_of(text), Some(micros));
+            assert_eq!(format_timestamp(micros), text);
+            assert_eq!(parse_micros(text), Some(micros));
         }
-        timestamp(u64::MAX);
+        format_timestamp(u64::MAX);
     }
 
     #[test]
@@ -72,7 +72,7 @@ mod tests {
             (".5", None),
             ("", None),
         ] {
-            assert_eq!(micros_of(text), micros, "{text}");
+            assert_eq!(parse_micros(text), micros, "{text}");
         }
     }
 }

@@ -10,23 +10,23 @@
 pub const FORMULA: &str = "bytes-1";
 
 /// What a message weighs beside its texts.
-pub const MESSAGE: u64 = 4;
+pub const MESSAGE_TOKENS: u64 = 4;
 
 /// What an image weighs, whatever its size.
-pub const IMAGE: u64 = 1024;
+pub const IMAGE_TOKENS: u64 = 1024;
 
 /// Tokens of so many bytes of text.
-pub fn of_bytes(bytes: usize) -> u64 {
+pub fn estimate_for_bytes(bytes: usize) -> u64 {
     ((bytes as u64).div_ceil(4) * 5).div_ceil(4)
 }
 
 /// Tokens of a text.
-pub fn of(text: &str) -> u64 {
-    of_bytes(text.len())
+pub fn estimate_tokens(text: &str) -> u64 {
+    estimate_for_bytes(text.len())
 }
 
 /// The most bytes that have no more than so many tokens.
-pub fn bytes_of(tokens: u64) -> usize {
+pub fn max_bytes_for(tokens: u64) -> usize {
     usize::try_from((tokens * 4 / 5) * 4).unwrap_or(usize::MAX)
 }
 
@@ -37,15 +37,15 @@ mod tests {
     #[test]
     fn the_formula_is_fixed() {
         for (bytes, tokens) in [(0, 0), (1, 2), (4, 2), (5, 3), (16, 5), (17, 7), (160, 50), (1 << 20, 327_680)] {
-            assert_eq!(of_bytes(bytes), tokens, "{bytes}");
+            assert_eq!(estimate_for_bytes(bytes), tokens, "{bytes}");
         }
     }
 
     #[test]
     fn a_text_cut_to_a_number_of_tokens_has_no_more() {
         for tokens in 0..3000 {
-            assert!(of_bytes(bytes_of(tokens)) <= tokens, "{tokens}");
-            assert!(of_bytes(bytes_of(tokens) + 4) > tokens.saturating_sub(1), "{tokens}");
+            assert!(estimate_for_bytes(max_bytes_for(tokens)) <= tokens, "{tokens}");
+            assert!(estimate_for_bytes(max_bytes_for(tokens) + 4) > tokens.saturating_sub(1), "{tokens}");
         }
     }
 }

@@ -24,8 +24,8 @@ pub(crate) const NOTED: usize = 256;
 
 /// What of a tool's result is stored in the transcript: all of it, if it is no longer than an eighth of the window's
 /// budget, 50 KiB and 2,000 lines; else its first quarter and the rest from its end. None: all of it.
-pub(crate) fn preview(text: &str, budget: u64) -> Option<String> {
-    let bytes = tokens::bytes_of(budget / 8).min(PREVIEW_BYTES);
+pub(crate) fn preview_result(text: &str, budget: u64) -> Option<String> {
+    let bytes = tokens::max_bytes_for(budget / 8).min(PREVIEW_BYTES);
     let lines = PREVIEW_LINES;
     if text.len() <= bytes && text.bytes().filter(|byte| *byte == b'\n').count() < lines {
         return None;
@@ -36,7 +36,7 @@ pub(crate) fn preview(text: &str, budget: u64) -> Option<String> {
 /// At most so many bytes and lines: a quarter from the beginning, the rest from the end, and a note between them.
 pub(crate) fn head_and_tail(text: &str, bytes: usize, lines: usize) -> String {
     let room = bytes.saturating_sub(NOTE).min(text.len());
-    let head = up_to(text, room / 4, lines / 4);
+    let head = head_within(text, room / 4, lines / 4);
     let rest = text.get(head.len()..).unwrap_or_default();
     let tail = down_to(rest, room.saturating_sub(head.len()), lines.saturating_sub(lines / 4 + 1));
     let omitted = text.len().saturating_sub(head.len() + tail.len());
@@ -71,21 +71,21 @@ fn encoded_up_to(text: &str, bytes: usize) -> Option<&str> {
 
 /// Leave no more than so many characters, and bytes in a JSON string, with a note of what is missing among them; whether
 /// there was more.
-pub(crate) fn shorten(text: &mut Cow<'_, str>, mut characters: usize, mut bytes: usize) -> bool {
+pub(crate) fn shorten_with_note(text: &mut Cow<'_, str>, mut characters: usize, mut bytes: usize) -> bool {
     let is_long = text.len() > characters && text.chars().nth(characters).is_some();
     if !is_long && encoded_up_to(text, bytes).is_none() {
         return false;
     }
     if characters.min(bytes) < NOTED {
         up_to_characters(text, characters);
-        bound(text, bytes);
+        truncate_json_bytes(text, bytes);
         return true;
     }
     (characters, bytes) = (characters - CUT_NOTE, bytes - CUT_NOTE_BYTES);
     let all = text.chars().count();
     up_to_characters(text, characters);
-    bound(text, bytes);
-    let note = note(all.saturating_sub(text.chars().count()));
+    truncate_json_bytes(text, bytes);
+    let note = omission_note(all.saturating_sub(text.chars().count()));
     let text = text.to_mut();
     text.push('\n');
     text.push_str(&note);
@@ -93,7 +93,7 @@ pub(crate) fn shorten(text: &mut Cow<'_, str>, mut characters: usize, mut bytes:
 }
 
 /// What says that so many characters are missing.
-pub(crate) fn note(count: usize) -> String {
+pub(crate) fn omission_note(count: usize) -> String {
     format!("[… {count} characters left out …]")
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn up_to_characters(text: &mut Cow<'_, str>, limit: usize) -> bool {
 }
 
 /// Leave what has at most so many bytes in a JSON string; whether there was more.
-pub(crate) fn bound(text: &mut Cow<'_, str>, bytes: usize) -> bool {
+pub(crate) fn truncate_json_bytes(text: &mut Cow<'_, str>, bytes: usize) -> bool {
     let Some(kept) = encoded_up_to(text, bytes).map(str::len) else { return false };
     match text {
         Cow::Borrowed(whole) => *whole = whole.get(..kept).unwrap_or_default(),
@@ -136,7 +136,7 @@ pub(crate) fn bound_arguments(text: &mut Cow<'_, str>, bytes: usize) -> bool {
 }
 
 /// The longest beginning of at most so many bytes and line ends.
-pub(crate) fn up_to(text: &str, bytes: usize, lines: usize) -> &str {
+pub(crate) fn head_within(text: &str, bytes: usize, lines: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -176,7 +176,7 @@ mod tests {
             let text = text.repeat(20);
             for bytes in 0..text.len() * 7 {
                 let mut kept = Cow::Borrowed(&*text);
-                let is_cut = bound(&mut kept, bytes);
+                let is_cut = truncate_json_bytes(&mut kept, bytes);
                 assert_eq!(is_cut, quoted(&text) > bytes);
                 assert!(text.starts_with(&*kept) && quoted(&kept) <= bytes, "{bytes}");
                 let next = text.get(kept.len()..).and_then(|rest| rest.chars().next());
@@ -185,7 +185,10 @@ mod tests {
                 let mut arguments = Cow::Borrowed(&*text);
                 assert_eq!(bound_arguments(&mut arguments, bytes), is_cut);
                 if is_cut && bytes >= 32 {
-                    assert!(quoted(&arguments) <= bytes && json::value(&arguments).is_some(), "{bytes}: {arguments}");
+                    assert!(
+                        quoted(&arguments) <= bytes && json::as_strict_value(&arguments).is_some(),
+                        "{bytes}: {arguments}"
+                    );
                 }
             }
         }
@@ -195,25 +198,25 @@ mod tests {
     fn a_text_that_is_cut_says_so_and_is_not_cut_again() {
         for (text, characters, bytes) in [("é".repeat(1000), 400, 1 << 20), ("\u{1}".repeat(1000), 1000, 3000)] {
             let mut kept = Cow::Borrowed(&*text);
-            assert!(shorten(&mut kept, characters, bytes));
+            assert!(shorten_with_note(&mut kept, characters, bytes));
             let (begin, note) = kept.split_once('\n').unwrap_or_default();
             assert!(text.starts_with(begin) && begin.len() > 100, "{kept}");
-            assert_eq!(note, super::note(1000 - begin.chars().count()));
+            assert_eq!(note, super::omission_note(1000 - begin.chars().count()));
             assert!(kept.chars().count() <= characters, "{kept}");
             let before = kept.clone();
-            assert!(!shorten(&mut kept, characters, bytes) && kept == before);
+            assert!(!shorten_with_note(&mut kept, characters, bytes) && kept == before);
         }
         // Where there is no room for a note.
         let mut kept = Cow::Borrowed("0123456789");
-        assert!(shorten(&mut kept, 5, 1000) && kept == "01234");
+        assert!(shorten_with_note(&mut kept, 5, 1000) && kept == "01234");
     }
 
     #[test]
     fn a_preview_has_both_ends_and_keeps_its_limits() {
         let long = (0..100_000).map(|n| format!("{n}é\n")).collect::<String>();
         for budget in [64, 800, 4000, 50_000, 2_000_000] {
-            let bytes = tokens::bytes_of(budget / 8).min(PREVIEW_BYTES);
-            let Some(preview) = preview(&long, budget) else { continue };
+            let bytes = tokens::max_bytes_for(budget / 8).min(PREVIEW_BYTES);
+            let Some(preview) = preview_result(&long, budget) else { continue };
             assert!(preview.len() <= bytes.max(NOTE), "{budget}: {}", preview.len());
             assert!(preview.lines().count() <= PREVIEW_LINES + 1);
             assert!(preview.contains("bytes omitted"), "{preview}");
@@ -221,7 +224,7 @@ mod tests {
                 assert!(preview.starts_with("0é\n1é\n") && preview.ends_with("99999é\n"), "{preview}");
             }
         }
-        assert_eq!(preview("short", 4000), None);
-        assert!(preview(&"\n".repeat(3000), 50_000).is_some_and(|text| text.lines().count() <= 2001));
+        assert_eq!(preview_result("short", 4000), None);
+        assert!(preview_result(&"\n".repeat(3000), 50_000).is_some_and(|text| text.lines().count() <= 2001));
     }
 }

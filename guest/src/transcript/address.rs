@@ -4,8 +4,8 @@ use keepline_options::bucket_names::node_bucket_name;
 
 use crate::contract::{BucketId, LogEnd, Operation};
 use crate::entry::directives::transcript_bucket;
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, valid_session};
-use crate::text::quoting::repr;
+use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, require_valid_session};
+use crate::text::quoting::python_repr;
 use crate::transcript::schema::TRANSCRIPT;
 
 /// No record is read, only where the transcript stands.
@@ -13,7 +13,7 @@ pub(crate) const TRANSCRIPT_EXTENT: Operation<'static> = Operation::read(TRANSCR
 
 /// The transcript of a session, or of one of its nodes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Transcript<'a> {
+pub struct TranscriptId<'a> {
     /// Whose it is.
     pub session: &'a str,
     /// Of the node.
@@ -29,9 +29,9 @@ pub(crate) struct TranscriptAddress<'a> {
     pub node: Option<String>,
 }
 
-impl<'a> Transcript<'a> {
-    pub(crate) fn address(&self) -> SessionResult<TranscriptAddress<'a>> {
-        valid_session(self.session)?;
+impl<'a> TranscriptId<'a> {
+    pub(crate) fn resolve_address(&self) -> SessionResult<TranscriptAddress<'a>> {
+        require_valid_session(self.session)?;
         let node = self.node_id.filter(|node| !node.is_empty());
         let app = self.app_id.filter(|app| !app.is_empty());
         Ok(TranscriptAddress {
@@ -46,8 +46,8 @@ impl TranscriptAddress<'_> {
         transcript_bucket(self.session, self.node.as_deref())
     }
 
-    pub(crate) fn no_message(&self, position: u64) -> SessionProblem {
-        let message = format!("Session {} has no message at position {position}", repr(self.session));
+    pub(crate) fn missing_message_problem(&self, position: u64) -> SessionProblem {
+        let message = format!("Session {} has no message at position {position}", python_repr(self.session));
         SessionProblem::new(Code::NotFound, message)
     }
 }

@@ -16,12 +16,12 @@ use crate::transcript::sanitize;
 #[derive(Clone)]
 pub struct ContentParts<'a> {
     json: Cow<'a, str>,
-    weight: OnceCell<Weight>,
+    weight: OnceCell<PartsWeight>,
 }
 
 /// Tokens of parts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weight {
+pub struct PartsWeight {
     /// Of their texts.
     pub texts: u64,
     /// Of all that is no text: an image, or another file, counts as one, however long its data are.
@@ -32,34 +32,34 @@ pub struct Weight {
 
 impl ContentParts<'_> {
     /// What they weigh, once it was asked for.
-    pub fn weight(&self) -> Weight {
+    pub fn weight(&self) -> PartsWeight {
         *self.weight.get_or_init(|| weigh(&self.json))
     }
 }
 
-fn weigh(parts: &str) -> Weight {
-    let (mut weight, mut bytes, mut count) = (Weight::default(), 0_usize, 0_usize);
-    let _ = json::elements(parts, |part| match json::part_text(part).and_then(json::string) {
+fn weigh(parts: &str) -> PartsWeight {
+    let (mut weight, mut bytes, mut count) = (PartsWeight::default(), 0_usize, 0_usize);
+    let _ = json::for_each_element(parts, |part| match json::part_text(part).and_then(json::decode_string) {
         Some(text) => {
             bytes += text.len();
             count += 1;
         }
         None if is_file(part) => {
             weight.files += 1;
-            weight.others += tokens::IMAGE;
+            weight.others += tokens::IMAGE_TOKENS;
         }
-        None => weight.others += tokens::of(part),
+        None => weight.others += tokens::estimate_tokens(part),
     });
     // They are shown on lines of their own.
-    weight.texts = tokens::of_bytes(bytes + count.saturating_sub(1));
+    weight.texts = tokens::estimate_for_bytes(bytes + count.saturating_sub(1));
     weight
 }
 
 /// Whether there is a part that says something: a text that isn't blank, or what is neither a text nor a thought.
 pub(crate) fn have_content(parts: &str) -> bool {
     let mut found = false;
-    let _ = json::elements(parts, |part| {
-        let text = json::part_text(part).and_then(json::string);
+    let _ = json::for_each_element(parts, |part| {
+        let text = json::part_text(part).and_then(json::decode_string);
         found |= !is_thought(part) && text.is_none_or(|text| !text.trim().is_empty());
     });
     found
@@ -73,7 +73,7 @@ fn is_thought(part: &str) -> bool {
 /// Whether an array has elements.
 pub(crate) fn are_there(array: &str) -> bool {
     let mut found = false;
-    json::elements(array, |_| found = true).is_some() && found
+    json::for_each_element(array, |_| found = true).is_some() && found
 }
 
 /// Whether an entry's text is parts with an image or another file among them.
@@ -84,15 +84,17 @@ pub(crate) fn have_files(text: &str) -> bool {
 /// Whether a part is an image or another file, by its type.
 fn is_file(part: &str) -> bool {
     kind(part).is_some_and(|kind| {
-        ["image", "audio", "video", "file", "document"].iter().any(|name| crate::text::find(&kind, name).is_some())
+        ["image", "audio", "video", "file", "document"]
+            .iter()
+            .any(|name| crate::text::find_substring(&kind, name).is_some())
     })
 }
 
 fn kind(part: &str) -> Option<Cow<'_, str>> {
     let mut kind = None;
-    json::members(part, |key, raw| {
-        if json::key_is(key, "type") {
-            kind = json::string(raw);
+    json::for_each_member(part, |key, raw| {
+        if json::key_matches(key, "type") {
+            kind = json::decode_string(raw);
         }
     })?;
     kind
@@ -135,26 +137,26 @@ impl std::fmt::Debug for ContentParts<'_> {
 /// The same parts by the rules of what is stored: texts cleaned, patterns replaced wherever they stand, thoughts left out
 /// of answers if texts' are. What is left of a message that has nothing else is a text, an empty one if need be; so is
 /// what patterns have made no JSON of.
-pub(crate) fn cleaned(options: &Options, parts: &str, is_answer: bool) -> String {
+pub(crate) fn clean_parts(options: &Options, parts: &str, is_answer: bool) -> String {
     let without_thoughts = is_answer && options.strip_thinking;
     let mut kept: Vec<&str> = Vec::new();
-    let _ = json::elements(parts, |part| {
+    let _ = json::for_each_element(parts, |part| {
         if !(without_thoughts && is_thought(part)) {
             kept.push(part);
         }
     });
     let kept = ["[", &kept.join(","), "]"].concat();
-    let kept = with_texts(&kept, |text| Some(sanitize::cleaned_text(options, text, is_answer).into_owned()));
+    let kept = map_part_texts(&kept, |text| Some(sanitize::cleaned_text(options, text, is_answer).into_owned()));
     let kept = kept.unwrap_or_default();
-    let kept = sanitize::redacted_json(options, kept.into()).into_owned();
+    let kept = sanitize::redact_json(options, kept.into()).into_owned();
     if json::is_content(&kept) {
         return if kept.contains(['\n', '\r']) { kept.replace(['\n', '\r'], " ") } else { kept };
     }
-    sanitize::cleaned_text(options, json::texts(parts).into(), is_answer).into_owned()
+    sanitize::cleaned_text(options, json::join_texts(parts).into(), is_answer).into_owned()
 }
 
 /// No longer than so many characters of text, and bytes of JSON. None: they are.
-pub(crate) fn bounded(parts: &str, characters: usize, bytes: usize) -> Option<String> {
+pub(crate) fn truncate_parts(parts: &str, characters: usize, bytes: usize) -> Option<String> {
     let mut out: Option<String> = None;
     let all = if parts.len() > characters { characters_of(parts) } else { 0 };
     if all > characters {
@@ -169,8 +171,8 @@ pub(crate) fn bounded(parts: &str, characters: usize, bytes: usize) -> Option<St
     let rest = out.as_deref().unwrap_or(parts);
     if rest.len() > bytes {
         // Texts alone: a character takes no more than six bytes in JSON.
-        let mut text = Cow::Owned(json::texts(rest));
-        truncate::shorten(&mut text, usize::MAX, bytes.saturating_sub(64));
+        let mut text = Cow::Owned(json::join_texts(rest));
+        truncate::shorten_with_note(&mut text, usize::MAX, bytes.saturating_sub(64));
         out = Some(text_part(&text, true));
     }
     out
@@ -179,8 +181,8 @@ pub(crate) fn bounded(parts: &str, characters: usize, bytes: usize) -> Option<St
 /// Of all texts together.
 fn characters_of(parts: &str) -> usize {
     let mut count = 0;
-    let _ = json::elements(parts, |part| {
-        count += json::part_text(part).and_then(json::string).map_or(0, |text| text.chars().count());
+    let _ = json::for_each_element(parts, |part| {
+        count += json::part_text(part).and_then(json::decode_string).map_or(0, |text| text.chars().count());
     });
     count
 }
@@ -190,7 +192,7 @@ fn shortened(parts: &str, all: usize, characters: usize) -> Option<String> {
     let has_note = characters >= truncate::NOTED;
     let most = if has_note { characters - truncate::CUT_NOTE } else { characters };
     let mut room = most;
-    let mut out = with_texts(parts, |mut text| {
+    let mut out = map_part_texts(parts, |mut text| {
         let is_empty = text.is_empty();
         truncate::up_to_characters(&mut text, room);
         room -= text.chars().count();
@@ -199,7 +201,7 @@ fn shortened(parts: &str, all: usize, characters: usize) -> Option<String> {
     if has_note {
         out.pop();
         out.push_str(if out.len() > 1 { "," } else { "" });
-        out.push_str(&text_part(&truncate::note(all.saturating_sub(most)), false));
+        out.push_str(&text_part(&truncate::omission_note(all.saturating_sub(most)), false));
         out.push(']');
     }
     Some(out)
@@ -208,7 +210,7 @@ fn shortened(parts: &str, all: usize, characters: usize) -> Option<String> {
 /// With a note in the place of the largest part that is no text. None: there is none that is longer than a note.
 fn without_largest(parts: &str) -> Option<String> {
     let mut all = Vec::new();
-    json::elements(parts, |part| all.push(part))?;
+    json::for_each_element(parts, |part| all.push(part))?;
     let is_cuttable = |part: &&&str| json::part_text(part).is_some();
     let largest = *all.iter().filter(|part| !is_cuttable(part)).max_by_key(|part| part.len())?;
     let name = kind(largest).map(|kind| kind.chars().take(32).collect::<String>()).unwrap_or_default();
@@ -232,10 +234,10 @@ fn text_part(text: &str, is_alone: bool) -> String {
 }
 
 /// With other texts; a part goes for whose text there is none. `None`: it is no JSON.
-pub(crate) fn with_texts(parts: &str, mut changed: impl FnMut(Cow<'_, str>) -> Option<String>) -> Option<String> {
+pub(crate) fn map_part_texts(parts: &str, mut changed: impl FnMut(Cow<'_, str>) -> Option<String>) -> Option<String> {
     let mut out = String::from("[");
-    json::elements(parts, |part| {
-        let (raw, new) = match json::part_text(part).and_then(|raw| Some((raw, json::string(raw)?))) {
+    json::for_each_element(parts, |part| {
+        let (raw, new) = match json::part_text(part).and_then(|raw| Some((raw, json::decode_string(raw)?))) {
             Some((raw, text)) => match changed(text) {
                 Some(new) => (raw, new),
                 None => return,
@@ -248,7 +250,7 @@ pub(crate) fn with_texts(parts: &str, mut changed: impl FnMut(Cow<'_, str>) -> O
         if raw.is_empty() {
             return out.push_str(part);
         }
-        let at = json::offset(part, raw);
+        let at = json::offset_in(part, raw);
         out.push_str(part.get(..at).unwrap_or_default());
         json::push_string(&mut out, &new);
         out.push_str(part.get(at + raw.len()..).unwrap_or_default());
@@ -259,7 +261,7 @@ pub(crate) fn with_texts(parts: &str, mut changed: impl FnMut(Cow<'_, str>) -> O
 
 /// Whether a part is a text that says nothing.
 pub(crate) fn is_blank(part: &str) -> bool {
-    json::part_text(part).and_then(json::string).is_some_and(|text| text.trim().is_empty())
+    json::part_text(part).and_then(json::decode_string).is_some_and(|text| text.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -270,13 +272,13 @@ mod tests {
 
     #[test]
     fn texts_are_found_and_changed_where_they_stand() {
-        assert_eq!(json::texts(PARTS), "a\nbé");
+        assert_eq!(json::join_texts(PARTS), "a\nbé");
         let shout = |text: Cow<'_, str>| Some(text.to_uppercase());
         let expected = r#"["A",{"type":"image","url":"x"},{"type":"text","text":"BÉ","n":1},{"text":7},3]"#;
-        assert_eq!(with_texts(PARTS, shout).as_deref(), Some(expected));
+        assert_eq!(map_part_texts(PARTS, shout).as_deref(), Some(expected));
         let none = |_: Cow<'_, str>| None;
-        assert_eq!(with_texts(PARTS, none).as_deref(), Some(r#"[{"type":"image","url":"x"},{"text":7},3]"#));
-        assert_eq!(with_texts(r#"["a", "#, none), None);
+        assert_eq!(map_part_texts(PARTS, none).as_deref(), Some(r#"[{"type":"image","url":"x"},{"text":7},3]"#));
+        assert_eq!(map_part_texts(r#"["a", "#, none), None);
     }
 
     #[test]
@@ -289,10 +291,13 @@ mod tests {
         };
         for bytes in [10, 300_000] {
             let weight = ContentParts::from(image(bytes)).weight();
-            assert_eq!((weight.texts, weight.others, weight.files), (tokens::of("Hi"), tokens::IMAGE, 1));
+            assert_eq!(
+                (weight.texts, weight.others, weight.files),
+                (tokens::estimate_tokens("Hi"), tokens::IMAGE_TOKENS, 1)
+            );
         }
         let thought = r#"{"type":"thinking","thinking":"hm"}"#;
-        assert_eq!(ContentParts::from(format!("[{thought}]")).weight().others, tokens::of(thought));
+        assert_eq!(ContentParts::from(format!("[{thought}]")).weight().others, tokens::estimate_tokens(thought));
     }
 
     #[test]
@@ -301,21 +306,21 @@ mod tests {
         let parts = format!(
             r#"[{{"type":"image","data":"{data}"}},{{"type":"text","text":"Hi"}},{{"type":"image","data":"B"}}]"#
         );
-        assert_eq!(bounded(&parts, usize::MAX, 4000), None);
-        let kept = bounded(&parts, usize::MAX, 1000).unwrap();
-        let texts = json::texts(&kept);
+        assert_eq!(truncate_parts(&parts, usize::MAX, 4000), None);
+        let kept = truncate_parts(&parts, usize::MAX, 1000).unwrap();
+        let texts = json::join_texts(&kept);
         assert!(texts.starts_with("[A part of type image, 2026 bytes, left out") && texts.ends_with("\nHi"), "{texts}");
         assert!(json::is_content(&kept) && kept.ends_with(r#"{"type":"image","data":"B"}]"#), "{kept}");
         // Where texts alone are too long, too.
         let long = format!(r#"[{{"type":"text","text":"{}"}},{{"type":"image","data":"{data}"}}]"#, "é".repeat(2000));
-        let kept = bounded(&long, usize::MAX, 1000).unwrap();
+        let kept = truncate_parts(&long, usize::MAX, 1000).unwrap();
         assert!(kept.len() <= 1000 && json::is_content(&kept) && kept.contains("characters left out"), "{kept}");
-        let kept = bounded(&long, 1000, 100_000).unwrap();
+        let kept = truncate_parts(&long, 1000, 100_000).unwrap();
         assert_eq!(
-            json::texts(&kept).chars().count(),
-            1000 - truncate::CUT_NOTE + 1 + truncate::note(1000 + truncate::CUT_NOTE).chars().count()
+            json::join_texts(&kept).chars().count(),
+            1000 - truncate::CUT_NOTE + 1 + truncate::omission_note(1000 + truncate::CUT_NOTE).chars().count()
         );
         assert!(json::is_content(&kept) && kept.contains(&data));
-        assert_eq!(bounded(&kept, 1000, 100_000), None, "what was cut is not cut again");
+        assert_eq!(truncate_parts(&kept, 1000, 100_000), None, "what was cut is not cut again");
     }
 }

@@ -16,11 +16,11 @@ use keepline_json as json;
 use keepline_json::{push_number, push_string};
 use std::borrow::Cow;
 
-use crate::text::json_values::{container, integer, is_number};
+use crate::text::json_values::{as_container, is_number, parse_count};
 use crate::text::tokens;
 use crate::transcript::parts;
 use crate::transcript::parts::ContentParts;
-use crate::transcript::text::Text;
+use crate::transcript::text::RecordText;
 
 /// The schema's version.
 const VERSION: &str = "1";
@@ -34,7 +34,7 @@ pub enum Role {
     Assistant,
     /// What a tool gave.
     Tool,
-    /// The author of the pipeline; only of an [instruction](Kind::Instruction).
+    /// The author of the pipeline; only of an [instruction](RecordKind::Instruction).
     System,
     /// The same, under the newer name.
     Developer,
@@ -42,7 +42,7 @@ pub enum Role {
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// Something that was said.
     Message,
     /// What a tool was asked for.
@@ -57,7 +57,7 @@ pub enum Kind {
 
 /// What concerns a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tool<'a> {
+pub struct ToolDetails<'a> {
     /// Pairs a call and its result.
     pub call_id: Cow<'a, str>,
     /// The tool's name.
@@ -72,7 +72,7 @@ pub struct Tool<'a> {
 
 /// A record, read or to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct StoredRecord<'a> {
     /// The message's id.
     pub id: Option<Cow<'a, str>>,
     /// The id of the message that it was said to follow.
@@ -86,13 +86,13 @@ pub struct Record<'a> {
     /// A branch begins with it, and goes on from this position.
     pub after: Option<u64>,
     /// What it is.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Who speaks.
     pub role: Role,
     /// Cut off by a failure or by the client.
     pub is_incomplete: bool,
     /// The text; of content that is more than that, the texts in it.
-    pub content: Text<'a>,
+    pub content: RecordText<'a>,
     /// Such content: a JSON array.
     pub parts: Option<ContentParts<'a>>,
     /// Seconds since 1970, as JSON.
@@ -102,7 +102,7 @@ pub struct Record<'a> {
     /// Tokens, as the host counted them.
     pub tokens: Option<u64>,
     /// What concerns a tool.
-    pub tool: Option<Tool<'a>>,
+    pub tool: Option<ToolDetails<'a>>,
     /// References to files: a JSON array.
     pub files: Option<Cow<'a, str>>,
     /// Whether the content is a part of what there was.
@@ -124,35 +124,35 @@ pub struct Record<'a> {
 }
 
 /// The members of a record, in the order in which they are written.
-const MEMBERS: [(&str, Member); 24] = [
-    ("v", Member::Version),
-    ("id", Member::Id),
-    ("parent", Member::Parent),
-    ("turn", Member::Turn),
-    ("begins", Member::Begins),
-    ("total", Member::Total),
-    ("after", Member::After),
-    ("kind", Member::Kind),
-    ("role", Member::Role),
-    ("status", Member::Status),
-    ("content", Member::Content),
-    ("at", Member::At),
-    ("weight", Member::Weight),
-    ("tokens", Member::Tokens),
-    ("tool", Member::Tool),
-    ("files", Member::Files),
-    ("truncated", Member::Truncated),
-    ("model", Member::Model),
-    ("metadata", Member::Metadata),
-    ("apart", Member::Apart),
-    ("chat", Member::Chat),
-    ("raw", Member::Raw),
-    ("source", Member::Source),
-    ("trust", Member::Trust),
+const MEMBERS: [(&str, RecordMember); 24] = [
+    ("v", RecordMember::Version),
+    ("id", RecordMember::Id),
+    ("parent", RecordMember::Parent),
+    ("turn", RecordMember::Turn),
+    ("begins", RecordMember::Begins),
+    ("total", RecordMember::Total),
+    ("after", RecordMember::After),
+    ("kind", RecordMember::Kind),
+    ("role", RecordMember::Role),
+    ("status", RecordMember::Status),
+    ("content", RecordMember::Content),
+    ("at", RecordMember::At),
+    ("weight", RecordMember::Weight),
+    ("tokens", RecordMember::Tokens),
+    ("tool", RecordMember::Tool),
+    ("files", RecordMember::Files),
+    ("truncated", RecordMember::Truncated),
+    ("model", RecordMember::Model),
+    ("metadata", RecordMember::Metadata),
+    ("apart", RecordMember::Apart),
+    ("chat", RecordMember::Chat),
+    ("raw", RecordMember::Raw),
+    ("source", RecordMember::Source),
+    ("trust", RecordMember::Trust),
 ];
 
 #[derive(Clone, Copy)]
-enum Member {
+enum RecordMember {
     Version,
     Id,
     Parent,
@@ -179,7 +179,7 @@ enum Member {
     Trust,
 }
 
-impl<'a> Record<'a> {
+impl<'a> StoredRecord<'a> {
     /// A message of a turn, without anything that may be absent.
     pub fn new(turn: &'a str, role: Role, content: Cow<'a, str>, at: &'a str) -> Self {
         Self {
@@ -189,7 +189,7 @@ impl<'a> Record<'a> {
             begins: false,
             total: None,
             after: None,
-            kind: Kind::Message,
+            kind: RecordKind::Message,
             role,
             is_incomplete: false,
             content: content.into(),
@@ -214,7 +214,7 @@ impl<'a> Record<'a> {
     /// that, wherever they stand; and parts count for what they are, even if they were stored with another weight.
     pub fn cost(&self) -> u64 {
         match (self.tokens, &self.parts) {
-            (Some(tokens), _) => tokens + self.attached(),
+            (Some(tokens), _) => tokens + self.attached_weight(),
             (None, Some(_)) => self.frame() + self.body_weight(),
             (None, None) => self.weight,
         }
@@ -230,7 +230,7 @@ impl<'a> Record<'a> {
     }
 
     /// Tokens of what is no text: its files, and such parts.
-    pub(crate) fn attached(&self) -> u64 {
+    pub(crate) fn attached_weight(&self) -> u64 {
         self.file_weight() + self.parts.as_ref().map_or(0, |parts| parts.weight().others)
     }
 
@@ -238,25 +238,25 @@ impl<'a> Record<'a> {
     pub(crate) fn body_weight(&self) -> u64 {
         match &self.parts {
             Some(parts) => parts.weight().texts + parts.weight().others,
-            None => tokens::of(&self.content),
+            None => tokens::estimate_tokens(&self.content),
         }
     }
 
     /// Tokens of all but that.
     pub(crate) fn frame(&self) -> u64 {
-        let tool = self.tool.as_ref().map_or(0, |Tool { name, call_id, arguments, .. }| {
-            tokens::of_bytes(name.len() + call_id.len() + arguments.as_ref().map_or(0, |text| text.len()))
+        let tool = self.tool.as_ref().map_or(0, |ToolDetails { name, call_id, arguments, .. }| {
+            tokens::estimate_for_bytes(name.len() + call_id.len() + arguments.as_ref().map_or(0, |text| text.len()))
         });
-        let chat = self.chat.as_ref().map_or(0, |chat| tokens::of(chat));
-        tool + self.file_weight() + chat + tokens::MESSAGE
+        let chat = self.chat.as_ref().map_or(0, |chat| tokens::estimate_tokens(chat));
+        tool + self.file_weight() + chat + tokens::MESSAGE_TOKENS
     }
 
     fn file_weight(&self) -> u64 {
         let mut count = 0;
         if let Some(files) = self.files.as_deref() {
-            let _ = json::elements(files, |_| count += 1);
+            let _ = json::for_each_element(files, |_| count += 1);
         }
-        count * tokens::IMAGE
+        count * tokens::IMAGE_TOKENS
     }
 
     /// What is shown as its content.
@@ -268,48 +268,48 @@ impl<'a> Record<'a> {
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut record = Self::new("", Role::User, "".into(), "0");
         let (mut version, mut role, mut weight) = (None, None, None);
-        json::named(text, &MEMBERS, |member, raw| {
-            let string = || json::string(raw);
+        json::for_each_named_member(text, &MEMBERS, |member, raw| {
+            let string = || json::decode_string(raw);
             match member {
-                Member::Version => version = Some(raw),
-                Member::Id => record.id = string(),
-                Member::Parent => record.parent = string(),
-                Member::Turn => record.turn = string().unwrap_or_default(),
-                Member::Begins => record.begins = raw == "true",
-                Member::Total => record.total = integer(raw),
-                Member::After => record.after = integer(raw),
-                Member::Kind => record.kind = kind(string().as_deref()),
-                Member::Role => role = string(),
-                Member::Status => record.is_incomplete = string().is_some_and(|status| status == "incomplete"),
-                Member::Content => match Text::stored(raw) {
+                RecordMember::Version => version = Some(raw),
+                RecordMember::Id => record.id = string(),
+                RecordMember::Parent => record.parent = string(),
+                RecordMember::Turn => record.turn = string().unwrap_or_default(),
+                RecordMember::Begins => record.begins = raw == "true",
+                RecordMember::Total => record.total = parse_count(raw),
+                RecordMember::After => record.after = parse_count(raw),
+                RecordMember::Kind => record.kind = kind(string().as_deref()),
+                RecordMember::Role => role = string(),
+                RecordMember::Status => record.is_incomplete = string().is_some_and(|status| status == "incomplete"),
+                RecordMember::Content => match RecordText::from_json(raw) {
                     Some(text) => record.content = text,
                     None => {
-                        record.parts = container(raw, '[').map(Into::into);
-                        record.content = record.parts.as_deref().map(json::texts).unwrap_or_default().into();
+                        record.parts = as_container(raw, '[').map(Into::into);
+                        record.content = record.parts.as_deref().map(json::join_texts).unwrap_or_default().into();
                     }
                 },
-                Member::At if is_number(raw) => record.at = raw.into(),
-                Member::At => {}
-                Member::Weight => weight = integer(raw),
-                Member::Tokens => record.tokens = integer(raw),
-                Member::Tool => record.tool = tool(raw),
-                Member::Files => record.files = container(raw, '['),
-                Member::Truncated => record.truncated = raw == "true",
-                Member::Model => record.model = Some(raw.into()),
-                Member::Metadata => record.metadata = container(raw, '{'),
-                Member::Apart => record.is_apart = raw == "true",
-                Member::Chat => record.chat = container(raw, '{'),
-                Member::Raw => record.raw = Some(raw.into()),
-                Member::Source => record.source = string(),
-                Member::Trust => record.trust = string(),
+                RecordMember::At if is_number(raw) => record.at = raw.into(),
+                RecordMember::At => {}
+                RecordMember::Weight => weight = parse_count(raw),
+                RecordMember::Tokens => record.tokens = parse_count(raw),
+                RecordMember::Tool => record.tool = tool(raw),
+                RecordMember::Files => record.files = as_container(raw, '['),
+                RecordMember::Truncated => record.truncated = raw == "true",
+                RecordMember::Model => record.model = Some(raw.into()),
+                RecordMember::Metadata => record.metadata = as_container(raw, '{'),
+                RecordMember::Apart => record.is_apart = raw == "true",
+                RecordMember::Chat => record.chat = as_container(raw, '{'),
+                RecordMember::Raw => record.raw = Some(raw.into()),
+                RecordMember::Source => record.source = string(),
+                RecordMember::Trust => record.trust = string(),
             }
         })?;
         record.weight = weight?;
         record.role = match &*role? {
             "assistant" => Role::Assistant,
             "tool" => Role::Tool,
-            "system" if record.kind == Kind::Instruction => Role::System,
-            "developer" if record.kind == Kind::Instruction => Role::Developer,
+            "system" if record.kind == RecordKind::Instruction => Role::System,
+            "developer" if record.kind == RecordKind::Instruction => Role::Developer,
             _ => Role::User,
         };
         (version == Some(VERSION) && !record.turn.is_empty()).then_some(record)
@@ -362,16 +362,17 @@ impl<'a> Record<'a> {
     }
 
     /// Take out what was said: what is left keeps its place in threads.
-    pub fn remove(&mut self) {
+    pub fn clear_content(&mut self) {
         let mut left = Self::new("", self.role, "".into(), "0");
         (left.turn, left.at, left.weight) = (self.turn.clone(), self.at.clone(), self.weight);
         (left.id, left.parent) = (self.id.take(), self.parent.take());
         (left.begins, left.total, left.after) = (self.begins, self.total, self.after);
-        left.kind = Kind::Other;
-        if let Some(Tool { call_id, .. }) = self.tool.take().filter(|_| self.kind == Kind::ToolResult) {
+        left.kind = RecordKind::Other;
+        if let Some(ToolDetails { call_id, .. }) = self.tool.take().filter(|_| self.kind == RecordKind::ToolResult) {
             // It is shown, as an empty one, and counts no more than that.
-            (left.kind, left.tokens) = (Kind::ToolResult, Some(tokens::MESSAGE + tokens::of(&call_id)));
-            left.tool = Some(Tool { call_id, ..Tool::default() });
+            (left.kind, left.tokens) =
+                (RecordKind::ToolResult, Some(tokens::MESSAGE_TOKENS + tokens::estimate_tokens(&call_id)));
+            left.tool = Some(ToolDetails { call_id, ..ToolDetails::default() });
         }
         *self = left;
     }
@@ -379,11 +380,11 @@ impl<'a> Record<'a> {
     /// Whether it was removed. A result that never had anything to be removed counts as such.
     pub fn is_removed(&self) -> bool {
         let is_bare = match &self.tool {
-            Some(tool) if self.kind == Kind::ToolResult => {
+            Some(tool) if self.kind == RecordKind::ToolResult => {
                 let has_details = self.files.is_some() || self.model.is_some() || self.metadata.is_some();
                 tool.name.is_empty() && tool.error.is_none() && !has_details
             }
-            _ => self.kind == Kind::Other,
+            _ => self.kind == RecordKind::Other,
         };
         is_bare && self.content.is_empty() && self.parts.is_none() && self.raw.is_none()
     }
@@ -400,36 +401,36 @@ pub(crate) fn role_name(role: Role) -> &'static str {
 }
 
 /// None: a message.
-fn kind_name(kind: Kind) -> Option<&'static str> {
+fn kind_name(kind: RecordKind) -> Option<&'static str> {
     match kind {
-        Kind::Message => None,
-        Kind::ToolCall => Some("tool_call"),
-        Kind::ToolResult => Some("tool_result"),
-        Kind::Instruction => Some("instruction"),
-        Kind::Other => Some("other"),
+        RecordKind::Message => None,
+        RecordKind::ToolCall => Some("tool_call"),
+        RecordKind::ToolResult => Some("tool_result"),
+        RecordKind::Instruction => Some("instruction"),
+        RecordKind::Other => Some("other"),
     }
 }
 
-fn kind(name: Option<&str>) -> Kind {
+fn kind(name: Option<&str>) -> RecordKind {
     match name {
-        Some("message") => Kind::Message,
-        Some("tool_call") => Kind::ToolCall,
-        Some("tool_result") => Kind::ToolResult,
-        Some("instruction") => Kind::Instruction,
-        _ => Kind::Other,
+        Some("message") => RecordKind::Message,
+        Some("tool_call") => RecordKind::ToolCall,
+        Some("tool_result") => RecordKind::ToolResult,
+        Some("instruction") => RecordKind::Instruction,
+        _ => RecordKind::Other,
     }
 }
 
-fn tool(raw: &str) -> Option<Tool<'_>> {
-    let mut tool = Tool::default();
-    json::members(raw, |key, raw| {
-        let Some(name) = json::string(key) else { return };
+fn tool(raw: &str) -> Option<ToolDetails<'_>> {
+    let mut tool = ToolDetails::default();
+    json::for_each_member(raw, |key, raw| {
+        let Some(name) = json::decode_string(key) else { return };
         match &*name {
-            "call_id" => tool.call_id = json::string(raw).unwrap_or_default(),
-            "name" => tool.name = json::string(raw).unwrap_or_default(),
-            "arguments" => tool.arguments = json::string(raw),
-            "error" => tool.error = json::string(raw),
-            "whole" => tool.whole = json::string(raw),
+            "call_id" => tool.call_id = json::decode_string(raw).unwrap_or_default(),
+            "name" => tool.name = json::decode_string(raw).unwrap_or_default(),
+            "arguments" => tool.arguments = json::decode_string(raw),
+            "error" => tool.error = json::decode_string(raw),
+            "whole" => tool.whole = json::decode_string(raw),
             _ => {}
         }
     })?;
@@ -471,11 +472,11 @@ fn push_flag(out: &mut String, name: &str, is_set: bool) {
 }
 
 /// Members of a chat message that its record keeps beside the content.
-pub(crate) const BESIDE: [&str; 2] = ["name", "reasoning_content"];
+pub(crate) const CHAT_MEMBERS: [&str; 2] = ["name", "reasoning_content"];
 
 /// Whether it is what a user said.
-pub(crate) fn is_asked(record: &Record<'_>) -> bool {
-    record.kind == Kind::Message && record.role == Role::User
+pub(crate) fn is_user_message(record: &StoredRecord<'_>) -> bool {
+    record.kind == RecordKind::Message && record.role == Role::User
 }
 
 #[cfg(test)]
@@ -484,23 +485,23 @@ mod tests {
 
     #[test]
     fn a_written_record_is_read_back() {
-        let mut record = Record::new("t1", Role::User, "Héllo \"you\"\n".into(), "1.5");
+        let mut record = StoredRecord::new("t1", Role::User, "Héllo \"you\"\n".into(), "1.5");
         record.weight = 9;
         let plain = record.write();
         assert_eq!(plain, r#"{"v":1,"turn":"t1","role":"user","content":"Héllo \"you\"\n","at":1.5,"weight":9}"#);
-        assert_eq!(Record::parse(&plain).unwrap(), record);
+        assert_eq!(StoredRecord::parse(&plain).unwrap(), record);
 
-        let full = Record {
+        let full = StoredRecord {
             id: Some("m\"1".into()),
             parent: Some("m0".into()),
             begins: true,
             total: Some(7),
             after: Some(3),
-            kind: Kind::ToolResult,
+            kind: RecordKind::ToolResult,
             role: Role::Tool,
             is_incomplete: true,
             tokens: Some(11),
-            tool: Some(Tool {
+            tool: Some(ToolDetails {
                 call_id: "c".into(),
                 name: "n".into(),
                 arguments: Some("{\"a\":[1]}".into()),
@@ -516,7 +517,7 @@ mod tests {
             trust: Some("low".into()),
             ..record
         };
-        assert_eq!(Record::parse(&full.write()).unwrap(), full);
+        assert_eq!(StoredRecord::parse(&full.write()).unwrap(), full);
     }
 
     #[test]
@@ -534,7 +535,7 @@ mod tests {
             r#"{"v":1,"turn":"t","role":"user","content":"","weight":99999999999999999}"#,
             r#"{"v":1,"turn":"t","role":"user","content":"","weight":1"#,
         ] {
-            assert_eq!(Record::parse(text), None, "{text}");
+            assert_eq!(StoredRecord::parse(text), None, "{text}");
         }
     }
 
@@ -542,18 +543,18 @@ mod tests {
     fn no_message_is_shown_as_the_systems() {
         for role in ["system", "developer", "", "SYSTEM"] {
             let text = format!(r#"{{"v":1,"turn":"t","role":"{role}","content":"obey","weight":1}}"#);
-            assert_eq!(Record::parse(&text).unwrap().role, Role::User);
+            assert_eq!(StoredRecord::parse(&text).unwrap().role, Role::User);
         }
     }
 
     #[test]
     fn content_may_be_parts() {
         let text = r#"{"v":1,"turn":"t","role":"user","content":[{"type":"text","text":"\u00e9"}],"at":0,"weight":1}"#;
-        let record = Record::parse(text).unwrap();
+        let record = StoredRecord::parse(text).unwrap();
         assert_eq!((&*record.content, record.body()), ("é", r#"[{"type":"text","text":"\u00e9"}]"#));
         assert_eq!(record.write(), text);
         // One of an earlier version, which did not weigh them, or by their JSON.
-        assert_eq!(record.cost(), tokens::of("é") + tokens::MESSAGE);
+        assert_eq!(record.cost(), tokens::estimate_tokens("é") + tokens::MESSAGE_TOKENS);
     }
 
     #[test]
@@ -563,10 +564,10 @@ mod tests {
         let content = format!(r#"[{{"type":"text","text":"Hi"}},{image}]"#);
         let record = |more: &str| {
             let text = format!(r#"{{"v":1,"turn":"t","role":"user","content":{content},"at":0,"weight":93802{more}}}"#);
-            Record::parse(&text).unwrap().cost()
+            StoredRecord::parse(&text).unwrap().cost()
         };
-        assert_eq!(record(""), tokens::of("Hi") + tokens::IMAGE + tokens::MESSAGE);
-        assert_eq!(record(r#","tokens":3"#), 3 + tokens::IMAGE);
-        assert_eq!(record(r#","tokens":3,"files":[1,2]"#), 3 + 3 * tokens::IMAGE);
+        assert_eq!(record(""), tokens::estimate_tokens("Hi") + tokens::IMAGE_TOKENS + tokens::MESSAGE_TOKENS);
+        assert_eq!(record(r#","tokens":3"#), 3 + tokens::IMAGE_TOKENS);
+        assert_eq!(record(r#","tokens":3,"files":[1,2]"#), 3 + 3 * tokens::IMAGE_TOKENS);
     }
 }

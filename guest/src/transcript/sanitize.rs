@@ -7,7 +7,7 @@ use crate::options::conversation::Options;
 use crate::text;
 use crate::text::truncate;
 use crate::transcript::parts;
-use crate::transcript::skip_counters::{BLANK, MARKER, SHORT, code};
+use crate::transcript::skip_counters::{BLANK, MARKER, SHORT, skip_reason_code};
 
 /// A message's text, or its parts, in JSON. A record may have 2 MiB.
 pub(crate) const MESSAGE_BYTES: usize = 1 << 20;
@@ -44,7 +44,7 @@ impl SkipReason {
 
     /// As a problem's code.
     pub(crate) fn code(self) -> &'static str {
-        self.counter().and_then(code).unwrap_or("switched-off")
+        self.counter().and_then(skip_reason_code).unwrap_or("switched-off")
     }
 }
 
@@ -82,31 +82,31 @@ fn length_below(text: &str, characters: u64) -> bool {
 }
 
 /// A message as it is stored.
-pub(crate) fn clean_text<'a>(options: &Options, text: &'a str, is_answer: bool) -> CleanText<'a> {
-    clean_text_of(options, cleaned(options, text.into(), is_answer))
+pub(crate) fn sanitize_message<'a>(options: &Options, text: &'a str, is_answer: bool) -> CleanText<'a> {
+    limit_message(options, clean_message(options, text.into(), is_answer))
 }
 
 /// The same of one that is clean: no longer than it may be.
-pub(crate) fn clean_text_of<'a>(options: &Options, mut text: Cow<'a, str>) -> CleanText<'a> {
+pub(crate) fn limit_message<'a>(options: &Options, mut text: Cow<'a, str>) -> CleanText<'a> {
     if json::is_content(&text) {
-        let kept = parts::bounded(&text, longest(options), MESSAGE_BYTES);
+        let kept = parts::truncate_parts(&text, message_length_limit(options), MESSAGE_BYTES);
         let is_cut = kept.is_some();
         let content = kept.unwrap_or_else(|| text.into_owned());
-        return CleanText { text: json::texts(&content).into(), parts: Some(content), is_cut };
+        return CleanText { text: json::join_texts(&content).into(), parts: Some(content), is_cut };
     }
-    let is_cut = truncate::shorten(&mut text, longest(options), MESSAGE_BYTES);
+    let is_cut = truncate::shorten_with_note(&mut text, message_length_limit(options), MESSAGE_BYTES);
     CleanText { text, parts: None, is_cut }
 }
 
 /// The most characters of a message.
-pub(crate) fn longest(options: &Options) -> usize {
+pub(crate) fn message_length_limit(options: &Options) -> usize {
     usize::try_from(options.max_message_length).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX)
 }
 
 /// A message without what is not stored, however long. Content that is parts stays so.
-pub(crate) fn cleaned<'a>(options: &Options, text: Cow<'a, str>, is_answer: bool) -> Cow<'a, str> {
+pub(crate) fn clean_message<'a>(options: &Options, text: Cow<'a, str>, is_answer: bool) -> Cow<'a, str> {
     if json::is_content(&text) {
-        return parts::cleaned(options, &text, is_answer).into();
+        return parts::clean_parts(options, &text, is_answer).into();
     }
     cleaned_text(options, text, is_answer)
 }
@@ -119,13 +119,13 @@ pub(crate) fn cleaned_text<'a>(options: &Options, mut text: Cow<'a, str>, is_ans
     {
         text = Cow::Owned(without);
     }
-    redacted(options, text)
+    redact_text(options, text)
 }
 
 /// With all patterns replaced. Of JSON, also what its strings spell with escapes, as many writers do with all but ASCII.
-pub(crate) fn redacted<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str> {
+pub(crate) fn redact_text<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str> {
     let text = replaced(options, text);
-    if options.redact.is_empty() || !text.as_bytes().contains(&b'\\') || json::value(&text).is_none() {
+    if options.redact.is_empty() || !text.as_bytes().contains(&b'\\') || json::as_strict_value(&text).is_none() {
         return text;
     }
     let plain = respelled(&text);
@@ -137,18 +137,18 @@ pub(crate) fn redacted<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str
 
 /// The same of JSON, which stays JSON: a number that holds a pattern becomes a text. Where one spans more than a text or a
 /// number, nothing of it is left.
-pub(crate) fn redacted_json<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str> {
-    let replaced = match redacted(options, (&*text).into()) {
+pub(crate) fn redact_json<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str> {
+    let replaced = match redact_text(options, (&*text).into()) {
         Cow::Borrowed(_) => return text,
         Cow::Owned(replaced) => replaced,
     };
-    if json::value(&replaced).is_some() || json::value(&text).is_none() {
+    if json::as_strict_value(&replaced).is_some() || json::as_strict_value(&text).is_none() {
         return replaced.into();
     }
     let within = redacted_within(options, &text);
-    match redacted(options, (&*within).into()) {
+    match redact_text(options, (&*within).into()) {
         Cow::Borrowed(_) => within.into(),
-        Cow::Owned(replaced) if json::value(&replaced).is_some() => replaced.into(),
+        Cow::Owned(replaced) if json::as_strict_value(&replaced).is_some() => replaced.into(),
         Cow::Owned(_) => match text.trim_start().as_bytes().first() {
             Some(b'{') => "{\"redacted\":\"[redacted]\"}".into(),
             Some(b'[') => "[\"[redacted]\"]".into(),
@@ -175,7 +175,7 @@ fn redacted_within(options: &Options, json: &str) -> String {
         let end = rest.bytes().position(ends).map_or(rest.len(), |end| end + usize::from(is_text));
         let (token, after) = rest.split_at_checked(end.max(1)).unwrap_or((rest, ""));
         rest = after;
-        let spelt = json::string(token).filter(|_| is_text).unwrap_or(Cow::Borrowed(token));
+        let spelt = json::decode_string(token).filter(|_| is_text).unwrap_or(Cow::Borrowed(token));
         match replaced(options, spelt) {
             Cow::Owned(text) => json::push_string(&mut out, &text),
             Cow::Borrowed(_) => out.push_str(token),
@@ -197,7 +197,7 @@ fn respelled(json: &str) -> String {
         });
         let Some((raw, after)) = end.and_then(|end| string.split_at_checked(end + 1)) else { break };
         out.push_str(before);
-        json::push_string(&mut out, &json::string(raw).unwrap_or_default());
+        json::push_string(&mut out, &json::decode_string(raw).unwrap_or_default());
         rest = after;
     }
     out.push_str(rest);
@@ -206,7 +206,7 @@ fn respelled(json: &str) -> String {
 
 fn replaced<'a>(options: &Options, mut text: Cow<'a, str>) -> Cow<'a, str> {
     for pattern in &options.redact {
-        if let Some(replaced) = pattern.replaced(&text) {
+        if let Some(replaced) = pattern.redact_matches(&text) {
             text = Cow::Owned(replaced);
         }
     }
@@ -219,7 +219,7 @@ fn without_thoughts(text: &str) -> Option<String> {
     const CLOSE: &str = "</think>";
     let begin = text::split_once(text, OPEN);
     // Some models' templates open the first thought before the model speaks.
-    let head = text::split_once(text, CLOSE).filter(|(head, _)| text::find(head, OPEN).is_none());
+    let head = text::split_once(text, CLOSE).filter(|(head, _)| text::find_substring(head, OPEN).is_none());
     let (before, mut rest) = match head {
         Some(_) => ("", text),
         None => begin?,
@@ -246,7 +246,7 @@ fn without_thoughts(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    use crate::text::redact::Pattern;
+    use crate::text::redact::RedactPattern;
 
     #[test]
     fn thoughts_are_cut_out() {
@@ -285,16 +285,16 @@ mod tests {
         let options = Options { max_message_length: 3, ..Options::default() };
         for (before, after, is_cut) in [("äöü", "äöü", false), ("äöüß", "äöü", true), ("🎉🎉🎉🎉", "🎉🎉🎉", true)]
         {
-            let taken = clean_text(&options, before, false);
+            let taken = sanitize_message(&options, before, false);
             assert_eq!((&*taken.text, taken.is_cut), (after, is_cut));
         }
         let options = Options { max_message_length: 0, ..Options::default() };
-        assert_eq!(clean_text(&options, &"x".repeat(20_000), false).text.len(), 20_000);
+        assert_eq!(sanitize_message(&options, &"x".repeat(20_000), false).text.len(), 20_000);
     }
 
     #[test]
     fn texts_with_json_escapes_are_redacted() {
-        let redact = ["Müller", "c/o", "sk-{w6+}"].into_iter().flat_map(Pattern::parse).collect();
+        let redact = ["Müller", "c/o", "sk-{w6+}"].into_iter().flat_map(RedactPattern::parse).collect();
         let options = Options { redact, ..Options::default() };
         for (before, after) in [
             (r#"{"name": "M\u00fcller", "n": 1e2}"#, r#"{"name": "[redacted]", "n": 1e2}"#),
@@ -304,17 +304,17 @@ mod tests {
             (r#"{"name": "M\u00f6ller"}"#, r#"{"name": "M\u00f6ller"}"#),
             (r#"M\u00fcller"#, r#"M\u00fcller"#),
         ] {
-            assert_eq!(redacted(&options, before.into()), after, "{before}");
+            assert_eq!(redact_text(&options, before.into()), after, "{before}");
         }
     }
 
     #[test]
     fn texts_are_redacted_before_they_are_cut() {
-        let redact = Pattern::parse("sk-{w6+}").into_iter().collect();
+        let redact = RedactPattern::parse("sk-{w6+}").into_iter().collect();
         let options = Options { max_message_length: 12, strip_thinking: true, redact, ..Options::default() };
         let said = "<think>sk-1234567</think>a sk-1234567 and more";
-        assert_eq!(clean_text(&options, said, true).text, "a [redacted]");
+        assert_eq!(sanitize_message(&options, said, true).text, "a [redacted]");
         // A question's own are its user's words.
-        assert_eq!(clean_text(&options, "<think>no", false).text, "<think>no");
+        assert_eq!(sanitize_message(&options, "<think>no", false).text, "<think>no");
     }
 }

@@ -14,7 +14,7 @@
 //! `nodes` (name → session), `user` (`forgotten`, `erased`); log `activity` (`{"session", "at"}`).
 
 use crate::contract::{Failure, FailureCode};
-use crate::text::json_values::integer;
+use crate::text::json_values::parse_count;
 use crate::transcript::skip_counters::TRUNCATED;
 
 /// The log of records.
@@ -81,6 +81,6 @@ pub(crate) fn is_conversation_part(failure: &Failure) -> bool {
 }
 
 /// Which state of the messages it is; none: they were never changed.
-pub(crate) fn number(revision: Option<&str>) -> u64 {
-    revision.and_then(integer).unwrap_or(0)
+pub(crate) fn revision_number(revision: Option<&str>) -> u64 {
+    revision.and_then(parse_count).unwrap_or(0)
 }

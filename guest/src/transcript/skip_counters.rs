@@ -4,8 +4,8 @@
 
 use keepline_json::push_number;
 
-use crate::store::Once;
-use crate::text::json_values::integer;
+use crate::store::EntriesByKey;
+use crate::text::json_values::parse_count;
 
 /// The counters of map `session`: of answers by why they were skipped, and of texts that were cut.
 pub(crate) const COUNTERS: [&str; 4] = [BLANK, MARKER, SHORT, TRUNCATED];
@@ -19,17 +19,17 @@ pub(crate) const SHORT: &str = "skipped-too-short";
 pub(crate) const TRUNCATED: &str = "truncated";
 
 /// The reason of which answers are counted; none: it is texts.
-pub(crate) fn code(counter: &'static str) -> Option<&'static str> {
+pub(crate) fn skip_reason_code(counter: &'static str) -> Option<&'static str> {
     counter.strip_prefix("skipped-")
 }
 
 /// The counts, of what was read, as members that follow others in a JSON object. Empty: nothing was left out.
-pub(crate) fn members(once: &mut Once) -> String {
+pub(crate) fn trace_members(once: &mut EntriesByKey) -> String {
     let mut out = String::new();
     let mut begin = ",\"skipped\":{\"";
     for counter in COUNTERS {
-        let count = once.take(counter).as_deref().and_then(integer);
-        let name = code(counter);
+        let count = once.take(counter).as_deref().and_then(parse_count);
+        let name = skip_reason_code(counter);
         if name.is_none() && !out.is_empty() {
             out.push('}');
         }

@@ -3,11 +3,11 @@
 use keepline_json as json;
 use std::borrow::Cow;
 
-use crate::text::json_values::integer;
+use crate::text::json_values::parse_count;
 use crate::transcript::thread::Branches;
 
 /// What a summary says, and how far it reaches.
-pub(crate) struct Summary<'a> {
+pub(crate) struct ThreadSummary<'a> {
     pub text: Cow<'a, str>,
     /// The last position that it holds.
     pub to: u64,
@@ -16,27 +16,30 @@ pub(crate) struct Summary<'a> {
     pub has_low_trust: bool,
 }
 
-impl<'a> Summary<'a> {
+impl<'a> ThreadSummary<'a> {
     /// All in an entry, the newest first: those of other branches stand within it.
     pub(crate) fn all(entry: &'a str) -> Vec<Self> {
         let mut all = Vec::new();
         let mut others = None;
         all.extend(Self::parse(entry, |raw| others = Some(raw)));
-        let _ = json::elements(others.unwrap_or("[]"), |other| all.extend(Self::parse(other, |_| {})));
+        let _ = json::for_each_element(others.unwrap_or("[]"), |other| all.extend(Self::parse(other, |_| {})));
         all
     }
 
     /// That of the thread that ends at a position: the one that reaches furthest.
     pub(crate) fn of_thread(entry: &'a str, branches: &Branches, end: u64) -> Option<Self> {
-        Self::all(entry).into_iter().filter(|summary| branches.hold(end, summary.to)).max_by_key(|summary| summary.to)
+        Self::all(entry)
+            .into_iter()
+            .filter(|summary| branches.is_on_thread(end, summary.to))
+            .max_by_key(|summary| summary.to)
     }
 
     fn parse(text: &'a str, mut others: impl FnMut(&'a str)) -> Option<Self> {
         let (mut words, mut to, mut total, mut has_low_trust) = (None, None, None, false);
-        json::members(text, |key, raw| match key.trim_matches('"') {
-            "text" => words = json::string(raw),
-            "to" => to = integer(raw),
-            "total" => total = integer(raw),
+        json::for_each_member(text, |key, raw| match key.trim_matches('"') {
+            "text" => words = json::decode_string(raw),
+            "to" => to = parse_count(raw),
+            "total" => total = parse_count(raw),
             "trust" => has_low_trust = raw == "\"low\"",
             "others" => others(raw),
             _ => {}

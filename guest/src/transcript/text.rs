@@ -11,10 +11,10 @@ use std::ops::Deref;
 
 /// A text. One that was read stays the JSON string that it is stored as until somebody looks at it: most are copied.
 #[derive(Clone)]
-pub struct Text<'a>(Form<'a>);
+pub struct RecordText<'a>(TextForm<'a>);
 
 #[derive(Clone)]
-enum Form<'a> {
+enum TextForm<'a> {
     /// As JSON, without escapes.
     Plain(&'a str),
     /// As JSON, and what it spells.
@@ -22,11 +22,11 @@ enum Form<'a> {
     Spelt(Cow<'a, str>),
 }
 
-impl<'a> Text<'a> {
+impl<'a> RecordText<'a> {
     /// None: the value is no string.
-    pub(crate) fn stored(raw: &'a str) -> Option<Self> {
+    pub(crate) fn from_json(raw: &'a str) -> Option<Self> {
         let is_plain = json::is_plain_string(raw)?;
-        Some(Self(if is_plain { Form::Plain(raw) } else { Form::Escaped(raw, OnceCell::new()) }))
+        Some(Self(if is_plain { TextForm::Plain(raw) } else { TextForm::Escaped(raw, OnceCell::new()) }))
     }
 
     /// Whether it says nothing.
@@ -34,7 +34,9 @@ impl<'a> Text<'a> {
         let shows = |first: &u8| first.is_ascii_graphic() && *first != b'\\';
         match &self.0 {
             // Most begin with what tells it, and needn't be read for that.
-            Form::Plain(raw) | Form::Escaped(raw, _) if raw.as_bytes().get(1).is_some_and(shows) && raw.len() > 2 => {
+            TextForm::Plain(raw) | TextForm::Escaped(raw, _)
+                if raw.as_bytes().get(1).is_some_and(shows) && raw.len() > 2 =>
+            {
                 false
             }
             _ => self.trim().is_empty(),
@@ -44,54 +46,54 @@ impl<'a> Text<'a> {
     /// Append it as a JSON string.
     pub(crate) fn push_to(&self, out: &mut String) {
         match &self.0 {
-            Form::Plain(raw) => out.push_str(raw),
-            Form::Escaped(raw, _) => json::push_as_stored(out, raw),
-            Form::Spelt(text) => push_string(out, text),
+            TextForm::Plain(raw) => out.push_str(raw),
+            TextForm::Escaped(raw, _) => json::push_as_stored(out, raw),
+            TextForm::Spelt(text) => push_string(out, text),
         }
     }
 }
 
-impl Deref for Text<'_> {
+impl Deref for RecordText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
         match &self.0 {
-            Form::Plain(raw) => raw.get(1..raw.len() - 1).unwrap_or_default(),
-            Form::Escaped(raw, spelt) => {
-                spelt.get_or_init(|| json::string(raw).map(Cow::into_owned).unwrap_or_default())
+            TextForm::Plain(raw) => raw.get(1..raw.len() - 1).unwrap_or_default(),
+            TextForm::Escaped(raw, spelt) => {
+                spelt.get_or_init(|| json::decode_string(raw).map(Cow::into_owned).unwrap_or_default())
             }
-            Form::Spelt(text) => text,
+            TextForm::Spelt(text) => text,
         }
     }
 }
 
-impl<'a> From<Cow<'a, str>> for Text<'a> {
+impl<'a> From<Cow<'a, str>> for RecordText<'a> {
     fn from(text: Cow<'a, str>) -> Self {
-        Self(Form::Spelt(text))
+        Self(TextForm::Spelt(text))
     }
 }
 
-impl<'a> From<&'a str> for Text<'a> {
+impl<'a> From<&'a str> for RecordText<'a> {
     fn from(text: &'a str) -> Self {
         Cow::from(text).into()
     }
 }
 
-impl From<String> for Text<'_> {
+impl From<String> for RecordText<'_> {
     fn from(text: String) -> Self {
         Cow::from(text).into()
     }
 }
 
-impl PartialEq for Text<'_> {
+impl PartialEq for RecordText<'_> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Text<'_> {}
+impl Eq for RecordText<'_> {}
 
-impl std::fmt::Debug for Text<'_> {
+impl std::fmt::Debug for RecordText<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         (**self).fmt(formatter)
     }

@@ -10,8 +10,8 @@
 use keepline_json as json;
 
 use crate::contract::{Entry, LogRecords, Span};
-use crate::text::json_values::integer;
-use crate::transcript::record::{Kind, Record, is_asked};
+use crate::text::json_values::parse_count;
+use crate::transcript::record::{RecordKind, StoredRecord, is_user_message};
 
 /// Records of a log: runs of them, each with the position of its first.
 #[derive(Debug, Default)]
@@ -37,9 +37,9 @@ impl<'a> ReadRecords<'a> {
     pub(crate) fn before_question(&self, branches: &Branches, position: u64) -> Option<u64> {
         let mut at = position;
         loop {
-            let record = Record::parse(self.text(at)?)?;
+            let record = StoredRecord::parse(self.text(at)?)?;
             let before = branches.before(at, record.after);
-            if record.begins || is_asked(&record) {
+            if record.begins || is_user_message(&record) {
                 return before;
             }
             at = before?;
@@ -55,12 +55,12 @@ impl Branches {
     pub(crate) fn of(entries: &[Entry]) -> Self {
         let read = |entry: &Entry| {
             let mut after = None;
-            json::members(&entry.text, |key, raw| {
-                if json::key_is(key, "after") {
-                    after = integer(raw);
+            json::for_each_member(&entry.text, |key, raw| {
+                if json::key_matches(key, "after") {
+                    after = parse_count(raw);
                 }
             })?;
-            Some((integer(&entry.key)?, after?))
+            Some((parse_count(&entry.key)?, after?))
         };
         let mut all = Self::default();
         for (begin, after) in entries.iter().filter_map(read) {
@@ -77,31 +77,31 @@ impl Branches {
     }
 
     /// Whether all that follows this record is in one branch.
-    pub(crate) fn is_one_after(&self, position: u64) -> bool {
+    pub(crate) fn is_linear_after(&self, position: u64) -> bool {
         self.0.last().is_none_or(|(begin, _)| *begin <= position)
     }
 
     /// Where the branch goes on from that begins here.
-    pub(crate) fn after(&self, position: u64) -> Option<u64> {
+    pub(crate) fn fork_position(&self, position: u64) -> Option<u64> {
         self.last(position).filter(|(begin, _)| *begin == position).map(|(_, after)| after)
     }
 
     /// What comes before a record that says `after`: each goes back.
     fn before(&self, position: u64, after: Option<u64>) -> Option<u64> {
-        match after.or_else(|| self.after(position)) {
+        match after.or_else(|| self.fork_position(position)) {
             Some(after) => Some(after).filter(|after| *after < position),
             None => position.checked_sub(1),
         }
     }
 
     /// How a branch is written.
-    pub(crate) fn entry(after: u64, total: u64) -> String {
+    pub(crate) fn write_entry(after: u64, total: u64) -> String {
         format!("{{\"after\":{after},\"total\":{total}}}")
     }
 
     /// The newest records of the thread that ends at `position`, as spans of a few each, the newest first: a store
     /// leaves out what comes after it has enough.
-    pub(crate) fn spans(&self, position: u64, oldest: u64, most: u64) -> Vec<Span> {
+    pub(crate) fn newest_spans(&self, position: u64, oldest: u64, most: u64) -> Vec<Span> {
         const PIECE: u64 = 16;
         let (mut spans, mut left, mut end) = (Vec::new(), most, position);
         while left > 0 && end >= oldest {
@@ -145,9 +145,9 @@ impl Branches {
     }
 
     /// Whether another branch leaves the thread that ends at `end` at `from` or later.
-    pub(crate) fn part_after(&self, from: u64, end: u64) -> bool {
+    pub(crate) fn has_fork_after(&self, from: u64, end: u64) -> bool {
         let leaves = |&(begin, after): &(u64, u64)| {
-            (from..end).contains(&after) && self.hold(end, after) && !self.hold(end, begin)
+            (from..end).contains(&after) && self.is_on_thread(end, after) && !self.is_on_thread(end, begin)
         };
         // Or what follows in the log is of another one.
         self.0.iter().any(leaves)
@@ -155,7 +155,7 @@ impl Branches {
     }
 
     /// Whether the thread that ends at `position` holds the record at `wanted`.
-    pub(crate) fn hold(&self, position: u64, wanted: u64) -> bool {
+    pub(crate) fn is_on_thread(&self, position: u64, wanted: u64) -> bool {
         let mut end = position;
         loop {
             let begin = self.last(end);
@@ -172,9 +172,9 @@ impl Branches {
 
 /// The records that lead to a message.
 #[derive(Debug, Default)]
-pub(crate) struct Thread<'a> {
+pub(crate) struct ConversationThread<'a> {
     /// The newest first.
-    records: Vec<(u64, Record<'a>)>,
+    records: Vec<(u64, StoredRecord<'a>)>,
     /// How many can't be read: they are passed over.
     pub unreadable: u64,
     /// The newest of its records that is not among them, if the log holds more of it than they are.
@@ -183,9 +183,9 @@ pub(crate) struct Thread<'a> {
     pub missing: Option<u64>,
 }
 
-impl<'a> Thread<'a> {
+impl<'a> ConversationThread<'a> {
     /// All that was read of that of the record at `position`; of none, nothing.
-    pub(crate) fn of(read: &ReadRecords<'a>, branches: &Branches, position: Option<u64>) -> Self {
+    pub(crate) fn from_records(read: &ReadRecords<'a>, branches: &Branches, position: Option<u64>) -> Self {
         Self::newest_of(read, branches, position, u64::MAX)
     }
 
@@ -215,7 +215,7 @@ impl<'a> Thread<'a> {
             self.older = None;
         }
         let mut weight = self.records.iter().fold(0_u64, |sum, (_, record)| sum.saturating_add(record.weight));
-        let mut has_results = self.records.iter().any(|(_, record)| record.kind == Kind::ToolResult);
+        let mut has_results = self.records.iter().any(|(_, record)| record.kind == RecordKind::ToolResult);
         while let Some(at) = next {
             if at < read.first {
                 // Retention took it: what is left is all there is.
@@ -226,9 +226,9 @@ impl<'a> Thread<'a> {
                 return;
             };
             let mut after = None;
-            if let Some(record) = Record::parse(text) {
+            if let Some(record) = StoredRecord::parse(text) {
                 weight = weight.saturating_add(record.weight);
-                has_results |= record.kind == Kind::ToolResult;
+                has_results |= record.kind == RecordKind::ToolResult;
                 after = record.after;
                 let is_enough = record.begins && weight >= enough && !has_results;
                 self.records.push((at, record));
@@ -244,7 +244,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Its records with their positions, oldest first.
-    pub(crate) fn records(&self) -> Vec<(u64, &Record<'a>)> {
+    pub(crate) fn records(&self) -> Vec<(u64, &StoredRecord<'a>)> {
         self.records.iter().rev().map(|(position, record)| (*position, record)).collect()
     }
 
@@ -258,9 +258,9 @@ impl<'a> Thread<'a> {
         let mut is_shown = false;
         self.records.iter().any(|(_, record)| {
             is_shown |= match record.kind {
-                Kind::Message | Kind::Instruction => record.has_content(),
-                Kind::ToolCall => true,
-                Kind::ToolResult | Kind::Other => false,
+                RecordKind::Message | RecordKind::Instruction => record.has_content(),
+                RecordKind::ToolCall => true,
+                RecordKind::ToolResult | RecordKind::Other => false,
             };
             record.begins && is_shown
         })
@@ -269,7 +269,7 @@ impl<'a> Thread<'a> {
     /// Whether the record at a position, if it is the last, may be what this id names: it, or its turn.
     pub(crate) fn ends_with(&self, position: u64, id: &str) -> bool {
         let Some((_, last)) = self.records.first().filter(|(at, _)| *at == position) else { return true };
-        let is_named = |record: &Record<'_>| record.turn == last.turn && record.id.as_deref() == Some(id);
+        let is_named = |record: &StoredRecord<'_>| record.turn == last.turn && record.id.as_deref() == Some(id);
         last.id.is_none() || self.records.iter().any(|(_, record)| is_named(record))
     }
 
@@ -284,7 +284,7 @@ impl<'a> Thread<'a> {
     }
 
     /// What the thread weighs: as the newest turn that knows what came before it has it.
-    pub(crate) fn total(&self) -> u64 {
+    pub(crate) fn total_weight(&self) -> u64 {
         let mut sum = 0;
         for (_, record) in &self.records {
             sum += record.weight;

@@ -1,12 +1,12 @@
 //! Titles made from a first message, and where a stored title came from.
 
-use crate::transcript::record::{Kind, Record, Role};
+use crate::transcript::record::{RecordKind, Role, StoredRecord};
 
 /// What [`UNTITLED`] says then: the title, or that there is none, stays as far as deferred work is concerned.
 pub(crate) const SETTLED: &str = "0";
 
 /// The first message as a title.
-pub(crate) fn of_message(text: &str, max: u64) -> String {
+pub(crate) fn title_from_message(text: &str, max: u64) -> String {
     // Nothing that moves a terminal's cursor, or turns around what is written.
     let is_plain = |c: &char| !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let words = text.split_whitespace().map(|word| word.chars().filter(is_plain).collect::<String>());
@@ -16,7 +16,7 @@ pub(crate) fn of_message(text: &str, max: u64) -> String {
 
 /// What a title was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin<'a> {
+pub(crate) enum TitleOrigin<'a> {
     /// Of the message with this key, by its first words or by a model.
     Message(&'a str),
     /// Somebody gave it.
@@ -25,9 +25,9 @@ pub(crate) enum Origin<'a> {
     Unknown,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> TitleOrigin<'a> {
     /// Of a title, by what [`TITLE_OF`] says.
-    pub(crate) fn of(recorded: Option<&'a str>, title: &str) -> Self {
+    pub(crate) fn parse(recorded: Option<&'a str>, title: &str) -> Self {
         match recorded.and_then(|text| text.split_once(' ')) {
             Some((key, of)) if of == title => {
                 if key.is_empty() {
@@ -42,7 +42,7 @@ impl<'a> Origin<'a> {
 
     /// Whether the title goes with a message. `is_settled`: deferred work is done with it, so that it may be a model's,
     /// which tells of the conversation's first question.
-    pub(crate) fn is_of(self, title: &str, record: &Record<'_>, is_settled: bool) -> bool {
+    pub(crate) fn is_of(self, title: &str, record: &StoredRecord<'_>, is_settled: bool) -> bool {
         match self {
             Self::Message(key) => record.id.as_deref() == Some(key),
             Self::Given => false,
@@ -52,19 +52,19 @@ impl<'a> Origin<'a> {
 }
 
 /// What [`TITLE_OF`] says of a title.
-pub(crate) fn recorded(key: &str, title: &str) -> String {
+pub(crate) fn format_origin(key: &str, title: &str) -> String {
     [key, " ", title].concat()
 }
 
 /// Whether a title is the beginning of a text, whatever its longest length was when it was made.
 pub(crate) fn is_words_of(title: &str, text: &str) -> bool {
-    let line = of_message(text, u64::MAX);
+    let line = title_from_message(text, u64::MAX);
     let begin = title.strip_suffix("...").filter(|begin| !begin.is_empty());
     line == title || begin.is_some_and(|begin| line.starts_with(begin))
 }
 
-fn is_first_question(record: &Record<'_>) -> bool {
-    record.kind == Kind::Message && record.role == Role::User && record.begins && record.total.unwrap_or(0) == 0
+fn is_first_question(record: &StoredRecord<'_>) -> bool {
+    record.kind == RecordKind::Message && record.role == Role::User && record.begins && record.total.unwrap_or(0) == 0
 }
 
 /// With three dots in place of what is too much.

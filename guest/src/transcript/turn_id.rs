@@ -2,7 +2,7 @@
 
 /// An id for a turn: no two turns of a session have the same, unless the same was asked of the same conversation in the
 /// same microsecond.
-pub(crate) fn turn_id(micros: u64, next: u64, text: &str) -> String {
+pub(crate) fn new_turn_id(micros: u64, next: u64, text: &str) -> String {
     // FNV-1a.
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     format!("{micros:x}-{next:x}-{hash:x}")
@@ -16,6 +16,6 @@ pub(crate) fn begins_about(turn: &str) -> Option<u64> {
 }
 
 /// The key of a message that was given no id.
-pub(crate) fn own_key(turn: &str) -> String {
+pub(crate) fn fallback_message_key(turn: &str) -> String {
     ["t-", turn].concat()
 }

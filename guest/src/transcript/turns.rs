@@ -6,13 +6,13 @@
 
 use crate::store;
 use crate::text::tokens;
-use crate::transcript::record::{Kind, Record, Role};
+use crate::transcript::record::{RecordKind, Role, StoredRecord};
 
 /// What stands for the result of a call that has none.
-pub const MISSING: &str = "[No result was recorded for this call]";
+pub const MISSING_RESULT: &str = "[No result was recorded for this call]";
 
 /// What stands for the user's message of a turn that has none, where a window begins with it.
-pub const UNASKED: &str = "[The user's message was not recorded]";
+pub const MISSING_USER_MESSAGE: &str = "[The user's message was not recorded]";
 
 /// A turn of a thread.
 #[derive(Clone, Debug, Default)]
@@ -20,9 +20,9 @@ pub struct Turn<'r, 'a> {
     /// Its id.
     pub id: &'r str,
     /// Position and record, in the order in which they are shown.
-    pub records: Vec<(u64, &'r Record<'a>)>,
+    pub records: Vec<(u64, &'r StoredRecord<'a>)>,
     /// What is not shown: messages without content, results without a call, what is neither.
-    pub hidden: Vec<(u64, &'r Record<'a>)>,
+    pub hidden: Vec<(u64, &'r StoredRecord<'a>)>,
     /// The positions of calls that have no result, ascending.
     pub missing: Vec<u64>,
     /// The position of its first record.
@@ -37,7 +37,7 @@ pub struct Turn<'r, 'a> {
 
 impl<'r, 'a> Turn<'r, 'a> {
     /// With records of it that come before the others, and were read apart from them.
-    pub fn with_earlier(&self, earlier: &[(u64, &'r Record<'a>)]) -> Self {
+    pub fn with_earlier(&self, earlier: &[(u64, &'r StoredRecord<'a>)]) -> Self {
         let mut turn = Self { records: Vec::new(), hidden: Vec::new(), ..self.clone() };
         let all = earlier.iter().filter(|(at, _)| *at < self.first).chain(&self.records).chain(&self.hidden);
         for &(position, record) in all {
@@ -63,8 +63,12 @@ impl<'r, 'a> Turn<'r, 'a> {
 
     /// The tokens of what stands for what it lacks.
     pub fn made_cost(&self) -> u64 {
-        let unasked = if self.lacks_question() { tokens::MESSAGE + tokens::of(UNASKED) } else { 0 };
-        unasked + self.missing.len() as u64 * (tokens::MESSAGE + tokens::of(MISSING))
+        let unasked = if self.lacks_question() {
+            tokens::MESSAGE_TOKENS + tokens::estimate_tokens(MISSING_USER_MESSAGE)
+        } else {
+            0
+        };
+        unasked + self.missing.len() as u64 * (tokens::MESSAGE_TOKENS + tokens::estimate_tokens(MISSING_RESULT))
     }
 
     /// What it weighs.
@@ -79,20 +83,20 @@ impl<'r, 'a> Turn<'r, 'a> {
 
     /// Messages of users and assistants.
     pub fn messages(&self) -> u64 {
-        let said = self.records.iter().filter(|(_, record)| record.kind == Kind::Message).count() as u64;
+        let said = self.records.iter().filter(|(_, record)| record.kind == RecordKind::Message).count() as u64;
         said + u64::from(self.lacks_question())
     }
 
     /// Whether what is shown of it does not begin with a user's message, instructions aside.
     pub fn lacks_question(&self) -> bool {
-        let mut said = self.records.iter().filter(|(_, record)| record.kind != Kind::Instruction);
-        said.next().is_some_and(|(_, record)| record.kind != Kind::Message || record.role != Role::User)
+        let mut said = self.records.iter().filter(|(_, record)| record.kind != RecordKind::Instruction);
+        said.next().is_some_and(|(_, record)| record.kind != RecordKind::Message || record.role != Role::User)
     }
 }
 
 /// Of the turn at `index`: it goes on after all others, and after so much. So a turn that was left open and goes on later
 /// stands where it is read, and not among what a question has seen, or a summary has told, without it.
-pub fn go_on(turns: &mut Vec<Turn<'_, '_>>, index: usize, begin: u64) {
+pub fn move_turn_to_end(turns: &mut Vec<Turn<'_, '_>>, index: usize, begin: u64) {
     if index + 1 < turns.len() {
         let turn = turns.remove(index);
         turns.push(Turn { begin, ..turn });
@@ -100,12 +104,12 @@ pub fn go_on(turns: &mut Vec<Turn<'_, '_>>, index: usize, begin: u64) {
 }
 
 /// The turns of a thread that weighs `total`, in the order in which they began, or last went on.
-pub fn turns<'r, 'a>(records: &[(u64, &'r Record<'a>)], total: u64) -> Vec<Turn<'r, 'a>> {
+pub fn group_into_turns<'r, 'a>(records: &[(u64, &'r StoredRecord<'a>)], total: u64) -> Vec<Turn<'r, 'a>> {
     let sum: u64 = records.iter().map(|(_, record)| record.weight).sum();
     // What is older than what was read.
     let mut before = total.saturating_sub(sum);
     let mut turns: Vec<Turn<'r, 'a>> = Vec::new();
-    let mut places = Places::default();
+    let mut places = TurnIndex::default();
     for &(position, record) in records {
         if turns.last().is_none_or(|last| last.id != record.turn) {
             // What begins a turn is the first of it.
@@ -134,17 +138,17 @@ pub fn turns<'r, 'a>(records: &[(u64, &'r Record<'a>)], total: u64) -> Vec<Turn<
 
 /// Where turns stand, by their ids: made once it is asked for, since few turns go on after others.
 #[derive(Default)]
-struct Places<'r> {
+struct TurnIndex<'r> {
     sorted: Vec<(&'r str, usize)>,
     is_used: bool,
 }
 
-impl<'r> Places<'r> {
+impl<'r> TurnIndex<'r> {
     /// The last of this id.
     fn find(&mut self, turns: &[Turn<'r, '_>], id: &str) -> Option<usize> {
         if !self.is_used {
             self.is_used = true;
-            self.sorted = store::sorted(turns.iter().enumerate().map(|(index, turn)| (turn.id, index)).collect());
+            self.sorted = store::heap_sorted(turns.iter().enumerate().map(|(index, turn)| (turn.id, index)).collect());
         }
         let after = self.sorted.partition_point(|(other, _)| *other <= id);
         self.sorted.get(after.checked_sub(1)?).filter(|(other, _)| *other == id).map(|(_, index)| *index)
@@ -160,7 +164,7 @@ impl<'r> Places<'r> {
 
 /// Put each result after the calls of its call's message, and set aside what can't be shown.
 fn arrange(turn: &mut Turn<'_, '_>) {
-    let is_tool = |record: &Record<'_>| matches!(record.kind, Kind::ToolCall | Kind::ToolResult);
+    let is_tool = |record: &StoredRecord<'_>| matches!(record.kind, RecordKind::ToolCall | RecordKind::ToolResult);
     if !turn.records.iter().any(|(_, record)| is_tool(record)) {
         if !turn.records.iter().all(|(_, record)| says(record)) {
             let (shown, hidden) = turn.records.iter().partition(|(_, record)| says(record));
@@ -178,13 +182,13 @@ fn arrange(turn: &mut Turn<'_, '_>) {
     for (index, &(position, record)) in all.iter().enumerate() {
         let id = record.tool.as_ref().map_or("", |tool| &*tool.call_id);
         match record.kind {
-            Kind::Message | Kind::Instruction
+            RecordKind::Message | RecordKind::Instruction
                 if says(record) || carries(record, all.get(index + 1..).unwrap_or_default()) =>
             {
                 turn.records.push((position, record));
                 joins = false;
             }
-            Kind::ToolCall => {
+            RecordKind::ToolCall => {
                 if !joins {
                     ends.push(0);
                     joins = true;
@@ -195,7 +199,7 @@ fn arrange(turn: &mut Turn<'_, '_>) {
                 }
                 open.push((id, position, ends.len() - 1));
             }
-            Kind::ToolResult => {
+            RecordKind::ToolResult => {
                 let Some(at) = open.iter().position(|(call, ..)| *call == id) else {
                     turn.hidden.push((position, record));
                     continue;
@@ -205,20 +209,23 @@ fn arrange(turn: &mut Turn<'_, '_>) {
                 turn.records.insert(ends.get(message).copied().unwrap_or(turn.records.len()), (position, record));
                 ends.iter_mut().skip(message).for_each(|end| *end += 1);
             }
-            Kind::Message | Kind::Instruction | Kind::Other => turn.hidden.push((position, record)),
+            RecordKind::Message | RecordKind::Instruction | RecordKind::Other => turn.hidden.push((position, record)),
         }
     }
     turn.missing = open.into_iter().map(|(_, position, _)| position).collect();
 }
 
 /// Whether a message has content.
-fn says(record: &Record<'_>) -> bool {
-    let is_said = record.kind == Kind::Message && record.role != Role::Tool;
-    (is_said || record.kind == Kind::Instruction) && record.has_content()
+fn says(record: &StoredRecord<'_>) -> bool {
+    let is_said = record.kind == RecordKind::Message && record.role != Role::Tool;
+    (is_said || record.kind == RecordKind::Instruction) && record.has_content()
 }
 
 /// Whether an assistant's message is what its calls come with, given what follows it in the log.
-fn carries(record: &Record<'_>, after: &[(u64, &Record<'_>)]) -> bool {
-    let next = after.iter().map(|(_, record)| record.kind).find(|kind| matches!(kind, Kind::Message | Kind::ToolCall));
-    record.role == Role::Assistant && next == Some(Kind::ToolCall)
+fn carries(record: &StoredRecord<'_>, after: &[(u64, &StoredRecord<'_>)]) -> bool {
+    let next = after
+        .iter()
+        .map(|(_, record)| record.kind)
+        .find(|kind| matches!(kind, RecordKind::Message | RecordKind::ToolCall));
+    record.role == Role::Assistant && next == Some(RecordKind::ToolCall)
 }

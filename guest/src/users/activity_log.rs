@@ -33,21 +33,22 @@ impl ActivityRecord {
 }
 
 /// Whether a session's entry is about this life of it.
-pub(crate) fn is_about(entry: &str, incarnation: &str) -> bool {
+pub(crate) fn entry_has_incarnation(entry: &str, incarnation: &str) -> bool {
     let mut is_its_life = false;
-    let read = json::members(entry, |key, raw| {
-        is_its_life |= json::key_is(key, "incarnation") && json::string(raw).as_deref() == Some(incarnation);
+    let read = json::for_each_member(entry, |key, raw| {
+        is_its_life |=
+            json::key_matches(key, "incarnation") && json::decode_string(raw).as_deref() == Some(incarnation);
     });
     read.is_some() && is_its_life
 }
 
 /// Whether it is time to drop records, after one was added.
-pub(crate) fn is_long(extent: LogExtent) -> bool {
+pub(crate) fn is_compaction_due(extent: LogExtent) -> bool {
     extent.next().is_multiple_of(TIDY_EVERY)
 }
 
 /// The session that a record of the list is about.
-pub(crate) fn session_of(record: &str) -> Option<String> {
+pub(crate) fn parse_session(record: &str) -> Option<String> {
     Some(ListedSession::parse(record)?.session)
 }
 
@@ -61,10 +62,10 @@ pub(crate) struct ListedSession {
 impl ListedSession {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (mut session, mut at) = (None, None);
-        json::members(text, |key, raw| {
-            if json::key_is(key, "session") {
-                session = json::string(raw).map(std::borrow::Cow::into_owned);
-            } else if json::key_is(key, "at") && json::number(raw).is_some() {
+        json::for_each_member(text, |key, raw| {
+            if json::key_matches(key, "session") {
+                session = json::decode_string(raw).map(std::borrow::Cow::into_owned);
+            } else if json::key_matches(key, "at") && json::parse_number(raw).is_some() {
                 at = Some(raw.to_owned());
             }
         })?;
@@ -72,11 +73,11 @@ impl ListedSession {
     }
 
     /// Whether the session's entry, of these that are sorted by key, has its time.
-    pub(crate) fn is_in(&self, entries: &FoundEntries) -> bool {
+    pub(crate) fn is_latest_in(&self, entries: &FoundEntries) -> bool {
         let Ok(at) = entries.entries.binary_search_by(|entry| entry.key.cmp(&self.session)) else { return false };
         let mut is_its_time = false;
         let read = entries.entries.get(at).and_then(|entry| {
-            json::members(&entry.text, |key, raw| is_its_time |= json::key_is(key, "at") && raw == self.at)
+            json::for_each_member(&entry.text, |key, raw| is_its_time |= json::key_matches(key, "at") && raw == self.at)
         });
         read.is_some() && is_its_time
     }

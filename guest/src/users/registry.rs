@@ -19,8 +19,8 @@ use crate::contract::{
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::entry::turn_token::TurnToken;
 use crate::store;
-use crate::store::{Found, Outcomes};
-use crate::text::json_values::integer;
+use crate::store::{EntriesOutcome, Outcomes};
+use crate::text::json_values::parse_count;
 use crate::transcript::schema::{OWNER, SESSION};
 use crate::users::activity_log;
 use crate::users::activity_log::ActivityRecord;
@@ -51,12 +51,12 @@ pub(crate) fn user_bucket(name: &str) -> BucketId<'_> {
 }
 
 /// The session is nobody's, or this user's.
-pub(crate) fn owned_by(name: &str) -> Expectation<'_> {
+pub(crate) fn expect_owner(name: &str) -> Expectation<'_> {
     Expectation::absent_or_equal(SESSION, OWNER, name)
 }
 
 /// What is read of a user with a question.
-pub(crate) fn reads(max_entries: u64, max_bytes: u64) -> [Operation<'static>; 3] {
+pub(crate) fn user_read_operations(max_entries: u64, max_bytes: u64) -> [Operation<'static>; 3] {
     [
         Operation::get_all(VALUES, max_entries, max_bytes),
         Operation::get(USER, &FORGOTTEN, 64),
@@ -76,25 +76,25 @@ pub(crate) struct UserSnapshot {
 }
 
 impl UserSnapshot {
-    /// Of a receipt of [`reads`], and what was asked for beside them. A user without a bucket has nothing.
+    /// Of a receipt of [`user_read_operations`], and what was asked for beside them. A user without a bucket has nothing.
     pub(crate) fn of(receipt: Receipt) -> Result<(Self, Option<Outcomes>), Failure> {
         let mut seen = Self::default();
         if !receipt.is_applied() {
             return Ok((seen, None));
         }
         let mut outcomes = Outcomes::of(receipt);
-        match outcomes.entries()? {
-            Found::Entries(values) => seen.values = values,
-            Found::Oversize { .. } => seen.is_oversize = true,
+        match outcomes.take_entries()? {
+            EntriesOutcome::Entries(values) => seen.values = values,
+            EntriesOutcome::Oversize { .. } => seen.is_oversize = true,
         }
-        seen.forgotten = outcomes.text()?;
-        seen.latest = outcomes.records()?.records.last().and_then(|record| activity_log::session_of(record));
+        seen.forgotten = outcomes.take_text()?;
+        seen.latest = outcomes.take_records()?.records.last().and_then(|record| activity_log::parse_session(record));
         Ok((seen, Some(outcomes)))
     }
 
     /// Adds the user's values to a session's, whose own go first; whether they fit.
-    pub(crate) fn join(self, values: &mut Found, max_entries: u64, max_bytes: u64) -> bool {
-        let Found::Entries(own) = values else { return self.values.entries.is_empty() };
+    pub(crate) fn merge_into(self, values: &mut EntriesOutcome, max_entries: u64, max_bytes: u64) -> bool {
+        let EntriesOutcome::Entries(own) = values else { return self.values.entries.is_empty() };
         let is_new = |key: &str| own.entries.binary_search_by(|entry| (*entry.key).cmp(key)).is_err();
         let added: Vec<_> = self.values.entries.into_iter().filter(|entry| is_new(&entry.key)).collect();
         let bytes: usize = own.entries.iter().chain(&added).map(|entry| entry.key.len() + entry.text.len()).sum();
@@ -103,14 +103,14 @@ impl UserSnapshot {
         }
         own.entries.extend(added);
         own.unreadable.extend(self.values.unreadable);
-        own.entries = store::sorted(std::mem::take(&mut own.entries));
+        own.entries = store::heap_sorted(std::mem::take(&mut own.entries));
         true
     }
 }
 
 /// What comes before a first turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Registered {
+pub(crate) enum RegistrationOutcome {
     Done {
         /// Whether it is time to tidy the user's list.
         is_long: bool,
@@ -123,43 +123,43 @@ pub(crate) enum Registered {
 
 /// Register the session, and the node, with the user; then the node with the session. `incarnation` is the session's. One
 /// wait for each of the two; two more where an answer without a question meets a tombstone.
-pub(crate) fn register(
+pub(crate) fn register_session(
     host: &impl Host,
     state: &mut TurnToken<'_>,
     incarnation: &str,
     at: &str,
     has_question: bool,
-) -> Result<Registered, Failure> {
+) -> Result<RegistrationOutcome, Failure> {
     let mut is_long = false;
     if let Some(user) = state.user.clone().filter(|_| !state.is_owned || state.node.is_some()) {
         let mut noted = with_user(host, state, &user, incarnation, at)?;
         if noted.is_none() && !has_question && outlived(host, state, &user, at)? {
             noted = with_user(host, state, &user, incarnation, at)?;
         }
-        let Some(extent) = noted else { return Ok(Registered::Ended) };
-        is_long = activity_log::is_long(extent);
+        let Some(extent) = noted else { return Ok(RegistrationOutcome::Ended) };
+        is_long = activity_log::is_compaction_due(extent);
     }
     if let Some(node) = &state.node {
         let registered = with_session(host, state, node, incarnation)?;
-        return Ok(if registered == DONE { Registered::Done { is_long } } else { registered });
+        return Ok(if registered == DONE { RegistrationOutcome::Done { is_long } } else { registered });
     }
-    Ok(Registered::Done { is_long })
+    Ok(RegistrationOutcome::Done { is_long })
 }
 
-const DONE: Registered = Registered::Done { is_long: false };
+const DONE: RegistrationOutcome = RegistrationOutcome::Done { is_long: false };
 
 /// Whether the user's tombstone is so old that no answer is still on its way from before it: then it is as if it had been
 /// seen.
 fn outlived(host: &impl Host, state: &mut TurnToken<'_>, user: &str, at: &str) -> Result<bool, Failure> {
-    let stamp = store::text_of(host, user_bucket(user), USER, FORGOTTEN)?;
-    let seconds = |stamp: &str| stamp.split_once('.').and_then(|(whole, _)| integer(whole));
+    let stamp = store::read_entry_text(host, user_bucket(user), USER, FORGOTTEN)?;
+    let seconds = |stamp: &str| stamp.split_once('.').and_then(|(whole, _)| parse_count(whole));
     let age = seconds(at).zip(stamp.as_deref().and_then(seconds)).map(|(now, then)| now.saturating_sub(then));
     state.forgotten = stamp.map(Cow::Owned);
     Ok(age.is_some_and(|age| age >= DAY))
 }
 
 /// The user was not forgotten since this tombstone was seen, or none.
-pub(crate) fn unforgotten(seen: Option<&str>) -> Expectation<'_> {
+pub(crate) fn expect_not_forgotten(seen: Option<&str>) -> Expectation<'_> {
     match seen {
         Some(text) => Expectation::absent_or_equal(USER, FORGOTTEN, text),
         None => Expectation::absent(USER, FORGOTTEN),
@@ -180,17 +180,22 @@ fn with_user(
     let node = state.node.as_deref().map(|node| PutEntry { key: node, text: &state.session });
     let mut operations = vec![Operation::append(ACTIVITY, &records, &[]), Operation::put(SESSIONS, &listed)];
     operations.extend(node.as_ref().map(|node| Operation::put(NODES, from_ref(node))));
-    let expectations = [unforgotten(state.forgotten.as_deref())];
+    let expectations = [expect_not_forgotten(state.forgotten.as_deref())];
     let (bucket, opening) = (user_bucket(user), Opening::create(None));
     let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(host, &transaction)?;
     if !receipt.is_applied() {
         return Ok(None);
     }
-    Outcomes::of(receipt).extent().map(Some)
+    Outcomes::of(receipt).take_extent().map(Some)
 }
 
-fn with_session(host: &impl Host, state: &TurnToken<'_>, node: &str, incarnation: &str) -> Result<Registered, Failure> {
+fn with_session(
+    host: &impl Host,
+    state: &TurnToken<'_>,
+    node: &str,
+    incarnation: &str,
+) -> Result<RegistrationOutcome, Failure> {
     let mut ids = String::new();
     for (name, id) in [("app_id", &state.app_id), ("node_id", &state.node_id)] {
         if let Some(id) = id {
@@ -202,15 +207,15 @@ fn with_session(host: &impl Host, state: &TurnToken<'_>, node: &str, incarnation
     let user = state.user.as_deref().map(|text| PutEntry { key: OWNER, text });
     let mut operations = vec![Operation::put(NODES, &listed)];
     operations.extend(user.as_ref().map(|user| Operation::put(SESSION, from_ref(user))));
-    let owner = state.user.as_deref().map(owned_by);
+    let owner = state.user.as_deref().map(expect_owner);
     let incarnation = Some(incarnation).filter(|life| !life.is_empty());
     let opening = Opening::existing(incarnation);
     let (bucket, expectations) = (BucketId::session(&state.session), owner.as_slice());
     let receipt = store::transact(host, &Transaction { bucket, opening, expectations, operations: &operations })?;
     Ok(match receipt.status {
         Status::Applied | Status::Repeated => DONE,
-        Status::Unmet => Registered::Foreign,
-        _ => Registered::Ended,
+        Status::Unmet => RegistrationOutcome::Foreign,
+        _ => RegistrationOutcome::Ended,
     })
 }
 
@@ -223,7 +228,7 @@ fn push_member(out: &mut String, name: &str, text: &str) {
 }
 
 /// An id that is short enough to be listed.
-pub(crate) fn listed(id: Option<&str>) -> Option<&str> {
+pub(crate) fn listable_id(id: Option<&str>) -> Option<&str> {
     id.filter(|id| id.len() <= ID_MAX)
 }
 
@@ -231,7 +236,7 @@ pub(crate) fn listed(id: Option<&str>) -> Option<&str> {
 const USER_ID_MAX: usize = 1024;
 
 /// The name of a user's bucket.
-pub(crate) fn valid_user(user: &str) -> SessionResult<Cow<'_, str>> {
+pub(crate) fn checked_user_bucket_name(user: &str) -> SessionResult<Cow<'_, str>> {
     if (1..=USER_ID_MAX).contains(&user.len()) {
         return Ok(user_bucket_name(user));
     }

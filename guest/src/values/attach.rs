@@ -4,15 +4,15 @@ use keepline_json as json;
 
 use crate::context::Context;
 use crate::contract::{BucketId, Failure, FoundEntries, Host, Operation, Size, Transaction, VALUES};
-use crate::entry::metadata::Metadata;
+use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::PlainTurnToken;
 use crate::entry::types::{Effect, Problem, QuestionReply};
 use crate::options::config::Config;
-use crate::store::{Found, Outcomes};
-use crate::text::ids::is_key;
-use crate::text::quoting::repr;
+use crate::store::{EntriesOutcome, Outcomes};
+use crate::text::ids::is_key_name;
+use crate::text::quoting::python_repr;
 use crate::values::fitting::read_fitting;
-use crate::values::session_id::{READ_ID, keep_session_id};
+use crate::values::session_id::{READ_SESSION_ID, keep_session_id};
 use crate::{log, store};
 
 /// A warning names no more keys than this.
@@ -22,12 +22,12 @@ const NAMED_MAX: usize = 8;
 pub(crate) fn open_and_attach(
     context: &Context<impl Host>,
     session: &str,
-    metadata: &Metadata<'_>,
+    metadata: &EntryMetadata<'_>,
     reply: &mut QuestionReply,
 ) -> Result<(), Failure> {
     let Config { max_keys, max_context_bytes, .. } = context.config;
     let read = Operation::get_all(VALUES, max_keys, max_context_bytes);
-    let reads = [read, READ_ID];
+    let reads = [read, READ_SESSION_ID];
     let operations = if metadata.session_id.is_some() { reads.as_slice() } else { &reads[..1] };
     let opening = context.config.create();
     let transaction = Transaction { bucket: BucketId::session(session), opening, expectations: &[], operations };
@@ -39,26 +39,26 @@ pub(crate) fn open_and_attach(
     reply.turn = PlainTurnToken::write(session, &receipt.incarnation);
     let incarnation = std::mem::take(&mut receipt.incarnation);
     let mut outcomes = Outcomes::of(receipt);
-    let found = outcomes.entries()?;
-    if metadata.session_id.is_some() && outcomes.text()?.is_none() {
+    let found = outcomes.take_entries()?;
+    if metadata.session_id.is_some() && outcomes.take_text()?.is_none() {
         keep_session_id(context, metadata);
     }
-    attach_found(context, BucketId::session(session), &incarnation, metadata, found, reply)
+    attach_values(context, BucketId::session(session), &incarnation, metadata, found, reply)
 }
 
 /// Attach the values that were found, or as many of them as fit.
-pub(crate) fn attach_found(
+pub(crate) fn attach_values(
     context: &Context<impl Host>,
     bucket: BucketId<'_>,
     incarnation: &str,
-    metadata: &Metadata<'_>,
-    found: Found,
+    metadata: &EntryMetadata<'_>,
+    found: EntriesOutcome,
     reply: &mut QuestionReply,
 ) -> Result<(), Failure> {
     let session = bucket.name;
     match found {
-        Found::Entries(values) => attach_entries(context, session, metadata, values, reply),
-        Found::Oversize(Size { entries, .. }) => {
+        EntriesOutcome::Entries(values) => attach_entries(context, session, metadata, values, reply),
+        EntriesOutcome::Oversize(Size { entries, .. }) => {
             let mut message = oversize_message(context, session, entries);
             let fitting = read_fitting(context, bucket, incarnation, entries)?;
             attach_entries(context, session, metadata, fitting.values, reply);
@@ -82,13 +82,13 @@ pub(crate) fn attach_found(
 fn attach_entries(
     context: &Context<impl Host>,
     session: &str,
-    metadata: &Metadata<'_>,
+    metadata: &EntryMetadata<'_>,
     mut values: FoundEntries,
     reply: &mut QuestionReply,
 ) {
     let mut skipped = values.unreadable;
     values.entries.retain(|entry| {
-        let is_good = is_key(&entry.key) && json::portable(&entry.text).is_some();
+        let is_good = is_key_name(&entry.key) && json::as_portable_value(&entry.text).is_some();
         if !is_good {
             skipped.push(entry.key.clone());
         }
@@ -166,7 +166,7 @@ fn push_names(line: &mut String, keys: &[String]) {
         if index > 0 {
             line.push_str(", ");
         }
-        line.push_str(&repr(key));
+        line.push_str(&python_repr(key));
     }
     if keys.len() > NAMED_MAX {
         line.push_str(", …");

@@ -10,12 +10,12 @@ use crate::context::Context;
 use crate::contract::{BucketId, Entry, Failure, FoundEntries, Host, Opening, Operation, Transaction, VALUES};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store;
-use crate::store::{Found, KeyPage, Outcomes};
-use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER, is_key};
+use crate::store::{EntriesOutcome, KeyPage, Outcomes};
+use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER, is_key_name};
 
 /// A memory that fits.
 #[derive(Debug, Default)]
-pub(crate) struct Fitting {
+pub(crate) struct FittingValues {
     /// What is to be attached.
     pub values: FoundEntries,
     /// Names of keys that found no room, sorted.
@@ -33,19 +33,19 @@ pub(crate) fn read_fitting(
     bucket: BucketId<'_>,
     incarnation: &str,
     entries: u64,
-) -> Result<Fitting, Failure> {
-    let mut memory = Memory {
+) -> Result<FittingValues, Failure> {
+    let mut memory = FittingReader {
         context,
         bucket,
         opening: Opening::life(incarnation),
         room: context.config.max_context_bytes,
         keys: context.config.max_keys,
-        slots: [LAST_ANSWER, ANSWER_COUNT].map(|key| (key.to_owned(), Slot::Unknown)).into(),
+        slots: [LAST_ANSWER, ANSWER_COUNT].map(|key| (key.to_owned(), ValueSlot::Unknown)).into(),
     };
-    Ok(memory.read(entries)?.map_or_else(Fitting::default, |unlisted| memory.told(unlisted)))
+    Ok(memory.read(entries)?.map_or_else(FittingValues::default, |unlisted| memory.told(unlisted)))
 }
 
-struct Memory<'a, H> {
+struct FittingReader<'a, H> {
     context: &'a Context<H>,
     bucket: BucketId<'a>,
     opening: Opening<'a>,
@@ -54,11 +54,11 @@ struct Memory<'a, H> {
     /// Keys that are left.
     keys: u64,
     /// Our own two keys at first, and then all that are listed, sorted.
-    slots: Vec<(String, Slot)>,
+    slots: Vec<(String, ValueSlot)>,
 }
 
 /// What is known of a key's value.
-enum Slot {
+enum ValueSlot {
     /// Nothing, or that it is gone.
     Unknown,
     /// It has so many bytes, its key among them, and found no room yet.
@@ -71,7 +71,7 @@ enum Slot {
     Unreadable,
 }
 
-impl<H: Host> Memory<'_, H> {
+impl<H: Host> FittingReader<'_, H> {
     /// Read what is to be attached, of so many entries; how many of them can't be listed. None: the session has ended.
     fn read(&mut self, entries: u64) -> Result<Option<u64>, Failure> {
         let Some(Some(page)) = self.get(vec![0, 1], self.room, true)? else { return Ok(None) };
@@ -81,16 +81,16 @@ impl<H: Host> Memory<'_, H> {
         let listed = page.keys.len() as u64;
         let unlisted = if page.cursor.is_empty() { 0 } else { entries.saturating_sub(listed) };
         let most = usize::try_from(MAX_KEYS).unwrap_or(usize::MAX);
-        for key in page.keys.into_iter().filter(|key| is_key(key)).take(most) {
+        for key in page.keys.into_iter().filter(|key| is_key_name(key)).take(most) {
             let slot = own.iter_mut().find(|(name, _)| *name == key);
-            let slot = slot.map_or(Slot::Unknown, |(_, slot)| std::mem::replace(slot, Slot::Unknown));
+            let slot = slot.map_or(ValueSlot::Unknown, |(_, slot)| std::mem::replace(slot, ValueSlot::Unknown));
             self.slots.push((key, slot));
         }
 
         // With equal shares all that is no longer than one fits, whatever it is.
         let others = self.which(|(key, slot)| {
             let is_own = key == LAST_ANSWER || key == ANSWER_COUNT;
-            (!is_own && matches!(slot, Slot::Unknown)).then_some(0)
+            (!is_own && matches!(slot, ValueSlot::Unknown)).then_some(0)
         });
         let others: Vec<usize> = others.into_iter().map(|Reverse((_, index))| index).collect();
         let share = self.room / (others.len() as u64).max(1);
@@ -100,7 +100,7 @@ impl<H: Host> Memory<'_, H> {
         self.keep_smallest();
 
         // What is longer fits only where others took less.
-        let mut longer = self.which(|(_, slot)| if let Slot::Sized(size) = slot { Some(*size) } else { None });
+        let mut longer = self.which(|(_, slot)| if let ValueSlot::Sized(size) = slot { Some(*size) } else { None });
         let (mut room, mut keys, mut fitting) = (self.room, self.keys, Vec::new());
         while let Some(Reverse((size, index))) = longer.pop() {
             if keys == 0 || size > room {
@@ -117,13 +117,14 @@ impl<H: Host> Memory<'_, H> {
     }
 
     /// Some of the keys, the smallest first.
-    fn which(&self, size: impl Fn(&(String, Slot)) -> Option<u64>) -> BinaryHeap<Reverse<(u64, usize)>> {
+    fn which(&self, size: impl Fn(&(String, ValueSlot)) -> Option<u64>) -> BinaryHeap<Reverse<(u64, usize)>> {
         let sized = self.slots.iter().enumerate().filter_map(|(index, slot)| Some(Reverse((size(slot)?, index))));
         sized.collect()
     }
 
     fn keep_smallest(&mut self) {
-        let mut read = self.which(|(key, slot)| if let Slot::Read(json) = slot { Some(size(key, json)) } else { None });
+        let mut read =
+            self.which(|(key, slot)| if let ValueSlot::Read(json) = slot { Some(size(key, json)) } else { None });
         while let Some(Reverse((_, index))) = read.pop() {
             self.keep(index);
         }
@@ -132,13 +133,13 @@ impl<H: Host> Memory<'_, H> {
     /// Take a value that came, if there is room.
     fn keep(&mut self, index: usize) {
         let Some((key, slot)) = self.slots.get_mut(index) else { return };
-        if let Slot::Read(json) = slot {
+        if let ValueSlot::Read(json) = slot {
             let size = size(key, json);
             if self.keys > 0 && size <= self.room {
                 (self.room, self.keys) = (self.room - size, self.keys - 1);
-                *slot = Slot::Kept(std::mem::take(json));
+                *slot = ValueSlot::Kept(std::mem::take(json));
             } else {
-                *slot = Slot::Sized(size);
+                *slot = ValueSlot::Sized(size);
             }
         }
     }
@@ -152,7 +153,7 @@ impl<H: Host> Memory<'_, H> {
         let wanted_slots = wanted.iter().filter_map(|index| self.slots.get(*index));
         let asked: Vec<(&str, u64)> = wanted_slots
             .map(|(key, slot)| {
-                let most = if let Slot::Sized(size) = slot { *size } else { share };
+                let most = if let ValueSlot::Sized(size) = slot { *size } else { share };
                 (&**key, most.saturating_sub(key.len() as u64))
             })
             .collect();
@@ -171,26 +172,26 @@ impl<H: Host> Memory<'_, H> {
         let mut outcomes = Outcomes::of(receipt);
         for index in wanted {
             let Some((key, slot)) = self.slots.get_mut(index) else { continue };
-            *slot = match outcomes.entries()? {
-                Found::Oversize(size) => Slot::Sized(size.bytes.saturating_add(key.len() as u64)),
-                Found::Entries(mut found) => match found.entries.pop() {
-                    Some(entry) => Slot::Read(entry.text),
-                    None if found.unreadable.is_empty() => Slot::Unknown,
-                    None => Slot::Unreadable,
+            *slot = match outcomes.take_entries()? {
+                EntriesOutcome::Oversize(size) => ValueSlot::Sized(size.bytes.saturating_add(key.len() as u64)),
+                EntriesOutcome::Entries(mut found) => match found.entries.pop() {
+                    Some(entry) => ValueSlot::Read(entry.text),
+                    None if found.unreadable.is_empty() => ValueSlot::Unknown,
+                    None => ValueSlot::Unreadable,
                 },
             };
         }
-        Ok(Some(if lists { Some(outcomes.keys()?) } else { None }))
+        Ok(Some(if lists { Some(outcomes.take_key_page()?) } else { None }))
     }
 
-    fn told(self, unlisted: u64) -> Fitting {
-        let mut fitting = Fitting::default();
+    fn told(self, unlisted: u64) -> FittingValues {
+        let mut fitting = FittingValues::default();
         for (key, slot) in self.slots {
             match slot {
-                Slot::Kept(text) => fitting.values.entries.push(Entry { key, text }),
-                Slot::Unreadable => fitting.values.unreadable.push(key),
-                Slot::Sized(_) | Slot::Read(_) => fitting.left_out.push(key),
-                Slot::Unknown => {}
+                ValueSlot::Kept(text) => fitting.values.entries.push(Entry { key, text }),
+                ValueSlot::Unreadable => fitting.values.unreadable.push(key),
+                ValueSlot::Sized(_) | ValueSlot::Read(_) => fitting.left_out.push(key),
+                ValueSlot::Unknown => {}
             }
         }
         fitting.left_out_count = unlisted.saturating_add(fitting.left_out.len() as u64);

@@ -9,11 +9,11 @@ use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, Receipt
 use crate::options::config::Config;
 use crate::store::Outcomes;
 use crate::values::history_summary;
-use crate::values::history_summary::Summary;
+use crate::values::history_summary::HistorySummary;
 use crate::{log, store};
 
 /// The log's name.
-pub const LOG: &str = "history";
+pub const HISTORY_LOG: &str = "history";
 
 /// What one transaction looks at. Whatever is left is summarised with the writes to come.
 const MAX_RECORDS: u64 = 512;
@@ -21,7 +21,7 @@ const MAX_RECORDS: u64 = 512;
 const MAX_BYTES: u64 = 256 << 10;
 
 /// A record of an operation on one key.
-pub fn record(op: &str, key: &str, timestamp: &str) -> String {
+pub fn format_record(op: &str, key: &str, timestamp: &str) -> String {
     let mut out = String::with_capacity(40 + op.len() + key.len() + timestamp.len());
     out.push_str("{\"op\": \"");
     out.push_str(op);
@@ -60,19 +60,35 @@ pub(crate) fn push_list<'a>(out: &mut String, items: impl Iterator<Item = &'a st
 
 /// Adds to a transaction the records that tell of it, and the question for what is too much then. Without records,
 /// history is left alone.
-pub(crate) fn append<'a>(operations: &mut Vec<Operation<'a>>, config: &Config, records: &'a [&'a str]) {
+pub(crate) fn push_history_operations<'a>(
+    operations: &mut Vec<Operation<'a>>,
+    config: &Config,
+    records: &'a [&'a str],
+) {
     if records.is_empty() {
         return;
     }
-    operations.push(Operation::append(LOG, records, &[]));
+    operations.push(Operation::append(HISTORY_LOG, records, &[]));
     if config.auto_summarize {
-        operations.push(Operation::overflow(LOG, config.max_history, config.max_history / 2, MAX_RECORDS, MAX_BYTES));
+        operations.push(Operation::overflow(
+            HISTORY_LOG,
+            config.max_history,
+            config.max_history / 2,
+            MAX_RECORDS,
+            MAX_BYTES,
+        ));
     }
 }
 
 /// Summarise what an applied write found to be too much. The write stands whatever comes of that.
-pub(crate) fn tidy(host: &impl Host, config: &Config, written: &Transaction<'_>, receipt: &Receipt, timestamp: &str) {
-    let Some(surplus) = store::surplus(written, receipt, LOG) else { return };
+pub(crate) fn compact_history(
+    host: &impl Host,
+    config: &Config,
+    written: &Transaction<'_>,
+    receipt: &Receipt,
+    timestamp: &str,
+) {
+    let Some(surplus) = store::surplus_records(written, receipt, HISTORY_LOG) else { return };
     let bucket = written.bucket;
     let transaction =
         Transaction { bucket, opening: written.opening.again(receipt), expectations: &[], operations: &[] };
@@ -91,7 +107,7 @@ fn fold(
     surplus: &LogRecords,
     timestamp: &str,
 ) -> Result<(), Failure> {
-    let mut summary = Summary::of(&surplus.records);
+    let mut summary = HistorySummary::of(&surplus.records);
     let mut count = surplus.records.len() as u64;
     let next;
     if let [oldest] = &*surplus.records
@@ -103,12 +119,12 @@ fn fold(
         // More is to be summarised, but the next record alone is over the limit: fetch it, or history
         // would grow for ever.
         let span = [Span { position: surplus.first + 1, count: 1 }];
-        let read = Operation::read_at(LOG, &span, MAX_BYTES);
+        let read = Operation::read_at(HISTORY_LOG, &span, MAX_BYTES);
         let receipt = store::transact(host, &Transaction { operations: &[read], ..*transaction })?;
         if !receipt.is_applied() {
             return Ok(());
         }
-        next = Outcomes::of(receipt).records()?;
+        next = Outcomes::of(receipt).take_records()?;
         let Some(record) = next.records.first() else { return Ok(()) };
         summary.add(record);
         count = 2;
@@ -116,8 +132,8 @@ fn fold(
     store::transact(
         host,
         &Transaction {
-            expectations: &[Expectation::log(LOG, Some(surplus.extent.first), None)],
-            operations: &[Operation::replace_oldest(LOG, count, &[&summary.write(timestamp)])],
+            expectations: &[Expectation::log(HISTORY_LOG, Some(surplus.extent.first), None)],
+            operations: &[Operation::replace_oldest(HISTORY_LOG, count, &[&summary.write(timestamp)])],
             ..*transaction
         },
     )?;

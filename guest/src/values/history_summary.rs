@@ -25,7 +25,7 @@ const MAX_COUNT: u64 = (1 << 53) - 1;
 
 const UNKNOWN: &str = "unknown";
 
-/// Operation and key of a record that is spelt as [`record`] spells it, as nearly all are: seen without a
+/// Operation and key of a record that is spelt as [`format_record`] spells it, as nearly all are: seen without a
 /// parser.
 fn own_record(record: &str) -> Option<(&str, &str)> {
     let rest = record.strip_prefix("{\"op\": \"")?;
@@ -42,7 +42,7 @@ fn own_record(record: &str) -> Option<(&str, &str)> {
 
 /// What many records come to.
 #[derive(Debug, Default)]
-pub(crate) struct Summary<'a> {
+pub(crate) struct HistorySummary<'a> {
     count: u64,
     /// In order of first appearance, as Python's dictionaries have it.
     ops: Vec<(Cow<'a, str>, u64)>,
@@ -53,7 +53,7 @@ pub(crate) struct Summary<'a> {
 
 /// One record, as far as it could be read.
 #[derive(Default)]
-struct SummaryParts<'a> {
+struct ParsedHistoryRecord<'a> {
     op: Option<Cow<'a, str>>,
     key: Option<&'a str>,
     cleared: Option<&'a str>,
@@ -63,11 +63,11 @@ struct SummaryParts<'a> {
     keys_truncated: bool,
 }
 
-impl<'a> SummaryParts<'a> {
+impl<'a> ParsedHistoryRecord<'a> {
     fn parse(record: &'a str) -> Self {
         let mut parts = Self::default();
-        let read = json::members(record, |key, value| match key {
-            "\"op\"" => parts.op = json::string(value),
+        let read = json::for_each_member(record, |key, value| match key {
+            "\"op\"" => parts.op = json::decode_string(value),
             "\"key\"" => parts.key = Some(value),
             "\"cleared\"" => parts.cleared = Some(value),
             "\"summarized_count\"" => parts.summarized_count = Some(value),
@@ -84,7 +84,7 @@ impl<'a> SummaryParts<'a> {
     }
 }
 
-impl<'a> Summary<'a> {
+impl<'a> HistorySummary<'a> {
     pub(crate) fn of(records: &'a [String]) -> Self {
         let mut summary = Self::default();
         for record in records {
@@ -99,14 +99,14 @@ impl<'a> Summary<'a> {
             self.add_count(1);
             return self.touch(Cow::Borrowed(key));
         }
-        let parts = SummaryParts::parse(record);
+        let parts = ParsedHistoryRecord::parse(record);
         if parts.is_summary() {
             self.merge(&parts);
             return;
         }
         self.add_op(parts.op.unwrap_or(Cow::Borrowed(UNKNOWN)), 1);
         self.add_count(1);
-        if let Some(key) = parts.key.and_then(json::string) {
+        if let Some(key) = parts.key.and_then(json::decode_string) {
             self.touch(key);
         }
         self.touch_all(parts.cleared);
@@ -114,15 +114,15 @@ impl<'a> Summary<'a> {
 
     /// Take over an earlier summary, whoever wrote it and whatever it claims. Its operations are what
     /// it counts; where they are fewer than its count says, the rest has no name.
-    fn merge(&mut self, parts: &SummaryParts<'a>) {
+    fn merge(&mut self, parts: &ParsedHistoryRecord<'a>) {
         let mut named = 0_u64;
         if let Some(counts) = parts.op_counts {
             let mut ops = Vec::new();
-            if json::members(counts, |op, count| ops.push((op, count))).is_some() {
+            if json::for_each_member(counts, |op, count| ops.push((op, count))).is_some() {
                 for (op, count) in ops {
                     let count = read_count(count);
                     named = saturating(named, count);
-                    self.add_op(json::string(op).unwrap_or(Cow::Borrowed(UNKNOWN)), count);
+                    self.add_op(json::decode_string(op).unwrap_or(Cow::Borrowed(UNKNOWN)), count);
                 }
             }
         }
@@ -174,8 +174,8 @@ impl<'a> Summary<'a> {
 
     fn touch_all(&mut self, raw: Option<&'a str>) {
         let Some(raw) = raw else { return };
-        let read = json::elements(raw, |key| {
-            if let Some(key) = json::string(key) {
+        let read = json::for_each_element(raw, |key| {
+            if let Some(key) = json::decode_string(key) {
                 self.touch(key);
             }
         });
@@ -208,12 +208,12 @@ impl<'a> Summary<'a> {
 
 /// Whether a record is a summary that need not be written anew.
 pub(crate) fn is_summary(record: &str) -> bool {
-    record.len() <= MAX_SUMMARY_BYTES && SummaryParts::parse(record).is_summary()
+    record.len() <= MAX_SUMMARY_BYTES && ParsedHistoryRecord::parse(record).is_summary()
 }
 
 /// One record for many.
-pub fn summarize(records: &[String], timestamp: &str) -> String {
-    Summary::of(records).write(timestamp)
+pub fn summarize_history(records: &[String], timestamp: &str) -> String {
+    HistorySummary::of(records).write(timestamp)
 }
 
 fn saturating(a: u64, b: u64) -> u64 {
@@ -233,20 +233,23 @@ fn read_count(raw: &str) -> u64 {
         clippy::cast_sign_loss,
         reason = "a cast from a float saturates, and that is what is wanted"
     )]
-    json::number(raw).map_or(MAX_COUNT, |count| (count as u64).min(MAX_COUNT))
+    json::parse_number(raw).map_or(MAX_COUNT, |count| (count as u64).min(MAX_COUNT))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    use crate::text::timestamp::timestamp;
-    use crate::values::history::record;
+    use crate::text::timestamp::format_timestamp;
+    use crate::values::history::format_record;
 
     #[test]
     fn our_own_records_need_no_parser_and_are_read_alike() {
         for op in ["put", "increment", "clear"] {
-            assert_eq!(own_record(&record(op, "a.b-c_d", &timestamp(1_795_186_917_032_595))), Some((op, "a.b-c_d")));
+            assert_eq!(
+                own_record(&format_record(op, "a.b-c_d", &format_timestamp(1_795_186_917_032_595))),
+                Some((op, "a.b-c_d"))
+            );
         }
         let others = [
             r#"{"op": "summary", "key": "k", "timestamp": 1.5}"#,
@@ -273,7 +276,7 @@ mod tests {
             r#"{"op": "summary", "summarized_count": 18446744073709551615, "op_counts": []}"#,
             r#"{"op": "summary", "keys_touched": "all"}"#,
         ];
-        let one = |index: usize| summarize(&[absurd[index].to_owned()], "1.0");
+        let one = |index: usize| summarize_history(&[absurd[index].to_owned()], "1.0");
         assert!(one(0).contains("\"summarized_count\": 9007199254740991, \"op_counts\": {\"put\": 9007199254740991}"));
         assert!(one(1).contains("\"summarized_count\": 2, \"op_counts\": {\"y\": 2}"));
         assert!(one(2).contains("{\"unknown\": 9007199254740991}"));
@@ -282,19 +285,19 @@ mod tests {
                 .contains("\"summarized_count\": 0, \"op_counts\": {}, \"keys_touched\": [], \"keys_truncated\": true")
         );
         let all: Vec<_> = absurd.iter().map(|&record| record.to_owned()).collect();
-        assert!(summarize(&all, "1.0").contains("\"summarized_count\": 9007199254740991"));
+        assert!(summarize_history(&all, "1.0").contains("\"summarized_count\": 9007199254740991"));
     }
 
     #[test]
     fn operations_and_keys_of_a_summary_are_bounded_and_counted() {
-        let mut records: Vec<_> = (0..100).map(|n| record(&format!("op{n}"), "k", "1.0")).collect();
-        records.extend((0..400).map(|n| record("put", &format!("key{n}"), "1.0")));
-        records.push(record(&"long".repeat(100), "k", "1.0"));
-        let summary = summarize(&records, "1.0");
+        let mut records: Vec<_> = (0..100).map(|n| format_record(&format!("op{n}"), "k", "1.0")).collect();
+        records.extend((0..400).map(|n| format_record("put", &format!("key{n}"), "1.0")));
+        records.push(format_record(&"long".repeat(100), "k", "1.0"));
+        let summary = summarize_history(&records, "1.0");
         assert!(summary.contains("\"summarized_count\": 501"));
         assert!(summary.contains("\"unknown\": "));
         assert!(summary.contains("\"keys_truncated\": true"));
-        let again = summarize(&[summary, record("put", "k", "1.0")], "1.0");
+        let again = summarize_history(&[summary, format_record("put", "k", "1.0")], "1.0");
         assert!(again.contains("\"summarized_count\": 502"));
         assert!(again.contains("\"keys_truncated\": true"));
         assert!(again.len() < MAX_SUMMARY_BYTES);

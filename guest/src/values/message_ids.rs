@@ -9,14 +9,14 @@ use keepline_json as json;
 use std::borrow::Cow;
 
 use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, PositionMark, Receipt, Transaction};
-use crate::text::ids::{is_token, token};
+use crate::text::ids::{is_map_key, to_map_key};
 use crate::{log, store};
 
 /// The log of ids.
-pub(crate) const LOG: &str = "answers";
+pub(crate) const ANSWERS_LOG: &str = "answers";
 
 /// The map from an id to its position there.
-pub(crate) const MAP: &str = "messages";
+pub(crate) const MESSAGE_IDS_MAP: &str = "messages";
 
 /// Of more than so many ids …
 const LIMIT: u64 = 1000;
@@ -39,7 +39,7 @@ impl<'a> MessageId<'a> {
         if id.is_empty() {
             return None;
         }
-        let key = token(id);
+        let key = to_map_key(id);
         let mut record = String::with_capacity(key.len() + 8);
         json::push_string(&mut record, &key);
         Some(Self { key, record })
@@ -47,12 +47,12 @@ impl<'a> MessageId<'a> {
 
     /// It is not stored yet.
     pub(crate) fn is_new(&self) -> Expectation<'_> {
-        Expectation::absent(MAP, &self.key)
+        Expectation::absent(MESSAGE_IDS_MAP, &self.key)
     }
 
     /// Where its record lies is found under it.
     pub(crate) fn mark(&self) -> PositionMark<'_> {
-        PositionMark { map_name: MAP, key: &self.key, record_index: 0 }
+        PositionMark { map_name: MESSAGE_IDS_MAP, key: &self.key, record_index: 0 }
     }
 
     pub(crate) fn record(&self) -> &str {
@@ -60,20 +60,20 @@ impl<'a> MessageId<'a> {
     }
 
     /// Adds it to a transaction, with the question for what is too much then.
-    pub(crate) fn append<'s>(
+    pub(crate) fn push_operations<'s>(
         &'s self,
         operations: &mut Vec<Operation<'s>>,
         records: &'s [&'s str],
         marks: &'s [PositionMark<'s>],
     ) {
-        operations.push(Operation::append(LOG, records, marks));
-        operations.push(Operation::overflow(LOG, LIMIT, KEEP, LIMIT, MAX_BYTES));
+        operations.push(Operation::append(ANSWERS_LOG, records, marks));
+        operations.push(Operation::overflow(ANSWERS_LOG, LIMIT, KEEP, LIMIT, MAX_BYTES));
     }
 }
 
 /// Forget the ids that an applied answer found to be too many. The answer stands whatever comes of that.
-pub(crate) fn tidy(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt) {
-    if let Some(surplus) = store::surplus(written, receipt, LOG)
+pub(crate) fn forget_surplus_ids(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt) {
+    if let Some(surplus) = store::surplus_records(written, receipt, ANSWERS_LOG)
         && let Err(failure) = forget(host, written, receipt, surplus)
     {
         let parts = ["Old message ids of session ", written.bucket.name, " not forgotten: ", &failure.sentence()];
@@ -84,15 +84,18 @@ pub(crate) fn tidy(host: &impl Host, written: &Transaction<'_>, receipt: &Receip
 /// If the log does not begin any more where it did, another writer was faster and did the work.
 fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplus: &LogRecords) -> Result<(), Failure> {
     // What others wrote may be no id: it goes, and no entry with it.
-    let ids = surplus.records.iter().filter_map(|record| json::string(record));
-    let mut keys: Vec<String> = ids.filter(|id| is_token(id)).map(Cow::into_owned).collect();
-    store::sort(&mut keys);
+    let ids = surplus.records.iter().filter_map(|record| json::decode_string(record));
+    let mut keys: Vec<String> = ids.filter(|id| is_map_key(id)).map(Cow::into_owned).collect();
+    store::sort_names(&mut keys);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let transaction = Transaction {
         bucket: written.bucket,
         opening: written.opening.again(receipt),
-        expectations: &[Expectation::log(LOG, Some(surplus.extent.first), None)],
-        operations: &[Operation::replace_oldest(LOG, surplus.records.len() as u64, &[]), Operation::remove(MAP, &keys)],
+        expectations: &[Expectation::log(ANSWERS_LOG, Some(surplus.extent.first), None)],
+        operations: &[
+            Operation::replace_oldest(ANSWERS_LOG, surplus.records.len() as u64, &[]),
+            Operation::remove(MESSAGE_IDS_MAP, &keys),
+        ],
     };
     store::transact(host, &transaction).map(drop)
 }

@@ -11,7 +11,7 @@ use crate::contract::{
 };
 use crate::entry::types::{AnswerReply, Effect, Problem};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
-use crate::text::quoting::repr;
+use crate::text::quoting::python_repr;
 use crate::text::timestamp;
 use crate::transcript::schema;
 use crate::values::message_ids::MessageId;
@@ -55,8 +55,8 @@ impl AnswerParts {
             (FailureCode::WrongType | FailureCode::NotACounter | FailureCode::CounterOverflow, ANSWER_COUNT) => {
                 &mut self.count
             }
-            (FailureCode::WrongType, history::LOG) => &mut self.history,
-            (FailureCode::WrongType, message_ids::LOG | message_ids::MAP) => &mut self.message_id,
+            (FailureCode::WrongType, history::HISTORY_LOG) => &mut self.history,
+            (FailureCode::WrongType, message_ids::ANSWERS_LOG | message_ids::MESSAGE_IDS_MAP) => &mut self.message_id,
             _ => return false,
         };
         if !std::mem::replace(part, false) {
@@ -68,12 +68,12 @@ impl AnswerParts {
             FailureCode::CounterOverflow => "it can't be counted any further",
             _ => "what is stored there has the wrong type",
         };
-        self.note(failure.code.as_str(), &format!("without {}: {why}", failure.subject));
+        self.add_reason(failure.code.as_str(), &format!("without {}: {why}", failure.subject));
         self.text || self.count
     }
 
     /// One more reason why not all of it is stored.
-    pub(crate) fn note(&mut self, code: &str, reason: &str) {
+    pub(crate) fn add_reason(&mut self, code: &str, reason: &str) {
         match &mut self.problem {
             None => self.problem = Some(Problem::new(code, reason.to_owned())),
             Some(problem) => problem.message = format!("{}; {reason}", problem.message),
@@ -84,7 +84,7 @@ impl AnswerParts {
 pub(crate) fn log_invalid_turn(context: &Context<impl Host>, turn: &str) {
     log::debug(&context.host, |line| {
         line.push_str("Ignoring invalid turn state: ");
-        line.push_str(&repr(turn));
+        line.push_str(&python_repr(turn));
     });
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn store_answer(
     value: &str,
     id: Option<&MessageId<'_>>,
 ) -> AnswerReply {
-    let stamp = timestamp::timestamp(context.host.now_micros());
+    let stamp = timestamp::format_timestamp(context.host.now_micros());
     let mut parts = AnswerParts { conversation: false, ..AnswerParts::all() };
     loop {
         match write_answer(context, session, opening, value, id, &stamp, &mut parts) {
@@ -138,8 +138,8 @@ fn write_answer(
     parts: &mut AnswerParts,
 ) -> Result<AnswerReply, Failure> {
     let id = id.filter(|_| parts.message_id);
-    let put = history::record("put", LAST_ANSWER, stamp);
-    let increment = history::record("increment", ANSWER_COUNT, stamp);
+    let put = history::format_record("put", LAST_ANSWER, stamp);
+    let increment = history::format_record("increment", ANSWER_COUNT, stamp);
     let records = [&*put, &*increment];
     let written = usize::from(!parts.text)..1 + usize::from(parts.count);
     let records = records.get(written).filter(|_| parts.history).unwrap_or_default();
@@ -154,9 +154,9 @@ fn write_answer(
     if parts.count {
         operations.push(Operation::increment(VALUES, ANSWER_COUNT, 1));
     }
-    history::append(&mut operations, &context.config, records);
+    history::push_history_operations(&mut operations, &context.config, records);
     if let Some(id) = id {
-        id.append(&mut operations, id_record.as_slice(), id_mark.as_slice());
+        id.push_operations(&mut operations, id_record.as_slice(), id_mark.as_slice());
     }
     // The id comes first: an answer that is stored already needs no room.
     let room = || Expectation::room(VALUES, context.config.max_keys);
@@ -168,15 +168,15 @@ fn write_answer(
     let reply = match receipt.status {
         Status::Applied | Status::Repeated => answer_stored(context, session, parts.problem.take()),
         Status::Absent | Status::Expired | Status::AnotherLife => answer_ended(context, session),
-        Status::Unmet => match store::unmet(&receipt, &transaction) {
+        Status::Unmet => match store::unmet_expectation(&receipt, &transaction) {
             Some(Expectation::Entry(_)) => answer_repeated(context, session),
             _ => answer_finds_no_room(context, session),
         },
         Status::Exists => return Err(Failure::out_of_turn()),
     };
     if receipt.is_applied() {
-        history::tidy(&context.host, &context.config, &transaction, &receipt, stamp);
-        message_ids::tidy(&context.host, &transaction, &receipt);
+        history::compact_history(&context.host, &context.config, &transaction, &receipt, stamp);
+        message_ids::forget_surplus_ids(&context.host, &transaction, &receipt);
     }
     Ok(reply)
 }

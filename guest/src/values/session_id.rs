@@ -5,22 +5,22 @@
 
 use crate::context::Context;
 use crate::contract::{BucketId, Expectation, Failure, Host, Opening, Operation, PutEntry, Transaction};
-use crate::entry::metadata::{Metadata, Session};
+use crate::entry::metadata::{EntryMetadata, EntrySession};
 use crate::entry::types::{Effect, Problem};
 use crate::store::Outcomes;
 use crate::text::ids::{InvalidId, SessionIds, allowed_ids, hashed, is_hash};
-use crate::text::quoting::repr;
+use crate::text::quoting::python_repr;
 use crate::transcript::schema::SESSION;
 use crate::{log, store};
 
 /// The id that a session's name was made of; of map `session`.
-pub(crate) const ID: &str = "id";
+pub(crate) const SESSION_ID_KEY: &str = "id";
 
 /// Longer ones than can be, so that they are told from none.
 const ID_BYTES: u64 = 4096;
 
 /// What is read to know whether the id is kept.
-pub(crate) const READ_ID: Operation<'static> = Operation::get(SESSION, &ID, ID_BYTES);
+pub(crate) const READ_SESSION_ID: Operation<'static> = Operation::get(SESSION, &SESSION_ID_KEY, ID_BYTES);
 
 /// The id of the session of that name, if this is what is kept with it.
 pub(crate) fn kept_id<'a>(name: &str, kept: Option<&'a str>) -> Option<&'a str> {
@@ -28,9 +28,9 @@ pub(crate) fn kept_id<'a>(name: &str, kept: Option<&'a str>) -> Option<&'a str> 
 }
 
 /// Keep the id with its session, which is there.
-pub(crate) fn keep(host: &impl Host, name: &str, id: &str) -> Result<(), Failure> {
-    let expectations = [Expectation::absent(SESSION, ID)];
-    let entry = [PutEntry { key: ID, text: id }];
+pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result<(), Failure> {
+    let expectations = [Expectation::absent(SESSION, SESSION_ID_KEY)];
+    let entry = [PutEntry { key: SESSION_ID_KEY, text: id }];
     let operations = [Operation::put(SESSION, &entry)];
     let bucket = BucketId::session(name);
     let keep = Transaction { bucket, opening: Opening::LOOK, expectations: &expectations, operations: &operations };
@@ -40,61 +40,62 @@ pub(crate) fn keep(host: &impl Host, name: &str, id: &str) -> Result<(), Failure
 /// Whether there is a session of that name that keeps no other id: what was called so before ids were hashed.
 pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Failure> {
     let (bucket, opening) = (BucketId::session(name), Opening::LOOK);
-    let look = Transaction { bucket, opening, expectations: &[], operations: &[READ_ID] };
+    let look = Transaction { bucket, opening, expectations: &[], operations: &[READ_SESSION_ID] };
     let receipt = store::transact(host, &look)?;
-    Ok(receipt.is_applied() && Outcomes::of(receipt).text()?.is_none())
+    Ok(receipt.is_applied() && Outcomes::of(receipt).take_text()?.is_none())
 }
 
 /// The metadata of an entry, and whose it is. The store is asked only for a session that is called like a hash.
-pub(crate) fn read_metadata<'a>(
+pub(crate) fn parse_entry_metadata<'a>(
     context: &Context<impl Host>,
     text: &'a str,
     unbound: bool,
-) -> Result<Metadata<'a>, Failure> {
+) -> Result<EntryMetadata<'a>, Failure> {
     let ids = context.config.session_ids;
-    let parse = if context.config.conversation.is_some() { Metadata::parse_of_conversation } else { Metadata::parse };
+    let parse =
+        if context.config.conversation.is_some() { EntryMetadata::parse_of_conversation } else { EntryMetadata::parse };
     let mut metadata = parse(text, unbound, ids);
-    if let (SessionIds::Strict, Session::Named(name)) = (ids, &metadata.session)
+    if let (SessionIds::Strict, EntrySession::Named(name)) = (ids, &metadata.session)
         && is_hash(name)
         && !is_plain(&context.host, name)?
     {
-        metadata.session = Session::Malformed { shown: repr(name), why: InvalidId::Reserved };
+        metadata.session = EntrySession::Malformed { shown: python_repr(name), why: InvalidId::Reserved };
     }
     Ok(metadata)
 }
 
 /// Why an entry has no session that names one.
-pub(crate) fn invalid_id(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
+pub(crate) fn invalid_id_problem(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
     let message = ["session_id ", shown, " is not allowed: ", allowed_ids(context.config.session_ids)].concat();
     Problem::new(why.code(), message)
 }
 
 /// Keep the id of an entry's session, if it has another one than its name. That it can't be is no reason to fail.
-pub(crate) fn keep_session_id(context: &Context<impl Host>, metadata: &Metadata<'_>) {
-    let (Some(id), Session::Named(name)) = (metadata.session_id.as_deref(), &metadata.session) else { return };
-    if let Err(failure) = keep(&context.host, name, id) {
+pub(crate) fn keep_session_id(context: &Context<impl Host>, metadata: &EntryMetadata<'_>) {
+    let (Some(id), EntrySession::Named(name)) = (metadata.session_id.as_deref(), &metadata.session) else { return };
+    if let Err(failure) = store_session_id(&context.host, name, id) {
         let what = ["The id of session ", name, " can't be kept with it: ", &failure.sentence()];
         log::warn(&context.host, log::STORE, &what);
     }
 }
 
 /// An entry whose metadata name no session that could be used: say why, if there is a reason.
-pub(crate) fn without_session(
+pub(crate) fn sessionless_effect(
     context: &Context<impl Host>,
-    metadata: &Metadata<'_>,
+    metadata: &EntryMetadata<'_>,
     lane: &str,
 ) -> (Effect, Option<Problem>) {
     match &metadata.session {
-        Session::Malformed { shown, why } => {
+        EntrySession::Malformed { shown, why } => {
             log::debug(&context.host, |line| {
                 line.push_str("Ignoring invalid session_id in ");
                 line.push_str(lane);
                 line.push_str(" metadata: ");
                 line.push_str(shown);
             });
-            (Effect::Ignored, Some(invalid_id(context, shown, *why)))
+            (Effect::Ignored, Some(invalid_id_problem(context, shown, *why)))
         }
-        Session::None | Session::Named(_) => {
+        EntrySession::None | EntrySession::Named(_) => {
             if metadata.unreadable {
                 log::debug(&context.host, |line| {
                     line.push_str("No JSON object in ");

@@ -8,11 +8,13 @@ use crate::options::conversation::{BUDGET_MIN, Options};
 use crate::store;
 use crate::text::json_values::push_member;
 use crate::text::tokens;
-use crate::transcript::record::{Record, Role};
-use crate::transcript::summary::Summary;
+use crate::transcript::record::{Role, StoredRecord};
+use crate::transcript::summary::ThreadSummary;
 use crate::transcript::thread::Branches;
-use crate::transcript::turns::{Turn, turns};
-use crate::window::select::{Item, Limits, Placeholders, Window, begin_with_user, cost_of, show, window};
+use crate::transcript::turns::{Turn, group_into_turns};
+use crate::window::select::{
+    ContextWindow, Placeholders, WindowItem, WindowLimits, begin_with_user, cost_of, push_turn, select_window,
+};
 use crate::window::{render, trace};
 use keepline_options::words::WindowForm;
 
@@ -30,7 +32,7 @@ pub(crate) struct WindowInput<'r, 'a> {
     pub continued: Option<&'r str>,
     /// The turn that stands before the window.
     pub pinned: Option<Turn<'r, 'a>>,
-    pub summary: Option<&'r Summary<'r>>,
+    pub summary: Option<&'r ThreadSummary<'r>>,
     /// The question.
     pub query: &'r str,
     /// The trace is wanted, too.
@@ -59,10 +61,10 @@ pub(crate) struct ComposedWindow {
 
 impl WindowInput<'_, '_> {
     /// What fits, and what was left out for it: a summary or a trace that alone takes up most of the bytes.
-    pub(crate) fn attach(mut self, options: &Options, budget: u64) -> (ComposedWindow, Vec<&'static str>) {
+    pub(crate) fn compose_fitting(mut self, options: &Options, budget: u64) -> (ComposedWindow, Vec<&'static str>) {
         let mut left_out = Vec::new();
         let most = usize::try_from(options.max_window_bytes).unwrap_or(usize::MAX);
-        if self.summary.is_some_and(|summary| render::summary(&summary.text).len() > most / 2) {
+        if self.summary.is_some_and(|summary| render::render_summary(&summary.text).len() > most / 2) {
             self.summary = None;
             left_out.push("summary");
         }
@@ -87,7 +89,7 @@ impl WindowInput<'_, '_> {
         // The newest turn is not cut for the first one's sake.
         let has_room = |first: &&Turn<'_, '_>| newest > room || newest + first.cost() <= room;
         let pinned = self.pinned.as_ref().filter(has_room);
-        let mut limits = Limits {
+        let mut limits = WindowLimits {
             budget: room - pinned.map_or(0, Turn::cost),
             keep: options.window_keep,
             messages: options.message_limit,
@@ -108,27 +110,29 @@ impl WindowInput<'_, '_> {
         }
     }
 
-    fn within(&self, options: &Options, limits: &Limits, pinned: Option<&Turn<'_, '_>>) -> ComposedWindow {
-        let mut window = window(self.turns, self.total, self.older, limits, self.continued);
+    fn within(&self, options: &Options, limits: &WindowLimits, pinned: Option<&Turn<'_, '_>>) -> ComposedWindow {
+        let mut window = select_window(self.turns, self.total, self.older, limits, self.continued);
         if let Some(pinned) = pinned.filter(|turn| is_before(turn, &window)) {
             pin(&mut window, pinned);
         }
         // About as many bytes as the tokens stand for.
-        let mut members = String::with_capacity(tokens::bytes_of(window.cost) + 48 * window.items.len() + 64);
+        let mut members = String::with_capacity(tokens::max_bytes_for(window.cost) + 48 * window.items.len() + 64);
         if !window.items.is_empty() {
             members.push_str("\"memory_messages\":");
             match options.window_form {
                 WindowForm::Messages => render::push_messages(&mut members, &window.items),
-                WindowForm::Text => {
-                    members.push_str(&render::quoted(&render::text(options, &window.items, self.query)))
-                }
+                WindowForm::Text => members.push_str(&render::to_json_string(&render::render_as_text(
+                    options,
+                    &window.items,
+                    self.query,
+                ))),
             }
         }
         if let Some(summary) = self.summary {
-            push_member(&mut members, "memory_summary", &render::summary(&summary.text));
+            push_member(&mut members, "memory_summary", &render::render_summary(&summary.text));
         }
         if let Some(TraceInput { budget, unreadable, omissions, unpinned }) = self.told {
-            let facts = trace::Facts {
+            let facts = trace::WindowTrace {
                 budget,
                 message_limit: options.message_limit,
                 total: self.total,
@@ -141,7 +145,8 @@ impl WindowInput<'_, '_> {
             };
             push_member(&mut members, "memory_trace", &facts.write());
         }
-        let shown = store::sorted(window.items.iter().filter(|item| !item.is_made).map(|item| item.position).collect());
+        let shown =
+            store::heap_sorted(window.items.iter().filter(|item| !item.is_made).map(|item| item.position).collect());
         ComposedWindow { members, shown, tokens: window.cost }
     }
 }
@@ -149,14 +154,14 @@ impl WindowInput<'_, '_> {
 /// The oldest records of a transcript.
 pub(crate) struct OldestRecords<'a> {
     /// Up to the first that can't be read.
-    records: Vec<(u64, Record<'a>)>,
+    records: Vec<(u64, StoredRecord<'a>)>,
     /// Whether there are no others.
     is_all: bool,
 }
 
 impl<'a> OldestRecords<'a> {
     pub(crate) fn of(run: &'a LogRecords) -> Self {
-        Self { records: readable(run).collect(), is_all: run.records.len() as u64 == run.extent.length }
+        Self { records: parse_readable(run).collect(), is_all: run.records.len() as u64 == run.extent.length }
     }
 }
 
@@ -176,14 +181,14 @@ pub(crate) enum FirstTurn<'r, 'a> {
 impl<'r, 'a> FirstTurn<'r, 'a> {
     /// Of the thread that ends at `target`; no more than a quarter of the budget goes to it. `turns`: those that the window is
     /// made of.
-    pub(crate) fn of(
+    pub(crate) fn from_oldest(
         oldest: &'r OldestRecords<'a>,
         branches: &Branches,
         target: u64,
         turns: &[Turn<'r, 'a>],
         budget: u64,
     ) -> Self {
-        let line: Vec<_> = oldest.records.iter().filter(|(at, _)| branches.hold(target, *at)).collect();
+        let line: Vec<_> = oldest.records.iter().filter(|(at, _)| branches.is_on_thread(target, *at)).collect();
         let first = line.first().filter(|(_, first)| first.begins && first.total.unwrap_or(0) == 0);
         let Some((_, first)) = first else { return Self::None };
         let own: Vec<_> =
@@ -207,8 +212,8 @@ impl<'r, 'a> FirstTurn<'r, 'a> {
         }
     }
 
-    fn read(own: &[(u64, &'r Record<'a>)], ends: bool, budget: u64) -> Self {
-        let Some(turn) = turns(own, 0).into_iter().next() else { return Self::None };
+    fn read(own: &[(u64, &'r StoredRecord<'a>)], ends: bool, budget: u64) -> Self {
+        let Some(turn) = group_into_turns(own, 0).into_iter().next() else { return Self::None };
         match turn.cost() > budget / 4 {
             true => Self::Long,
             false if ends && turn.is_open() => Self::Open,
@@ -219,22 +224,22 @@ impl<'r, 'a> FirstTurn<'r, 'a> {
 }
 
 /// The records up to the first that can't be read.
-pub(crate) fn readable(run: &LogRecords) -> impl Iterator<Item = (u64, Record<'_>)> {
-    (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, Record::parse(text)?)))
+pub(crate) fn parse_readable(run: &LogRecords) -> impl Iterator<Item = (u64, StoredRecord<'_>)> {
+    (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, StoredRecord::parse(text)?)))
 }
 
-fn is_before(turn: &Turn<'_, '_>, window: &Window<'_, '_>) -> bool {
+fn is_before(turn: &Turn<'_, '_>, window: &ContextWindow<'_, '_>) -> bool {
     !turn.records.is_empty()
         && window.items.first().is_some_and(|item| turn.first < item.position)
         && !window.items.iter().any(|item| item.record.turn == turn.id)
 }
 
-fn pin<'r, 'a>(window: &mut Window<'r, 'a>, turn: &Turn<'r, 'a>) {
-    let mut items: Vec<Item<'r, 'a>> = Vec::new();
-    show(&mut items, turn, false, &Placeholders::default());
+fn pin<'r, 'a>(window: &mut ContextWindow<'r, 'a>, turn: &Turn<'r, 'a>) {
+    let mut items: Vec<WindowItem<'r, 'a>> = Vec::new();
+    push_turn(&mut items, turn, false, &Placeholders::default());
     begin_with_user(&mut items);
     // What stands for the beginning of a window stands there no more.
-    let is_kept = |item: &Item<'_, '_>| !(item.is_made && item.role == Role::User);
+    let is_kept = |item: &WindowItem<'_, '_>| !(item.is_made && item.role == Role::User);
     items.extend(std::mem::take(&mut window.items).into_iter().filter(is_kept));
     window.cost = cost_of(&items);
     window.items = items;

@@ -10,25 +10,25 @@ use std::borrow::Cow;
 
 use crate::options::conversation::Options;
 use crate::text;
-use crate::transcript::record::{BESIDE, Kind, Role, role_name};
-use crate::window::select::Item;
+use crate::transcript::record::{CHAT_MEMBERS, RecordKind, Role, role_name};
+use crate::window::select::WindowItem;
 
 /// What begins the summary as a message.
 const SUMMARY: &str = "[Summary of the conversation so far]\n";
 
 /// As an array of chat messages.
-pub(crate) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
+pub(crate) fn push_messages(out: &mut String, items: &[WindowItem<'_, '_>]) {
     out.push('[');
     let mut rest = items.iter().peekable();
     let mut separator = "";
     while let Some(item) = rest.next() {
         out.push_str(separator);
         separator = ",";
-        let is_call = item.kind == Kind::ToolCall;
+        let is_call = item.kind == RecordKind::ToolCall;
         out.push_str("{\"role\":\"");
         out.push_str(role_name(item.role));
         out.push('"');
-        if item.kind == Kind::ToolResult {
+        if item.kind == RecordKind::ToolResult {
             out.push_str(",\"tool_call_id\":");
             push_string(out, item.call_id());
         }
@@ -42,7 +42,8 @@ pub(crate) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
         // What a model says and the calls that it makes with it are one message. A turn need not begin with its user's.
         if item.role == Role::Assistant {
             let mut calls = is_call.then_some(item).into_iter().collect::<Vec<_>>();
-            let is_with = |next: &&Item<'_, '_>| next.kind == Kind::ToolCall && next.record.turn == item.record.turn;
+            let is_with =
+                |next: &&WindowItem<'_, '_>| next.kind == RecordKind::ToolCall && next.record.turn == item.record.turn;
             while let Some(call) = rest.next_if(|next| is_with(next) && !(calls.is_empty() && next.record.is_apart)) {
                 calls.push(call);
             }
@@ -54,11 +55,11 @@ pub(crate) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
 }
 
 /// What a chat message has beside its content.
-fn push_beside(out: &mut String, item: &Item<'_, '_>) {
+fn push_beside(out: &mut String, item: &WindowItem<'_, '_>) {
     let Some(chat) = item.record.chat.as_deref().filter(|_| !item.is_made) else { return };
     // Whatever else is stored there must not pass for what a message is.
-    let _ = json::members(chat, |key, raw| {
-        if BESIDE.iter().any(|name| json::key_is(key, name)) {
+    let _ = json::for_each_member(chat, |key, raw| {
+        if CHAT_MEMBERS.iter().any(|name| json::key_matches(key, name)) {
             out.push(',');
             for text in [key, ":", raw] {
                 out.push_str(text);
@@ -67,17 +68,19 @@ fn push_beside(out: &mut String, item: &Item<'_, '_>) {
     });
 }
 
-fn push_content(out: &mut String, item: &Item<'_, '_>) {
+fn push_content(out: &mut String, item: &WindowItem<'_, '_>) {
     let files = item.record.files.as_deref().filter(|_| !item.is_bare);
     // What others have stored may be JSON that a reader of the whole refuses: then its texts are shown.
-    let is_shown = |parts: &&str| !item.is_bare && item.instead.is_none() && json::portable(parts).is_some();
+    let is_shown = |parts: &&str| !item.is_bare && item.instead.is_none() && json::as_portable_value(parts).is_some();
     let parts = item.record.parts.as_deref().filter(is_shown);
     if let (None, Some(parts)) = (files, parts) {
         return out.push_str(parts);
     }
-    let Some(files) = files.filter(|files| json::portable(files).is_some()) else { return push_shown(out, item) };
+    let Some(files) = files.filter(|files| json::as_portable_value(files).is_some()) else {
+        return push_shown(out, item);
+    };
     let mut separator = "[";
-    let _ = json::elements(files, |file| {
+    let _ = json::for_each_element(files, |file| {
         out.push_str(separator);
         separator = ",";
         out.push_str("{\"type\":\"file\",\"file\":");
@@ -98,14 +101,14 @@ fn push_content(out: &mut String, item: &Item<'_, '_>) {
     out.push(']');
 }
 
-fn push_shown(out: &mut String, item: &Item<'_, '_>) {
+fn push_shown(out: &mut String, item: &WindowItem<'_, '_>) {
     match &item.instead {
         Some(text) => push_string(out, text),
         None => item.record.content.push_to(out),
     }
 }
 
-fn push_calls(out: &mut String, calls: &[&Item<'_, '_>]) {
+fn push_calls(out: &mut String, calls: &[&WindowItem<'_, '_>]) {
     let mut separator = ",\"tool_calls\":[";
     for (call, tool) in calls.iter().filter_map(|call| Some((call, call.record.tool.as_ref()?))) {
         out.push_str(separator);
@@ -124,9 +127,9 @@ fn push_calls(out: &mut String, calls: &[&Item<'_, '_>]) {
 }
 
 /// As one text: who speaks, and what; tools are left out.
-pub(crate) fn text(options: &Options, items: &[Item<'_, '_>], query: &str) -> String {
+pub(crate) fn render_as_text(options: &Options, items: &[WindowItem<'_, '_>], query: &str) -> String {
     let mut history = String::new();
-    for item in items.iter().filter(|item| item.kind == Kind::Message) {
+    for item in items.iter().filter(|item| item.kind == RecordKind::Message) {
         let prefix = match item.role {
             Role::User => &options.human_prefix,
             Role::Assistant | Role::Tool | Role::System | Role::Developer => &options.assistant_prefix,
@@ -150,7 +153,7 @@ pub(crate) fn text(options: &Options, items: &[Item<'_, '_>], query: &str) -> St
     // What is put in is not looked through: a message may hold the names, too.
     let mut out = String::new();
     let mut rest = &*options.query_prompt_template;
-    while let Some(at) = text::find(rest, "{{") {
+    while let Some(at) = text::find_substring(rest, "{{") {
         let (before, tail) = rest.split_at_checked(at).unwrap_or((rest, ""));
         out.push_str(before);
         let named = [("{{history}}", &*history), ("{{query}}", query)];
@@ -178,9 +181,9 @@ pub(crate) fn push_lines(out: &mut String, text: &str) {
 
 fn images(files: Option<&str>) -> u64 {
     let mut count = 0;
-    let _ = json::elements(files.unwrap_or("[]"), |file| {
-        let _ = json::members(file, |key, raw| {
-            if json::key_is(key, "type") && json::string(raw).is_some_and(|kind| kind == "image") {
+    let _ = json::for_each_element(files.unwrap_or("[]"), |file| {
+        let _ = json::for_each_member(file, |key, raw| {
+            if json::key_matches(key, "type") && json::decode_string(raw).is_some_and(|kind| kind == "image") {
                 count += 1;
             }
         });
@@ -189,7 +192,7 @@ fn images(files: Option<&str>) -> u64 {
 }
 
 /// The summary, as a message of the user's.
-pub(crate) fn summary(text: &str) -> String {
+pub(crate) fn render_summary(text: &str) -> String {
     let mut out = String::from("{\"role\":\"user\",\"content\":");
     push_string(&mut out, &[SUMMARY, text].concat());
     out.push('}');
@@ -198,11 +201,11 @@ pub(crate) fn summary(text: &str) -> String {
 
 /// What a summary weighs as a message.
 pub(crate) fn summary_weight(text: &str) -> u64 {
-    crate::text::tokens::of_bytes(SUMMARY.len() + text.len()) + crate::text::tokens::MESSAGE
+    crate::text::tokens::estimate_for_bytes(SUMMARY.len() + text.len()) + crate::text::tokens::MESSAGE_TOKENS
 }
 
 /// As a JSON string.
-pub(crate) fn quoted(text: &str) -> Cow<'static, str> {
+pub(crate) fn to_json_string(text: &str) -> Cow<'static, str> {
     let mut out = String::with_capacity(text.len() + 8);
     push_string(&mut out, text);
     out.into()

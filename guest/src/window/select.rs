@@ -20,8 +20,8 @@ use std::borrow::Cow;
 
 use crate::store;
 use crate::text::{tokens, truncate};
-use crate::transcript::record::{Kind, Record, Role};
-use crate::transcript::turns::{MISSING, Turn, UNASKED};
+use crate::transcript::record::{RecordKind, Role, StoredRecord};
+use crate::transcript::turns::{MISSING_RESULT, MISSING_USER_MESSAGE, Turn};
 
 /// What stands for a result that is too old to be shown.
 const CLEARED: &str = "[Old result of this tool removed]";
@@ -40,7 +40,7 @@ const PATHS: [&str; 5] = ["path", "file_path", "filepath", "file", "filename"];
 
 /// What decides.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct WindowLimits {
     /// Tokens of all messages together, at most.
     pub budget: u64,
     /// Percent of it that stay when a full window is cut back.
@@ -57,15 +57,15 @@ pub struct Limits {
 
 /// A message as it is shown.
 #[derive(Clone, Debug)]
-pub struct Item<'r, 'a> {
+pub struct WindowItem<'r, 'a> {
     /// Its place in the log.
     pub position: u64,
     /// As it is stored.
-    pub record: &'r Record<'a>,
+    pub record: &'r StoredRecord<'a>,
     /// Who speaks.
     pub role: Role,
     /// What it is.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// The id of its call, where another call of the message has the one that is stored.
     pub call_id: Option<String>,
     /// What is shown instead of its content.
@@ -76,19 +76,19 @@ pub struct Item<'r, 'a> {
     pub is_made: bool,
 }
 
-impl<'r, 'a> Item<'r, 'a> {
-    fn of((position, record): (u64, &'r Record<'a>)) -> Self {
+impl<'r, 'a> WindowItem<'r, 'a> {
+    fn of((position, record): (u64, &'r StoredRecord<'a>)) -> Self {
         let role = match record.kind {
-            Kind::ToolCall => Role::Assistant,
-            Kind::ToolResult => Role::Tool,
-            Kind::Message | Kind::Instruction | Kind::Other => record.role,
+            RecordKind::ToolCall => Role::Assistant,
+            RecordKind::ToolResult => Role::Tool,
+            RecordKind::Message | RecordKind::Instruction | RecordKind::Other => record.role,
         };
         let (call_id, instead, is_bare, is_made) = (None, None, false, false);
         Self { position, record, role, kind: record.kind, call_id, instead, is_bare, is_made }
     }
 
     /// What stands for something that was not stored, beside a record.
-    fn made(record: (u64, &'r Record<'a>), role: Role, kind: Kind, text: &'static str) -> Self {
+    fn made(record: (u64, &'r StoredRecord<'a>), role: Role, kind: RecordKind, text: &'static str) -> Self {
         Self { role, kind, instead: Some(text.into()), is_bare: true, is_made: true, ..Self::of(record) }
     }
 
@@ -106,7 +106,7 @@ impl<'r, 'a> Item<'r, 'a> {
     /// Its tokens as it is shown.
     pub fn cost(&self) -> u64 {
         if self.is_bare {
-            tokens::MESSAGE + tokens::of(self.text())
+            tokens::MESSAGE_TOKENS + tokens::estimate_tokens(self.text())
         } else {
             cost_with(self.record, self.instead.as_deref())
         }
@@ -114,18 +114,18 @@ impl<'r, 'a> Item<'r, 'a> {
 }
 
 /// A record's tokens. By the same formula, with another text: what is left when its own is taken away, and the other.
-fn cost_with(record: &Record<'_>, instead: Option<&str>) -> u64 {
+fn cost_with(record: &StoredRecord<'_>, instead: Option<&str>) -> u64 {
     match instead {
-        Some(text) => record.frame() + tokens::of(text),
+        Some(text) => record.frame() + tokens::estimate_tokens(text),
         None => record.cost(),
     }
 }
 
 /// What a question gets.
 #[derive(Debug, Default)]
-pub struct Window<'r, 'a> {
+pub struct ContextWindow<'r, 'a> {
     /// Oldest first.
-    pub items: Vec<Item<'r, 'a>>,
+    pub items: Vec<WindowItem<'r, 'a>>,
     /// The first turn that is shown, as an index; the number of turns if none is.
     pub start: usize,
     /// What the thread weighed when the window's beginning was decided; from then on its prefix is stable. None: more was
@@ -143,13 +143,13 @@ pub struct Window<'r, 'a> {
 
 /// The window over the turns of a thread that weighs `total`. `older`: the newest of its records that was not read, if
 /// there is one. `continued`: the turn that the question goes on with, and brings the results of.
-pub fn window<'r, 'a>(
+pub fn select_window<'r, 'a>(
     turns: &'r [Turn<'r, 'a>],
     total: u64,
     older: Option<u64>,
-    limits: &Limits,
+    limits: &WindowLimits,
     continued: Option<&str>,
-) -> Window<'r, 'a> {
+) -> ContextWindow<'r, 'a> {
     // Of what retention has taken the beginning of, the rest is all there is. So it is of turns too long to be read.
     let is_any_whole = turns.iter().any(|turn| turn.is_whole && !turn.records.is_empty());
     let is_whole = older.is_none() || !is_any_whole;
@@ -166,9 +166,9 @@ pub fn window<'r, 'a>(
         has_older || turns.iter().enumerate().any(lacks)
     };
     let Some(newest) = turns.iter().rposition(is_shown) else {
-        return Window { start: turns.len(), has_gap: has_gap(turns.len()), ..Window::default() };
+        return ContextWindow { start: turns.len(), has_gap: has_gap(turns.len()), ..ContextWindow::default() };
     };
-    let epoch = Epoch::of(total, limits);
+    let epoch = WindowEpoch::of(total, limits);
     let placeholders = placeholders(turns, &epoch, limits);
     let begins_at = |index: usize| turns.get(index).map_or(u64::MAX, |turn| turn.begin);
     let start_of =
@@ -231,10 +231,10 @@ pub fn window<'r, 'a>(
         (is_whole && start == 0 && begins_at(0) > 0) || turns.iter().skip(start).any(|turn| !turn.is_whole);
     let is_known = is_stable && limits.reach.is_none() && !is_cut_short;
     let stable_since = is_known.then(|| stable_since(turns, start, &epoch, limits));
-    let mut window = Window { start, stable_since, ..Window::default() };
+    let mut window = ContextWindow { start, stable_since, ..ContextWindow::default() };
     let shown = turns.get(start..=newest).unwrap_or_default().iter().filter(|turn| is_shown(turn));
     window.items = Vec::with_capacity(shown.clone().map(|turn| turn.records.len() + turn.missing.len()).sum());
-    shown.for_each(|turn| show(&mut window.items, turn, continued == Some(turn.id), &placeholders));
+    shown.for_each(|turn| push_turn(&mut window.items, turn, continued == Some(turn.id), &placeholders));
     begin_with_user(&mut window.items);
     window.cost = cost_of(&window.items);
     if window.cost > limits.budget {
@@ -243,7 +243,7 @@ pub fn window<'r, 'a>(
         window.is_cut = true;
     }
     window.has_gap = has_gap(start) || window.items.is_empty();
-    let is_placeholder = |item: &&Item<'_, '_>| !item.is_made && placeholders.get(item.position).is_some();
+    let is_placeholder = |item: &&WindowItem<'_, '_>| !item.is_made && placeholders.get(item.position).is_some();
     window.cleared = window.items.iter().filter(is_placeholder).count() as u64;
     window
 }
@@ -267,13 +267,13 @@ fn shown_from_each<'r, 'a>(
 }
 
 /// What of the budget is not kept by a window over long turns.
-fn spare(limits: &Limits) -> u64 {
+fn spare(limits: &WindowLimits) -> u64 {
     limits.budget / 10
 }
 
 /// What the thread weighed when the window got the beginning that it has in an epoch: the turn that it begins with may have
 /// come later, and so may one that went on after others.
-fn stable_since(turns: &[Turn<'_, '_>], start: usize, epoch: &Epoch, limits: &Limits) -> u64 {
+fn stable_since(turns: &[Turn<'_, '_>], start: usize, epoch: &WindowEpoch, limits: &WindowLimits) -> u64 {
     // Before that, too little would have been left.
     let enough = (limits.budget * limits.keep).div_ceil(100).saturating_sub(spare(limits));
     let kept_from = turns.get(start).map_or(u64::MAX, |turn| turn.begin).saturating_add(enough);
@@ -290,15 +290,15 @@ fn stable_since(turns: &[Turn<'_, '_>], start: usize, epoch: &Epoch, limits: &Li
 }
 
 /// A stretch of the conversation in which the window's beginning stays.
-struct Epoch {
+struct WindowEpoch {
     number: u64,
     step: u64,
     /// What the thread weighed at its beginning. Older records are what the epoch knows.
     full_at: u64,
 }
 
-impl Epoch {
-    fn of(total: u64, limits: &Limits) -> Self {
+impl WindowEpoch {
+    fn of(total: u64, limits: &WindowLimits) -> Self {
         let step = (limits.budget * (100 - limits.keep.min(99)) / 100).max(1);
         let number = total.saturating_sub(limits.budget).div_ceil(step);
         let full_at = if number == 0 { 0 } else { limits.budget + (number - 1) * step };
@@ -317,14 +317,14 @@ impl Placeholders {
 
     /// What a turn counts for with them.
     fn cost(&self, turn: &Turn<'_, '_>) -> u64 {
-        let cost = |(position, record): &(u64, &Record<'_>)| cost_with(record, self.get(*position));
+        let cost = |(position, record): &(u64, &StoredRecord<'_>)| cost_with(record, self.get(*position));
         turn.records.iter().map(cost).sum::<u64>() + turn.made_cost()
     }
 }
 
 /// The results that are not shown, and what stands for them: those that read a file which is read again,
 /// and those beyond the newest ones. In the first epoch there are none.
-fn placeholders(turns: &[Turn<'_, '_>], epoch: &Epoch, limits: &Limits) -> Placeholders {
+fn placeholders(turns: &[Turn<'_, '_>], epoch: &WindowEpoch, limits: &WindowLimits) -> Placeholders {
     let mut found = Placeholders::default();
     if epoch.number == 0 {
         return found;
@@ -333,7 +333,7 @@ fn placeholders(turns: &[Turn<'_, '_>], epoch: &Epoch, limits: &Limits) -> Place
     let mut weight = 0;
     for turn in turns.iter().rev().filter(|turn| turn.begin < epoch.full_at) {
         for (index, (position, record)) in turn.records.iter().enumerate().rev() {
-            if record.kind != Kind::ToolResult {
+            if record.kind != RecordKind::ToolResult {
                 continue;
             }
             let file = call_of(turn, index).and_then(|call| Some((&*call.tool.as_ref()?.name, path(call)?)));
@@ -352,32 +352,32 @@ fn placeholders(turns: &[Turn<'_, '_>], epoch: &Epoch, limits: &Limits) -> Place
 }
 
 /// The call that a turn's record is the result of.
-fn call_of<'r, 'a>(turn: &Turn<'r, 'a>, result: usize) -> Option<&'r Record<'a>> {
+fn call_of<'r, 'a>(turn: &Turn<'r, 'a>, result: usize) -> Option<&'r StoredRecord<'a>> {
     let (_, record) = turn.records.get(result)?;
     let before = turn.records.get(..result)?;
-    let of = |kind| move |other: &&Record<'_>| other.kind == kind && has_call_id(other, record);
-    let number = before.iter().map(|(_, other)| *other).filter(of(Kind::ToolResult)).count();
-    turn.records.iter().map(|(_, other)| *other).filter(of(Kind::ToolCall)).nth(number)
+    let of = |kind| move |other: &&StoredRecord<'_>| other.kind == kind && has_call_id(other, record);
+    let number = before.iter().map(|(_, other)| *other).filter(of(RecordKind::ToolResult)).count();
+    turn.records.iter().map(|(_, other)| *other).filter(of(RecordKind::ToolCall)).nth(number)
 }
 
 /// The file that a call reads, if its arguments name one.
-fn path<'r>(call: &'r Record<'_>) -> Option<Cow<'r, str>> {
+fn path<'r>(call: &'r StoredRecord<'_>) -> Option<Cow<'r, str>> {
     let mut path = None;
-    json::members(call.tool.as_ref()?.arguments.as_deref()?, |key, raw| {
-        if PATHS.iter().any(|name| json::key_is(key, name)) {
-            path = json::string(raw);
+    json::for_each_member(call.tool.as_ref()?.arguments.as_deref()?, |key, raw| {
+        if PATHS.iter().any(|name| json::key_matches(key, name)) {
+            path = json::decode_string(raw);
         }
     })?;
     path
 }
 
 /// The step at which the window begins: the epoch's, or an earlier one if placeholders make room for it.
-fn extended(turns: &[Turn<'_, '_>], placeholders: &Placeholders, epoch: &Epoch, limits: &Limits) -> u64 {
+fn extended(turns: &[Turn<'_, '_>], placeholders: &Placeholders, epoch: &WindowEpoch, limits: &WindowLimits) -> u64 {
     if placeholders.0.is_empty() {
         return epoch.number;
     }
     let shown = |turn: &Turn<'_, '_>| -> u64 {
-        let weight = |(position, record): &(u64, &Record<'_>)| {
+        let weight = |(position, record): &(u64, &StoredRecord<'_>)| {
             placeholders.get(*position).map_or(record.weight, |text| cost_with(record, Some(text)))
         };
         turn.records.iter().map(weight).sum()
@@ -401,27 +401,27 @@ fn extended(turns: &[Turn<'_, '_>], placeholders: &Placeholders, epoch: &Epoch, 
 }
 
 /// Append what is shown of a turn. Of one that the question goes on with, the last calls wait for their results.
-pub(crate) fn show<'r, 'a>(
-    out: &mut Vec<Item<'r, 'a>>,
+pub(crate) fn push_turn<'r, 'a>(
+    out: &mut Vec<WindowItem<'r, 'a>>,
     turn: &Turn<'r, 'a>,
     is_continued: bool,
     placeholders: &Placeholders,
 ) {
     let mut rest = &*turn.records;
     while let Some((&first, after)) = rest.split_first() {
-        let count = |rest: &[(u64, &Record<'_>)], kind| rest.iter().take_while(|(_, it)| it.kind == kind).count();
-        let calls = count(rest, Kind::ToolCall);
+        let count = |rest: &[(u64, &StoredRecord<'_>)], kind| rest.iter().take_while(|(_, it)| it.kind == kind).count();
+        let calls = count(rest, RecordKind::ToolCall);
         if calls == 0 {
             let instead = placeholders.get(first.0).map(Cow::Borrowed);
-            out.push(Item { instead, ..Item::of(first) });
+            out.push(WindowItem { instead, ..WindowItem::of(first) });
             rest = after;
             continue;
         }
         let (calls, after) = rest.split_at_checked(calls).unwrap_or_default();
-        let (results, after) = after.split_at_checked(count(after, Kind::ToolResult)).unwrap_or_default();
+        let (results, after) = after.split_at_checked(count(after, RecordKind::ToolResult)).unwrap_or_default();
         let waits = is_continued && after.is_empty();
         let begin = out.len();
-        out.extend(calls.iter().copied().map(Item::of));
+        out.extend(calls.iter().copied().map(WindowItem::of));
         let ids = distinct_ids(calls);
         for (item, id) in out.iter_mut().skip(begin).zip(&ids) {
             item.call_id.clone_from(id);
@@ -429,7 +429,7 @@ pub(crate) fn show<'r, 'a>(
         let mut used = vec![false; ids.len()];
         for &result in results {
             // Results are of calls of one id in the order of these.
-            let is_of = |(index, (_, call)): (usize, &(u64, &Record<'_>))| {
+            let is_of = |(index, (_, call)): (usize, &(u64, &StoredRecord<'_>))| {
                 !used.get(index).is_none_or(|used| *used) && has_call_id(call, result.1)
             };
             let of = if ids.is_empty() { None } else { (0..).zip(calls).position(is_of) };
@@ -438,28 +438,31 @@ pub(crate) fn show<'r, 'a>(
             }
             let call_id = of.and_then(|index| ids.get(index)).cloned().flatten();
             let instead = placeholders.get(result.0).map(Cow::Borrowed);
-            out.push(Item { call_id, instead, ..Item::of(result) });
+            out.push(WindowItem { call_id, instead, ..WindowItem::of(result) });
         }
-        let is_missing = |call: &&(u64, &Record<'_>)| turn.missing.binary_search(&call.0).is_ok();
+        let is_missing = |call: &&(u64, &StoredRecord<'_>)| turn.missing.binary_search(&call.0).is_ok();
         for (index, &call) in calls.iter().enumerate().filter(|(_, call)| !waits && is_missing(call)) {
             let call_id = ids.get(index).cloned().flatten();
-            out.push(Item { call_id, ..Item::made(call, Role::Tool, Kind::ToolResult, MISSING) });
+            out.push(WindowItem {
+                call_id,
+                ..WindowItem::made(call, Role::Tool, RecordKind::ToolResult, MISSING_RESULT)
+            });
         }
         rest = after;
     }
 }
 
-fn has_call_id(one: &Record<'_>, other: &Record<'_>) -> bool {
+fn has_call_id(one: &StoredRecord<'_>, other: &StoredRecord<'_>) -> bool {
     one.tool.as_ref().map(|tool| &*tool.call_id) == other.tool.as_ref().map(|tool| &*tool.call_id)
 }
 
 /// For each call of a message another id, if one before has its own; empty: all are distinct.
-fn distinct_ids(calls: &[(u64, &Record<'_>)]) -> Vec<Option<String>> {
-    let id_of = |record: &Record<'_>| record.tool.as_ref().map_or(String::new(), |tool| tool.call_id.to_string());
+fn distinct_ids(calls: &[(u64, &StoredRecord<'_>)]) -> Vec<Option<String>> {
+    let id_of = |record: &StoredRecord<'_>| record.tool.as_ref().map_or(String::new(), |tool| tool.call_id.to_string());
     if calls.len() < 2 {
         return Vec::new();
     }
-    let sorted = store::sorted(calls.iter().filter_map(|(_, call)| Some(&*call.tool.as_ref()?.call_id)).collect());
+    let sorted = store::heap_sorted(calls.iter().filter_map(|(_, call)| Some(&*call.tool.as_ref()?.call_id)).collect());
     if sorted.is_sorted_by(|one, other| one < other) {
         return Vec::new();
     }
@@ -487,20 +490,21 @@ fn distinct_ids(calls: &[(u64, &Record<'_>)]) -> Vec<Option<String>> {
 }
 
 /// Put a user's message before what does not begin with one, instructions aside.
-pub(crate) fn begin_with_user(items: &mut Vec<Item<'_, '_>>) {
-    let said = items.iter().position(|item| item.kind != Kind::Instruction);
+pub(crate) fn begin_with_user(items: &mut Vec<WindowItem<'_, '_>>) {
+    let said = items.iter().position(|item| item.kind != RecordKind::Instruction);
     let first = said.and_then(|at| Some((at, items.get(at)?)));
     if let Some((at, first)) = first.filter(|(_, first)| first.role != Role::User) {
-        let unasked = Item::made((first.position, first.record), Role::User, Kind::Message, UNASKED);
+        let unasked =
+            WindowItem::made((first.position, first.record), Role::User, RecordKind::Message, MISSING_USER_MESSAGE);
         items.insert(at, unasked);
     }
 }
 
 /// Make one turn fit: first its results are cut, then its texts; tools that still leave no room go, and so do files.
-fn cut(items: &mut Vec<Item<'_, '_>>, budget: u64) {
-    shorten(items, budget, Kind::ToolResult);
+fn cut(items: &mut Vec<WindowItem<'_, '_>>, budget: u64) {
+    shorten(items, budget, RecordKind::ToolResult);
     if cost_of(items) > budget {
-        items.retain(|item| item.kind == Kind::Message && (item.is_made || item.record.has_content()));
+        items.retain(|item| item.kind == RecordKind::Message && (item.is_made || item.record.has_content()));
         // Steps in between said what they were about to do.
         let last = items.len().saturating_sub(1);
         let mut index = 0;
@@ -515,7 +519,7 @@ fn cut(items: &mut Vec<Item<'_, '_>>, budget: u64) {
             }
         }
         begin_with_user(items);
-        shorten(items, budget, Kind::Message);
+        shorten(items, budget, RecordKind::Message);
         // Of a few letters there may be none that show anything.
         for item in items.iter_mut().filter(|item| item.text().trim().is_empty()) {
             item.instead = Some(NO_ROOM.into());
@@ -523,12 +527,12 @@ fn cut(items: &mut Vec<Item<'_, '_>>, budget: u64) {
     }
 }
 
-pub(crate) fn cost_of(items: &[Item<'_, '_>]) -> u64 {
-    items.iter().map(Item::cost).sum()
+pub(crate) fn cost_of(items: &[WindowItem<'_, '_>]) -> u64 {
+    items.iter().map(WindowItem::cost).sum()
 }
 
 /// Cut the longest texts of a kind to the same length, so that all items together fit.
-fn shorten(items: &mut [Item<'_, '_>], budget: u64, kind: Kind) {
+fn shorten(items: &mut [WindowItem<'_, '_>], budget: u64, kind: RecordKind) {
     let whole = cost_of(items);
     if whole <= budget {
         return;
@@ -537,13 +541,14 @@ fn shorten(items: &mut [Item<'_, '_>], budget: u64, kind: Kind) {
     let fixed: u64 = items
         .iter()
         .map(|item| match item.kind == kind {
-            true if item.is_bare => tokens::MESSAGE,
+            true if item.is_bare => tokens::MESSAGE_TOKENS,
             true => cost_with(item.record, Some("")),
             false => item.cost(),
         })
         .sum();
     let room = budget.saturating_sub(fixed);
-    let needed = |most: usize| -> u64 { texts.iter().map(|length| tokens::of_bytes(*length.min(&most))).sum() };
+    let needed =
+        |most: usize| -> u64 { texts.iter().map(|length| tokens::estimate_for_bytes(*length.min(&most))).sum() };
     let (mut least, mut most) = (0, texts.iter().copied().max().unwrap_or(0));
     while least < most {
         let middle = least + (most - least).div_ceil(2);
@@ -558,10 +563,10 @@ fn shorten(items: &mut [Item<'_, '_>], budget: u64, kind: Kind) {
         // One whose text is as long as before counts by the formula, too, and no more by the host's tokens.
         item.instead = Some(if text.len() <= least {
             Cow::Owned(text.to_owned())
-        } else if kind == Kind::ToolResult && least >= 256 {
+        } else if kind == RecordKind::ToolResult && least >= 256 {
             truncate::head_and_tail(text, least, usize::MAX).into()
         } else {
-            truncate::up_to(text, least, usize::MAX).to_owned().into()
+            truncate::head_within(text, least, usize::MAX).to_owned().into()
         });
     }
 }

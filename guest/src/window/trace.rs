@@ -4,13 +4,13 @@ use keepline_json::{push_number, push_string};
 
 use crate::text::tokens::FORMULA;
 use crate::transcript::turns::Turn;
-use crate::window::select::Window;
+use crate::window::select::ContextWindow;
 
 /// No more turns are told of, counted from the newest.
 const TURNS: usize = 64;
 
 /// What is told.
-pub(crate) struct Facts<'f, 'r, 'a> {
+pub(crate) struct WindowTrace<'f, 'r, 'a> {
     pub budget: u64,
     pub message_limit: u64,
     pub total: u64,
@@ -21,10 +21,10 @@ pub(crate) struct Facts<'f, 'r, 'a> {
     /// Why the first turn does not stand before the window, though it is to.
     pub unpinned: Option<&'f str>,
     pub turns: &'f [Turn<'r, 'a>],
-    pub window: &'f Window<'r, 'a>,
+    pub window: &'f ContextWindow<'r, 'a>,
 }
 
-impl Facts<'_, '_, '_> {
+impl WindowTrace<'_, '_, '_> {
     /// As a JSON object.
     pub(crate) fn write(&self) -> String {
         let mut out = String::from("{\"estimate\":");

@@ -6,7 +6,7 @@ use keepline_filter::{Config, Host};
 use crate::test_host::TestHost;
 
 #[test]
-fn a_time_to_live_is_refused_where_nothing_expires() {
+fn a_time_to_live_is_refused_for_a_store_without_expiry() {
     let host = TestHost::new();
     let options = r#"{"session_ttl_hours":0.5}"#;
     assert_eq!(Config::parse_for(&host, options), Config::parse(options));

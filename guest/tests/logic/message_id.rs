@@ -55,7 +55,7 @@ fn an_answer_that_is_sent_again_counts_once() {
 }
 
 #[test]
-fn without_an_id_nothing_is_written_of_one() {
+fn an_answer_without_an_id_stores_no_id() {
     let host = TestHost::new();
     let filter = filter(&host, "{}");
     for id in ["null", "\"\"", "7", "{}", "[\"m\"]"] {
@@ -71,7 +71,7 @@ fn without_an_id_nothing_is_written_of_one() {
 }
 
 #[test]
-fn any_text_is_an_id_and_none_is_taken_for_another() {
+fn any_text_is_a_distinct_message_id() {
     let host = TestHost::new();
     let filter = filter(&host, "{}");
     let long = "m".repeat(257);
@@ -131,7 +131,7 @@ fn old_ids_are_forgotten_and_new_ones_kept() {
 }
 
 #[test]
-fn the_first_to_forget_ids_wins_and_a_failure_is_reported() {
+fn concurrent_removals_of_old_ids_do_not_conflict_and_failures_are_reported() {
     let host = TestHost::new();
     let filter = filter(&host, r#"{"auto_summarize":false}"#);
     for n in 0..1000 {
@@ -175,7 +175,7 @@ fn history_is_summarised_and_ids_are_forgotten_in_one_answer() {
 }
 
 #[test]
-fn broken_ids_do_not_stop_the_rest_of_an_answer() {
+fn an_answer_is_stored_despite_broken_message_ids() {
     for name in ["messages", "answers"] {
         let host = TestHost::new();
         let filter = filter(&host, "{}");

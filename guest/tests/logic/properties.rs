@@ -1,6 +1,6 @@
 //! What holds for any input.
 
-use keepline_filter::values::history_summary::summarize;
+use keepline_filter::values::history_summary::summarize_history;
 use keepline_filter::{Config, Effect};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -52,7 +52,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_comes_is_answered(metadata in text(), options in text(), turn in text(), said in text()) {
+    fn arbitrary_entries_are_answered(metadata in text(), options in text(), turn in text(), said in text()) {
         let host = TestHost::new();
         let config = Config::parse(&options).unwrap_or_default();
         let filter = Filter::new(&host, config);
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn metadata_without_a_session_comes_back_untouched(metadata in text()) {
+    fn metadata_without_a_session_passes_unchanged(metadata in text()) {
         let host = TestHost::new();
         let parsed: Option<Value> = serde_json::from_str(&metadata).ok();
         let session = parsed.as_ref().and_then(|value| value.get("session_id")).and_then(Value::as_str);
@@ -112,10 +112,10 @@ proptest! {
         at in 0..60_usize,
     ) {
         let at = at.min(records.len() - 1);
-        let whole = read(&summarize(&records, "1.0"));
-        let mut halves = vec![summarize(&records[..at], "1.0")];
+        let whole = read(&summarize_history(&records, "1.0"));
+        let mut halves = vec![summarize_history(&records[..at], "1.0")];
         halves.extend_from_slice(&records[at..]);
-        let halves = read(&summarize(&halves, "1.0"));
+        let halves = read(&summarize_history(&halves, "1.0"));
         prop_assert_eq!(&whole["summarized_count"], &halves["summarized_count"]);
         let sum: u64 = whole["op_counts"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
         let count = whole["summarized_count"].as_u64().unwrap();

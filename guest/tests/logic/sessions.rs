@@ -26,55 +26,55 @@ fn refused<T>(result: Result<T, SessionProblem>, code: Code, message: &str) {
 fn a_session_is_created_once() {
     let host = TestHost::with_room_for(1);
     let sessions = sessions(&host, "{}");
-    assert_eq!(admin::create(&sessions, "s").unwrap(), "life-1");
-    refused(admin::create(&sessions, "s"), Code::AlreadyExists, "Session 's' already exists");
-    refused(admin::create(&sessions, "t"), Code::TooManySessions, "Maximum sessions (1) reached");
+    assert_eq!(admin::create_session(&sessions, "s").unwrap(), "life-1");
+    refused(admin::create_session(&sessions, "s"), Code::AlreadyExists, "Session 's' already exists");
+    refused(admin::create_session(&sessions, "t"), Code::TooManySessions, "Maximum sessions (1) reached");
     refused(
-        admin::create(&sessions, "a b"),
+        admin::create_session(&sessions, "a b"),
         Code::InvalidSession,
         "Invalid session_id: 'a b'. Must be 1-128 alphanumeric characters, hyphens, or underscores.",
     );
 }
 
 #[test]
-fn all_but_create_want_a_session_that_is_there() {
+fn all_calls_but_create_require_an_existing_session() {
     let host = TestHost::new();
     let sessions = sessions(&host, r#"{"session_ttl_hours":1}"#);
     let calls: [Call; 10] = [
-        |s| admin::resume(s, "s").map(|_| ()),
-        |s| admin::delete(s, "s").map(|_| ()),
-        |s| admin::put(s, "s", "k", "1"),
-        |s| admin::get(s, "s", "k").map(|_| ()),
-        |s| admin::keys(s, "s").map(|_| ()),
-        |s| admin::clear(s, "s", None).map(|_| ()),
-        |s| admin::clear(s, "s", Some("k")).map(|_| ()),
-        |s| admin::increment(s, "s", "k", 1).map(|_| ()),
-        |s| admin::history(s, "s", None, 0).map(|_| ()),
-        |s| admin::history(s, "s", Some(5), 5).map(|_| ()),
+        |s| admin::resume_session(s, "s").map(|_| ()),
+        |s| admin::delete_session(s, "s").map(|_| ()),
+        |s| admin::put_value(s, "s", "k", "1"),
+        |s| admin::read_value(s, "s", "k").map(|_| ()),
+        |s| admin::list_session_keys(s, "s").map(|_| ()),
+        |s| admin::clear_values(s, "s", None).map(|_| ()),
+        |s| admin::clear_values(s, "s", Some("k")).map(|_| ()),
+        |s| admin::increment_value(s, "s", "k", 1).map(|_| ()),
+        |s| admin::read_history(s, "s", None, 0).map(|_| ()),
+        |s| admin::read_history(s, "s", Some(5), 5).map(|_| ()),
     ];
     for call in calls {
         refused(call(&sessions), Code::NotFound, "Session 's' not found");
-        admin::create(&sessions, "s").unwrap();
+        admin::create_session(&sessions, "s").unwrap();
         host.pass(3_600_000);
         refused(call(&sessions), Code::Expired, "Session 's' has expired");
-        admin::create(&sessions, "s").unwrap();
+        admin::create_session(&sessions, "s").unwrap();
         call(&sessions).unwrap();
-        let _ = admin::delete(&sessions, "s");
+        let _ = admin::delete_session(&sessions, "s");
     }
 }
 
 #[test]
-fn values_come_back_as_they_were_put() {
+fn values_are_returned_as_they_were_put() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     for value in [r#"{"a": [1, 2.50]}"#, "\"Héllo\"", "null", "-0", "1e400"] {
-        admin::put(&sessions, "s", "k", value).unwrap();
-        assert_eq!(admin::get(&sessions, "s", "k").unwrap().as_deref(), Some(value));
+        admin::put_value(&sessions, "s", "k", value).unwrap();
+        assert_eq!(admin::read_value(&sessions, "s", "k").unwrap().as_deref(), Some(value));
     }
-    assert_eq!(admin::get(&sessions, "s", "other").unwrap(), None);
-    assert_eq!(admin::keys(&sessions, "s").unwrap(), ["k"]);
-    let state = admin::resume(&sessions, "s").unwrap();
+    assert_eq!(admin::read_value(&sessions, "s", "other").unwrap(), None);
+    assert_eq!(admin::list_session_keys(&sessions, "s").unwrap(), ["k"]);
+    let state = admin::resume_session(&sessions, "s").unwrap();
     assert_eq!((state.key_count, state.history_length, state.expires_in), (1, 5, None));
 }
 
@@ -82,20 +82,20 @@ fn values_come_back_as_they_were_put() {
 fn put_refuses_what_is_not_json_too_long_or_without_room() {
     let host = TestHost::new();
     let sessions = sessions(&host, r#"{"max_value_bytes":8,"max_keys":2}"#);
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     for value in ["", "x", "NaN", "1 2", "\"\n\"", "{"] {
-        refused(admin::put(&sessions, "s", "k", value), Code::InvalidValue, "Value of key 'k' is not valid JSON");
+        refused(admin::put_value(&sessions, "s", "k", value), Code::InvalidValue, "Value of key 'k' is not valid JSON");
     }
     refused(
-        admin::put(&sessions, "s", "k", "\"1234567\""),
+        admin::put_value(&sessions, "s", "k", "\"1234567\""),
         Code::Limit,
         "Value of 9 bytes is over max_value_bytes (8)",
     );
-    admin::put(&sessions, "s", "a", "1").unwrap();
-    admin::increment(&sessions, "s", "b", 1).unwrap();
-    refused(admin::put(&sessions, "s", "c", "1"), Code::Limit, "Session 's' holds max_keys (2) keys");
-    refused(admin::increment(&sessions, "s", "c", 1), Code::Limit, "Session 's' holds max_keys (2) keys");
-    admin::put(&sessions, "s", "a", "2").unwrap();
+    admin::put_value(&sessions, "s", "a", "1").unwrap();
+    admin::increment_value(&sessions, "s", "b", 1).unwrap();
+    refused(admin::put_value(&sessions, "s", "c", "1"), Code::Limit, "Session 's' holds max_keys (2) keys");
+    refused(admin::increment_value(&sessions, "s", "c", 1), Code::Limit, "Session 's' holds max_keys (2) keys");
+    admin::put_value(&sessions, "s", "a", "2").unwrap();
     assert_eq!(host.lines().len(), 3);
     assert_eq!(host.history("s").len(), 3);
 }
@@ -104,13 +104,13 @@ fn put_refuses_what_is_not_json_too_long_or_without_room() {
 fn keys_are_checked() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     for key in ["", "a b", "a\n", "__keys__", "__history__", "__meta__"] {
         for problem in [
-            admin::put(&sessions, "s", key, "1").unwrap_err(),
-            admin::get(&sessions, "s", key).unwrap_err(),
-            admin::clear(&sessions, "s", Some(key)).unwrap_err(),
-            admin::increment(&sessions, "s", key, 1).unwrap_err(),
+            admin::put_value(&sessions, "s", key, "1").unwrap_err(),
+            admin::read_value(&sessions, "s", key).unwrap_err(),
+            admin::clear_values(&sessions, "s", Some(key)).unwrap_err(),
+            admin::increment_value(&sessions, "s", key, 1).unwrap_err(),
         ] {
             assert_eq!(problem.code, Code::InvalidKey);
             assert!(problem.message.starts_with("Invalid key: '"), "{}", problem.message);
@@ -119,39 +119,39 @@ fn keys_are_checked() {
 }
 
 #[test]
-fn stored_values_that_cannot_be_given_are_refused() {
+fn get_refuses_stored_values_that_are_invalid_or_too_long() {
     let host = TestHost::new();
     let sessions = sessions(&host, r#"{"max_value_bytes":8}"#);
     host.set("s", "nan", "NaN");
     host.set("s", "bytes", b"\xff".to_vec());
     host.set("s", "long", "123456789");
     let message = "Stored value of key 'nan' is not valid JSON";
-    refused(admin::get(&sessions, "s", "nan"), Code::InvalidValue, message);
-    assert_eq!(admin::get(&sessions, "s", "bytes").unwrap_err().code, Code::InvalidValue);
-    assert_eq!(admin::get(&sessions, "s", "long").unwrap_err().code, Code::Limit);
+    refused(admin::read_value(&sessions, "s", "nan"), Code::InvalidValue, message);
+    assert_eq!(admin::read_value(&sessions, "s", "bytes").unwrap_err().code, Code::InvalidValue);
+    assert_eq!(admin::read_value(&sessions, "s", "long").unwrap_err().code, Code::Limit);
 }
 
 #[test]
-fn counters_count_and_nothing_else_does() {
+fn only_integer_values_can_be_incremented() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
-    assert_eq!(admin::increment(&sessions, "s", "n", 5).unwrap(), 5);
-    assert_eq!(admin::increment(&sessions, "s", "n", -7).unwrap(), -2);
-    admin::put(&sessions, "s", "t", "\"7\"").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
+    assert_eq!(admin::increment_value(&sessions, "s", "n", 5).unwrap(), 5);
+    assert_eq!(admin::increment_value(&sessions, "s", "n", -7).unwrap(), -2);
+    admin::put_value(&sessions, "s", "t", "\"7\"").unwrap();
     let message = "Value of key 't' in session 's' is not a counter";
-    refused(admin::increment(&sessions, "s", "t", 1), Code::NotACounter, message);
-    admin::put(&sessions, "s", "n", "9223372036854775807").unwrap();
+    refused(admin::increment_value(&sessions, "s", "t", 1), Code::NotACounter, message);
+    admin::put_value(&sessions, "s", "n", "9223372036854775807").unwrap();
     let message = "Counter 'n' in session 's' would leave the range of a signed 64-bit integer";
-    refused(admin::increment(&sessions, "s", "n", 1), Code::CounterOverflow, message);
+    refused(admin::increment_value(&sessions, "s", "n", 1), Code::CounterOverflow, message);
     assert_eq!(host.history("s")[0], r#"{"op": "increment", "key": "n", "timestamp": 1795186917.032595}"#);
 }
 
 #[test]
-fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
+fn answer_count_accepts_only_integers_within_its_range() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     let message =
         "Key 'answer_count' in session 's' counts the answers: it must be an integer from 0 to 9007199254740991";
     for value in [
@@ -167,76 +167,78 @@ fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
         "9223372036854775807",
         "99999999999999999999",
     ] {
-        refused(admin::put(&sessions, "s", "answer_count", value), Code::InvalidValue, message);
+        refused(admin::put_value(&sessions, "s", "answer_count", value), Code::InvalidValue, message);
     }
-    refused(admin::increment(&sessions, "s", "answer_count", -1), Code::InvalidValue, message);
+    refused(admin::increment_value(&sessions, "s", "answer_count", -1), Code::InvalidValue, message);
     for value in ["0", " 7 ", "9007199254740991"] {
-        admin::put(&sessions, "s", "answer_count", value).unwrap();
+        admin::put_value(&sessions, "s", "answer_count", value).unwrap();
     }
     for amount in [1, i64::MAX, i64::MIN] {
-        refused(admin::increment(&sessions, "s", "answer_count", amount), Code::InvalidValue, message);
+        refused(admin::increment_value(&sessions, "s", "answer_count", amount), Code::InvalidValue, message);
     }
-    assert_eq!(admin::increment(&sessions, "s", "answer_count", -9_007_199_254_740_990).unwrap(), 1);
-    refused(admin::increment(&sessions, "s", "answer_count", -2), Code::InvalidValue, message);
+    assert_eq!(admin::increment_value(&sessions, "s", "answer_count", -9_007_199_254_740_990).unwrap(), 1);
+    refused(admin::increment_value(&sessions, "s", "answer_count", -2), Code::InvalidValue, message);
     assert_eq!(host.history("s").len(), 4);
     // What others left can be brought back, or is told for what it is.
     host.set("s", "answer_count", "-5");
-    assert_eq!(admin::increment(&sessions, "s", "answer_count", 5).unwrap(), 0);
+    assert_eq!(admin::increment_value(&sessions, "s", "answer_count", 5).unwrap(), 0);
     host.set("s", "answer_count", "\"x\"");
-    assert_eq!(admin::increment(&sessions, "s", "answer_count", 1).unwrap_err().code, Code::NotACounter);
-    admin::put(&sessions, "s", "answer_count", "3").unwrap();
+    assert_eq!(admin::increment_value(&sessions, "s", "answer_count", 1).unwrap_err().code, Code::NotACounter);
+    admin::put_value(&sessions, "s", "answer_count", "3").unwrap();
     // The text of the last answer may be anything: nothing is computed with it.
-    admin::put(&sessions, "s", "last_answer", "[1]").unwrap();
+    admin::put_value(&sessions, "s", "last_answer", "[1]").unwrap();
 }
 
 #[test]
-fn keys_come_in_as_many_pages_as_the_host_likes() {
+fn keys_are_collected_from_host_pages_of_any_size() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     for n in 0..10_000 {
         host.set("s", &format!("k{n:04}"), "1");
     }
     for page in [10_000, 4999, 100] {
         host.page.set(page);
-        let keys = admin::keys(&sessions, "s").unwrap();
+        let keys = admin::list_session_keys(&sessions, "s").unwrap();
         assert!(keys.len() == 10_000 && keys.is_sorted(), "{page}");
     }
     // Names that are none of ours are not told.
     host.set("s", "not a key", "1");
-    assert_eq!(admin::keys(&sessions, "s").unwrap().len(), 10_000);
+    assert_eq!(admin::list_session_keys(&sessions, "s").unwrap().len(), 10_000);
     host.set("s", "one-more", "1");
     let message = "Session 's' holds more than the 10000 keys that can be listed";
     for page in [10_000, 100] {
         host.page.set(page);
-        refused(admin::keys(&sessions, "s"), Code::Limit, message);
-        refused(admin::clear(&sessions, "s", None), Code::Limit, message);
+        refused(admin::list_session_keys(&sessions, "s"), Code::Limit, message);
+        refused(admin::clear_values(&sessions, "s", None), Code::Limit, message);
     }
 }
 
 #[test]
-fn a_broken_history_stops_only_what_needs_it() {
+fn a_broken_history_fails_only_the_calls_that_write_it() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
     host.set("s", "k", "1");
     host.spoil("history");
-    assert_eq!(admin::keys(&sessions, "s").unwrap(), ["k"]);
-    assert_eq!(admin::get(&sessions, "s", "k").unwrap().as_deref(), Some("1"));
-    for problem in [admin::clear(&sessions, "s", None).unwrap_err(), admin::put(&sessions, "s", "k", "2").unwrap_err()]
-    {
+    assert_eq!(admin::list_session_keys(&sessions, "s").unwrap(), ["k"]);
+    assert_eq!(admin::read_value(&sessions, "s", "k").unwrap().as_deref(), Some("1"));
+    for problem in [
+        admin::clear_values(&sessions, "s", None).unwrap_err(),
+        admin::put_value(&sessions, "s", "k", "2").unwrap_err(),
+    ] {
         assert_eq!((problem.code, &*problem.store_code), (Code::Store, "wrong-type"));
     }
-    assert_eq!(admin::delete(&sessions, "s").unwrap().key_count, 1);
+    assert_eq!(admin::delete_session(&sessions, "s").unwrap().key_count, 1);
 }
 
 #[test]
-fn clearing_one_key_tells_whether_it_was_there() {
+fn clearing_one_key_reports_whether_it_existed() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
-    admin::put(&sessions, "s", "k", "1").unwrap();
-    assert_eq!(admin::clear(&sessions, "s", Some("k")).unwrap(), ["k"]);
-    assert_eq!(admin::clear(&sessions, "s", Some("k")).unwrap(), Vec::<String>::new());
+    admin::create_session(&sessions, "s").unwrap();
+    admin::put_value(&sessions, "s", "k", "1").unwrap();
+    assert_eq!(admin::clear_values(&sessions, "s", Some("k")).unwrap(), ["k"]);
+    assert_eq!(admin::clear_values(&sessions, "s", Some("k")).unwrap(), Vec::<String>::new());
     let record = r#"{"op": "clear", "key": "k", "timestamp": 1795186917.032595}"#;
     assert_eq!(host.history("s")[1..], [record, record]);
 }
@@ -245,11 +247,11 @@ fn clearing_one_key_tells_whether_it_was_there() {
 fn clearing_all_keeps_the_session_and_names_the_keys() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
-    admin::put(&sessions, "s", "b", "1").unwrap();
-    admin::put(&sessions, "s", "a", "1").unwrap();
-    assert_eq!(admin::clear(&sessions, "s", None).unwrap(), ["a", "b"]);
-    assert_eq!(admin::clear(&sessions, "s", None).unwrap(), Vec::<String>::new());
+    admin::create_session(&sessions, "s").unwrap();
+    admin::put_value(&sessions, "s", "b", "1").unwrap();
+    admin::put_value(&sessions, "s", "a", "1").unwrap();
+    assert_eq!(admin::clear_values(&sessions, "s", None).unwrap(), ["a", "b"]);
+    assert_eq!(admin::clear_values(&sessions, "s", None).unwrap(), Vec::<String>::new());
     assert_eq!(
         host.history("s")[2..],
         [
@@ -257,14 +259,14 @@ fn clearing_all_keeps_the_session_and_names_the_keys() {
             r#"{"op": "clear", "key": null, "cleared": [], "timestamp": 1795186917.032595}"#,
         ]
     );
-    assert_eq!(admin::resume(&sessions, "s").unwrap().incarnation, "life-1");
+    assert_eq!(admin::resume_session(&sessions, "s").unwrap().incarnation, "life-1");
 }
 
 #[test]
-fn clearing_all_begins_again_when_another_writer_comes_between() {
+fn clearing_all_is_retried_after_a_concurrent_write() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     let theirs = |host: &TestHost, key: &str| {
         host.set("s", key, "1");
         let mut buckets = host.buckets_mut();
@@ -275,24 +277,24 @@ fn clearing_all_begins_again_when_another_writer_comes_between() {
             theirs(host, "theirs");
         }
     });
-    assert_eq!(admin::clear(&sessions, "s", None).unwrap(), ["theirs"]);
+    assert_eq!(admin::clear_values(&sessions, "s", None).unwrap(), ["theirs"]);
     assert_eq!(host.transactions.get(), 5);
     // And gives up when one always does.
     host.before_each(move |host, n| theirs(host, &format!("k{n}")));
     let message = "Session 's' was written to by others each time; nothing was changed";
-    refused(admin::clear(&sessions, "s", None), Code::Conflict, message);
+    refused(admin::clear_values(&sessions, "s", None), Code::Conflict, message);
     assert!(host.get("s", "k6").is_some());
     // As does the count of answers.
-    refused(admin::increment(&sessions, "s", "answer_count", 1), Code::Conflict, message);
+    refused(admin::increment_value(&sessions, "s", "answer_count", 1), Code::Conflict, message);
     assert_eq!(host.get("s", "answer_count"), None);
 }
 
 #[test]
-fn the_count_of_answers_stays_in_bounds_beside_other_writers() {
+fn answer_count_stays_within_its_range_under_concurrent_writes() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
-    admin::put(&sessions, "s", "answer_count", "5").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
+    admin::put_value(&sessions, "s", "answer_count", "5").unwrap();
     let next = host.transactions.get() + 2;
     host.before_each(move |host, n| {
         if n == next {
@@ -300,31 +302,31 @@ fn the_count_of_answers_stays_in_bounds_beside_other_writers() {
             host.push("s", "{}");
         }
     });
-    let problem = admin::increment(&sessions, "s", "answer_count", -4).unwrap_err();
+    let problem = admin::increment_value(&sessions, "s", "answer_count", -4).unwrap_err();
     assert_eq!(problem.code, Code::InvalidValue);
-    assert_eq!(admin::increment(&sessions, "s", "answer_count", -3).unwrap(), 0);
+    assert_eq!(admin::increment_value(&sessions, "s", "answer_count", -3).unwrap(), 0);
     // A session that ended meanwhile, and began anew, is looked at anew.
     let next = host.transactions.get() + 2;
     host.before_each(move |host, n| {
         if n == next {
             host.end("s");
-            admin::create(&self::sessions(host, "{}"), "s").unwrap();
+            admin::create_session(&self::sessions(host, "{}"), "s").unwrap();
         }
     });
-    assert_eq!(admin::increment(&sessions, "s", "answer_count", 2).unwrap(), 2);
+    assert_eq!(admin::increment_value(&sessions, "s", "answer_count", 2).unwrap(), 2);
 }
 
 #[test]
-fn every_write_is_summarised_clears_too() {
+fn history_stays_within_max_history_for_every_kind_of_write() {
     let host = TestHost::new();
     let sessions = sessions(&host, r#"{"max_history":5}"#);
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     for n in 1..=40 {
         match n % 4 {
-            0 => admin::put(&sessions, "s", "a", "1").unwrap(),
-            1 => admin::increment(&sessions, "s", "b", 1).map(|_| ()).unwrap(),
-            2 => admin::clear(&sessions, "s", Some("c")).map(|_| ()).unwrap(),
-            _ => admin::clear(&sessions, "s", None).map(|_| ()).unwrap(),
+            0 => admin::put_value(&sessions, "s", "a", "1").unwrap(),
+            1 => admin::increment_value(&sessions, "s", "b", 1).map(|_| ()).unwrap(),
+            2 => admin::clear_values(&sessions, "s", Some("c")).map(|_| ()).unwrap(),
+            _ => admin::clear_values(&sessions, "s", None).map(|_| ()).unwrap(),
         }
         let history = host.history("s");
         assert!(history.len() <= 5);
@@ -337,16 +339,16 @@ fn sessions_are_listed_page_by_page() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
     for name in ["c", "a", "b"] {
-        admin::create(&sessions, name).unwrap();
+        admin::create_session(&sessions, name).unwrap();
     }
     host.set("not a session", "k", "1");
-    let first = admin::list(&sessions, "", 2).unwrap();
+    let first = admin::list_sessions(&sessions, "", 2).unwrap();
     assert_eq!((first.sessions, &*first.cursor), (vec!["a".into(), "b".into()], "b"));
-    let rest = admin::list(&sessions, "b", 0).unwrap();
+    let rest = admin::list_sessions(&sessions, "b", 0).unwrap();
     assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
     let capabilities = host.capabilities();
     host.capabilities.set(Some(StoreCapabilities { listing: false, ..capabilities }));
-    let problem = admin::list(&sessions, "", 2).unwrap_err();
+    let problem = admin::list_sessions(&sessions, "", 2).unwrap_err();
     assert_eq!((problem.code, &*problem.store_code), (Code::Store, "unsupported"));
 }
 
@@ -354,11 +356,11 @@ fn sessions_are_listed_page_by_page() {
 fn deleting_names_the_keys() {
     let host = TestHost::new();
     let sessions = sessions(&host, "{}");
-    admin::create(&sessions, "s").unwrap();
-    admin::put(&sessions, "s", "k", "1").unwrap();
-    let deleted = admin::delete(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
+    admin::put_value(&sessions, "s", "k", "1").unwrap();
+    let deleted = admin::delete_session(&sessions, "s").unwrap();
     assert_eq!((deleted.key_count, deleted.keys_cleared), (1, vec!["k".to_owned()]));
-    refused(admin::delete(&sessions, "s"), Code::NotFound, "Session 's' not found");
+    refused(admin::delete_session(&sessions, "s"), Code::NotFound, "Session 's' not found");
 }
 
 #[test]
@@ -366,8 +368,8 @@ fn a_failing_store_is_reported_in_its_words() {
     let host = TestHost::new();
     host.fail(FailureCode::Denied);
     let sessions = sessions(&host, "{}");
-    refused(admin::create(&sessions, "s"), Code::Store, "It broke");
-    assert_eq!(admin::create(&sessions, "s").unwrap_err().store_code, "denied");
-    assert_eq!(admin::create(&sessions, "a b").unwrap_err().store_code, "");
-    refused(admin::list(&sessions, "", 1), Code::Store, "It broke");
+    refused(admin::create_session(&sessions, "s"), Code::Store, "It broke");
+    assert_eq!(admin::create_session(&sessions, "s").unwrap_err().store_code, "denied");
+    assert_eq!(admin::create_session(&sessions, "a b").unwrap_err().store_code, "");
+    refused(admin::list_sessions(&sessions, "", 1), Code::Store, "It broke");
 }

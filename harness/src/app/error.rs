@@ -12,12 +12,12 @@ use keepline::{
 /// A usage error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
 /// An error with a code of its own for scripts.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct Coded {
+pub struct CodedError {
     pub code: &'static str,
     pub message: String,
 }
@@ -25,7 +25,7 @@ pub struct Coded {
 /// The code of an error for scripts; `--help` of a command with `--json` lists them.
 pub fn error_code(error: &anyhow::Error) -> String {
     for cause in error.chain() {
-        if let Some(Coded { code, .. }) = cause.downcast_ref() {
+        if let Some(CodedError { code, .. }) = cause.downcast_ref() {
             return (*code).to_owned();
         }
         if let Some(SessionError { code, .. }) = cause.downcast_ref() {
@@ -34,7 +34,7 @@ pub fn error_code(error: &anyhow::Error) -> String {
         if matches!(cause.downcast_ref(), Some(KeeplineError::StoreUnusable(_))) {
             return "store".to_owned();
         }
-        if cause.is::<Usage>() {
+        if cause.is::<UsageError>() {
             return "usage".to_owned();
         }
     }
@@ -49,13 +49,13 @@ pub fn error_code(error: &anyhow::Error) -> String {
 /// The exit code of an error; see [`crate::args::EXIT_CODES`].
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
-        let is_configuration = cause.is::<Usage>()
+        let is_configuration = cause.is::<UsageError>()
             || cause.is::<ConfigError>()
             || cause.is::<RedisOptionsError>()
             || match cause.downcast_ref() {
-                Some(StoreError::Directory(error)) => is_choice(error),
+                Some(StoreError::Directory(error)) => needs_other_directory(error),
                 Some(StoreError::Redis(_)) => true,
-                None => cause.downcast_ref().is_some_and(is_choice),
+                None => cause.downcast_ref().is_some_and(needs_other_directory),
             };
         if is_configuration || matches!(cause.downcast_ref(), Some(KeeplineError::Config { .. })) {
             return ExitCode::from(2);
@@ -71,7 +71,7 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Whether the remedy is to choose another directory, not to wait for it or repair it.
-fn is_choice(error: &DirectoryError) -> bool {
+fn needs_other_directory(error: &DirectoryError) -> bool {
     matches!(
         error,
         DirectoryError::Unusable { .. }
@@ -85,24 +85,24 @@ fn is_choice(error: &DirectoryError) -> bool {
 }
 
 /// The store's address, for people. The store's own errors name none, since a component may read them.
-static STORE_PLACE: OnceLock<String> = OnceLock::new();
+static STORE_ADDRESS: OnceLock<String> = OnceLock::new();
 
 /// Reports failures of the store with this address from now on.
-pub fn note_store_place(place: String) {
+pub fn set_store_address(place: String) {
     // With several stores, as in a migration, each failure names its own.
-    let _ = STORE_PLACE.set(place);
+    let _ = STORE_ADDRESS.set(place);
 }
 
 /// The error with its causes, and with the store's address if the store failed.
-pub fn reported(error: &anyhow::Error) -> String {
-    let told = with_causes(error);
-    match STORE_PLACE.get().filter(|_| is_the_store_s(error)) {
+pub fn format_with_store_address(error: &anyhow::Error) -> String {
+    let told = format_with_causes(error);
+    match STORE_ADDRESS.get().filter(|_| is_store_failure(error)) {
         Some(place) => format!("{told} ({place})"),
         None => told,
     }
 }
 
-fn is_the_store_s(error: &anyhow::Error) -> bool {
+fn is_store_failure(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let of_session = cause.downcast_ref().and_then(|SessionError { code, .. }| match code {
             SessionErrorCode::Store(code) => Some(*code),
@@ -113,12 +113,12 @@ fn is_the_store_s(error: &anyhow::Error) -> bool {
             _ => None,
         });
         let own = cause.downcast_ref().map(|Failure { code, .. }| *code);
-        of_session.or(of_keepline).or(own).is_some_and(|code| code.is_the_store_s())
+        of_session.or(of_keepline).or(own).is_some_and(|code| code.is_store_failure())
     })
 }
 
 /// The error with its causes, on one line; a cause that is part of the message is not repeated.
-pub fn with_causes(error: &anyhow::Error) -> String {
+pub fn format_with_causes(error: &anyhow::Error) -> String {
     let mut told = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if !told.ends_with(&cause) {
@@ -147,18 +147,18 @@ mod tests {
     fn a_cause_is_reported_once() {
         let source = io::Error::other("no such thing");
         let error = anyhow::Error::from(DirectoryError::Unusable { path: "p".into(), source }).context("c");
-        assert_eq!(with_causes(&error), "c: the directory p can't be used: no such thing");
-        assert_eq!(with_causes(&anyhow::anyhow!("inner").context("outer")), "outer: inner");
+        assert_eq!(format_with_causes(&error), "c: the directory p can't be used: no such thing");
+        assert_eq!(format_with_causes(&anyhow::anyhow!("inner").context("outer")), "outer: inner");
     }
 
     #[test]
     fn an_error_has_the_code_of_its_kind() {
         for (error, code) in [
-            (anyhow::Error::from(Usage("u".to_owned())).context("c"), "usage"),
+            (anyhow::Error::from(UsageError("u".to_owned())).context("c"), "usage"),
             (ConfigError::Profile { given: "x".to_owned() }.into(), "configuration"),
             (KeeplineError::Config { field: "f".to_owned(), message: "m".to_owned() }.into(), "configuration"),
             (KeeplineError::StoreUnusable(Failure::new(FailureCode::TimedOut, "", "m")).into(), "store"),
-            (Coded { code: "interrupted", message: "m".to_owned() }.into(), "interrupted"),
+            (CodedError { code: "interrupted", message: "m".to_owned() }.into(), "interrupted"),
             (DirectoryError::Foreign.into(), "configuration"),
             (StoreError::from(DirectoryError::Full).into(), "failed"),
             (anyhow::anyhow!("x"), "failed"),

@@ -13,12 +13,13 @@ mod with_keepline;
 
 pub use self::{
     config::{
-        config, config_with, plugin_file, quiet_config, refuse_replaced_store, store_name, store_place, target_config,
+        load_config, load_config_with, plugin_file, quiet_config, refuse_replaced_store, store_address, store_name,
+        target_config,
     },
     open::{
-        TRANSFER_TIMEOUT, existing_store, filter_fields, keepline_on, options, plugin, sandbox, transfer_redis,
-        transfer_store, warn_of_store,
+        TRANSFER_TIMEOUT, configured_sandbox, keepline_options, list_filter_fields, load_plugin, open_existing_store,
+        open_keepline_on, open_transfer_store, print_store_warnings, transfer_redis,
     },
-    openai::completions::configured as model,
+    openai::completions::configured_completion_model as model,
     with_keepline::with_keepline,
 };

@@ -18,7 +18,7 @@ use keepline::{
 
 use super::{config::plugin_file, openai::embeddings, tokenizers};
 use crate::{
-    args::{COMPILE_COMMAND, Global},
+    args::{COMPILE_COMMAND, GlobalArguments},
     terminal,
 };
 
@@ -26,19 +26,19 @@ use crate::{
 pub const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Warns of a store that is set up badly, as far as it reports that.
-pub fn warn_of_store(store: &Arc<dyn Store>) -> impl Future<Output = ()> + use<> {
+pub fn print_store_warnings(store: &Arc<dyn Store>) -> impl Future<Output = ()> + use<> {
     let store = store.clone();
     async move {
         for warning in store.warnings().await {
-            terminal::warning(&warning);
+            terminal::print_warning(&warning);
         }
     }
 }
 
-pub type Open = fn(&Path, DirectoryOptions) -> Result<DirectoryStore, DirectoryError>;
+pub type OpenDirectory = fn(&Path, DirectoryOptions) -> Result<DirectoryStore, DirectoryError>;
 
 /// The configured store, for copying buckets from or to it.
-pub fn transfer_store(config: &Config, open: Open) -> Result<Arc<dyn TransferStore>> {
+pub fn open_transfer_store(config: &Config, open: OpenDirectory) -> Result<Arc<dyn TransferStore>> {
     if let Some(path) = config.directory() {
         let options = config.directory_options();
         let timeout = options.timeout.max(TRANSFER_TIMEOUT);
@@ -55,15 +55,15 @@ pub fn transfer_redis(config: &Config) -> Result<RedisStore> {
 }
 
 /// The limits of the plugin, which this program compiles in a process of its own.
-pub fn sandbox(config: &Config) -> Result<Sandbox> {
+pub fn configured_sandbox(config: &Config) -> Result<Sandbox> {
     let mut sandbox = config.sandbox();
     sandbox.compiler = Compiler::this_program([COMPILE_COMMAND]).context("can't tell which program this is")?;
     Ok(sandbox)
 }
 
 /// Loads the component of `--plugin`, or the bundled one.
-pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
-    let (sandbox, began) = (sandbox(config)?, Instant::now());
+pub fn load_plugin(global: &GlobalArguments, config: &Config) -> Result<Plugin> {
+    let (sandbox, began) = (configured_sandbox(config)?, Instant::now());
     let (plugin, name) = match plugin_file(global) {
         Some(path) => {
             let plugin = Plugin::from_file(&path, &sandbox)
@@ -77,7 +77,7 @@ pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
 }
 
 /// Opens the configured store; unlike `Config::store`, it does not create a directory.
-pub fn existing_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+pub fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
     match config.directory() {
         Some(path) => Ok(Arc::new(DirectoryStore::open_existing(path, config.directory_options())?)),
         None => config.store(),
@@ -85,19 +85,21 @@ pub fn existing_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
 }
 
 /// The options of a Keepline: the filter's, token counter and embedding model included.
-pub fn options(config: &Config) -> Result<Options> {
+pub fn keepline_options(config: &Config) -> Result<Options> {
     let mut options = config.options();
-    options.token_counter = tokenizers::configured(config);
-    options.embedder = embeddings::configured(config)?;
+    options.token_counter = tokenizers::configured_token_counter(config);
+    options.embedder = embeddings::configured_embedder(config)?;
     Ok(options)
 }
 
 /// Opens a Keepline on that store, and warns of fields that have no effect.
-pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
-    let options = options(config)?;
+pub async fn open_keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
+    let options = keepline_options(config)?;
     let made = Keepline::new(plugin.clone(), store, options).await;
     match made {
-        Err(KeeplineError::Config { field, message }) => Err(explained(plugin, config, field, message).await.into()),
+        Err(KeeplineError::Config { field, message }) => {
+            Err(explain_refused_field(plugin, config, field, message).await.into())
+        }
         Err(error) => Err(error.into()),
         Ok(keepline) => {
             warn_of_fields_without_effect(&plugin, config, &keepline.filter_options()).await;
@@ -109,27 +111,27 @@ pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config)
 async fn warn_of_fields_without_effect(plugin: &Plugin, config: &Config, effective: &str) {
     let found = config.without_effect(effective);
     let of_conversations = match found.iter().any(|field| field.needs.is_none()) {
-        true => filter_fields(plugin).await,
+        true => list_filter_fields(plugin).await,
         false => Vec::new(),
     };
     for WithoutEffect { name, origin, needs } in found {
         // A plugin need not repeat all options that it takes.
         let needs = needs.or_else(|| of_conversations.contains(&name).then_some("conversation=true"));
         if let Some(needs) = needs {
-            terminal::warning(&format!("{name} ({origin}) has no effect without {needs}"));
+            terminal::print_warning(&format!("{name} ({origin}) has no effect without {needs}"));
         }
     }
 }
 
 /// Explains which field the filter refused: for an unknown one, similar names are suggested.
-async fn explained(plugin: Plugin, config: &Config, field: String, message: String) -> KeeplineError {
+async fn explain_refused_field(plugin: Plugin, config: &Config, field: String, message: String) -> KeeplineError {
     let origin = config.origin(&field);
-    let of_filter = filter_fields(&plugin).await;
+    let of_filter = list_filter_fields(&plugin).await;
     let of_host: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
     let is_unknown = !field.is_empty() && !of_filter.is_empty() && !of_filter.contains(&field);
     let message = if is_unknown {
         let names = of_host.iter().copied().chain(of_filter.iter().map(String::as_str));
-        let hint = match nearest(&field, names).as_slice() {
+        let hint = match suggest_similar_names(&field, names).as_slice() {
             [] => "`keepline config` lists all fields".to_owned(),
             near => format!("did you mean {}?", near.join(" or ")),
         };
@@ -141,7 +143,7 @@ async fn explained(plugin: Plugin, config: &Config, field: String, message: Stri
 }
 
 /// The fields that the filter knows, those of conversations included; empty if it does not report them.
-pub async fn filter_fields(plugin: &Plugin) -> Vec<String> {
+pub async fn list_filter_fields(plugin: &Plugin) -> Vec<String> {
     for filter in [r#"{"conversation":true}"#, "{}"] {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut options = Options::default();
@@ -155,7 +157,7 @@ pub async fn filter_fields(plugin: &Plugin) -> Vec<String> {
 }
 
 /// The names that were probably meant: one that differs by a typo, else up to three that share a word with it.
-fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn suggest_similar_names<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     const MOST: usize = 3;
     let mut names: Vec<_> = names.map(|name| (strsim::osa_distance(wrong, name), name)).collect();
     names.sort_unstable();
@@ -185,7 +187,7 @@ mod tests {
             ("xyzzy", vec![]),
             ("", vec![]),
         ] {
-            assert_eq!(nearest(wrong, names.into_iter()), meant, "{wrong}");
+            assert_eq!(suggest_similar_names(wrong, names.into_iter()), meant, "{wrong}");
         }
     }
 }

@@ -10,12 +10,12 @@ use super::runtime;
 use crate::terminal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndSignal {
+pub enum TerminationSignal {
     Terminate,
     Interrupt,
 }
 
-impl EndSignal {
+impl TerminationSignal {
     pub fn name(self) -> &'static str {
         match self {
             Self::Terminate => "SIGTERM",
@@ -33,13 +33,13 @@ impl EndSignal {
 }
 
 /// Handlers of the signals. Without them a signal ends the process at once, which suits commands that only read.
-pub struct Shutdown {
+pub struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,
     grace: Duration,
 }
 
-impl Shutdown {
+impl ShutdownSignals {
     /// Installs the handlers. Needs a runtime.
     pub fn listen(grace: Duration) -> Result<Self> {
         let listen = |kind| signal(kind).context("can't install signal handlers");
@@ -47,30 +47,30 @@ impl Shutdown {
         Ok(Self { terminate, interrupt, grace })
     }
 
-    async fn signal(&mut self) -> EndSignal {
+    async fn wait_for_signal(&mut self) -> TerminationSignal {
         tokio::select! {
-            _ = self.terminate.recv() => EndSignal::Terminate,
-            _ = self.interrupt.recv() => EndSignal::Interrupt,
+            _ = self.terminate.recv() => TerminationSignal::Terminate,
+            _ = self.interrupt.recv() => TerminationSignal::Interrupt,
         }
     }
 
     /// Waits for a signal, calls `at_first`, and returns after the grace period or at a second signal.
-    pub async fn grace_over(mut self, at_first: impl FnOnce(EndSignal)) {
-        at_first(self.signal().await);
+    pub async fn wait_until_grace_ends(mut self, at_first: impl FnOnce(TerminationSignal)) {
+        at_first(self.wait_for_signal().await);
         // A second signal does not wait.
-        let _ = tokio::time::timeout(self.grace, self.signal()).await;
+        let _ = tokio::time::timeout(self.grace, self.wait_for_signal()).await;
     }
 }
 
 /// For a command that starts servers: a signal stops them, cleans up and exits with code 1.
-pub fn stop_servers_at_a_signal(clean_up: impl FnOnce() + Send + 'static) -> Result<()> {
-    let runtime = runtime::single()?;
-    let mut shutdown = runtime.block_on(async { Shutdown::listen(Duration::ZERO) })?;
+pub fn stop_servers_on_signal(clean_up: impl FnOnce() + Send + 'static) -> Result<()> {
+    let runtime = runtime::build_single_threaded()?;
+    let mut shutdown = runtime.block_on(async { ShutdownSignals::listen(Duration::ZERO) })?;
     let stop = move || {
-        runtime.block_on(shutdown.signal());
+        runtime.block_on(shutdown.wait_for_signal());
         local_redis::stop_all();
         clean_up();
-        terminal::error("terminated by a signal");
+        terminal::print_error("terminated by a signal");
         process::exit(1);
     };
     thread::Builder::new().spawn(stop).context("can't start the signal thread")?;

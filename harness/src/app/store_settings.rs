@@ -13,15 +13,15 @@ use keepline::{
 };
 use serde_json::{Map, Value};
 
-use super::look::{describe, described};
+use super::look::{bucket_descriptions, describe};
 
 /// Sessions that are read: the first ones that the store lists.
-const SESSIONS: u32 = 32;
+const SAMPLED_SESSIONS: u32 = 32;
 /// The log of a session that holds its conversation.
 const TRANSCRIPT: &str = "transcript";
 /// The log and the index that recall derives from it.
-const TERMS: &str = "terms";
-const INDEX: &str = "recall";
+const TERMS_LOG: &str = "terms";
+const RECALL_INDEX: &str = "recall";
 
 /// Settings that the sessions of a store show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,10 +32,10 @@ pub struct StoreSettings {
 
 impl StoreSettings {
     /// Reads some sessions, in two round trips and without counting a use. `None`: there are no sessions.
-    pub async fn of(store: &Arc<dyn Store>, limit: Duration) -> Result<Option<Self>, Failure> {
+    pub async fn infer_from_store(store: &Arc<dyn Store>, limit: Duration) -> Result<Option<Self>, Failure> {
         let deadline = Deadline::after(limit);
-        let page = store.list_buckets(BucketKind::Session, "", SESSIONS, deadline).await?;
-        let names = page.names.iter().take(SESSIONS as usize);
+        let page = store.list_buckets(BucketKind::Session, "", SAMPLED_SESSIONS, deadline).await?;
+        let names = page.names.iter().take(SAMPLED_SESSIONS as usize);
         let looks: Vec<_> = names.map(|name| describe(BucketKind::Session, name)).collect();
         if looks.is_empty() {
             return Ok(None);
@@ -43,7 +43,7 @@ impl StoreSettings {
         let mut found = Self::default();
         // Sessions that can't be read are skipped.
         for receipt in store.transact_each(Writer::new().advance(), &looks, deadline).await.into_iter().flatten() {
-            if let Some(description) = described(receipt) {
+            if let Some(description) = bucket_descriptions(receipt) {
                 found.conversation |= has_log(&description, TRANSCRIPT);
                 found.recall |= is_indexed(&description);
             }
@@ -52,15 +52,15 @@ impl StoreSettings {
     }
 
     /// The settings of a run.
-    fn configured(filter_options: &str) -> Self {
+    fn from_filter_options(filter_options: &str) -> Self {
         let options: Map<String, Value> = serde_json::from_str(filter_options).unwrap_or_default();
         let recall = options.get("recall").and_then(Value::as_str).is_some_and(|recall| recall != "off");
         Self { conversation: options.get("conversation") == Some(&Value::Bool(true)), recall }
     }
 
     /// A warning for a run whose options lose what the store's sessions have.
-    pub fn differs(self, filter_options: &str) -> Option<&'static str> {
-        let run = Self::configured(filter_options);
+    pub fn mismatch_warning(self, filter_options: &str) -> Option<&'static str> {
+        let run = Self::from_filter_options(filter_options);
         match (self.conversation, run.conversation) {
             (true, false) => Some(
                 "the sessions in this store are conversations, but this run keeps none: questions get no messages and \
@@ -85,27 +85,27 @@ fn has_log(description: &Description, name: &str) -> bool {
 
 /// Whether recall has indexed a bucket's transcript.
 fn is_indexed(description: &Description) -> bool {
-    has_log(description, TERMS) || description.indexes.iter().any(|index| index.index == INDEX)
+    has_log(description, TERMS_LOG) || description.indexes.iter().any(|index| index.index == RECALL_INDEX)
 }
 
 /// Whether a session has messages but no index of them.
 pub async fn lacks_index(store: &Arc<dyn Store>, session: &str) -> Result<bool, Failure> {
     let look = describe(BucketKind::Session, session);
     let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await?;
-    Ok(described(receipt).is_some_and(|found| has_log(&found, TRANSCRIPT) && !is_indexed(&found)))
+    Ok(bucket_descriptions(receipt).is_some_and(|found| has_log(&found, TRANSCRIPT) && !is_indexed(&found)))
 }
 
 /// The configuration, with unset options as the store's sessions suggest. A store that fails suggests nothing; the next call
 /// reports the failure.
-pub async fn adopted(config: &Config, store: &Arc<dyn Store>) -> Config {
+pub async fn adopt_store_settings(config: &Config, store: &Arc<dyn Store>) -> Config {
     let mut config = config.clone();
     if config.is_durable() && config.has_choice(&["conversation", "recall"]) {
         let limit = Duration::from_millis(config.host.store_timeout_ms);
-        if let Ok(Some(found)) = StoreSettings::of(store, limit).await {
+        if let Ok(Some(found)) = StoreSettings::infer_from_store(store, limit).await {
             if found.conversation {
                 config.adopt("conversation", true.into());
             }
-            if found.recall && StoreSettings::configured(&config.filter_options()).conversation {
+            if found.recall && StoreSettings::from_filter_options(&config.filter_options()).conversation {
                 config.adopt("recall", "session".into());
             }
         }
@@ -118,13 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_settings_that_lose_something_are_warned_of() {
+    fn only_options_that_lose_or_do_not_index_memory_are_warned_of() {
         let (plain, conversation, recall) = (
             StoreSettings::default(),
             StoreSettings { conversation: true, recall: false },
             StoreSettings { conversation: true, recall: true },
         );
-        let of = |settings: StoreSettings, options| settings.differs(options).unwrap_or_default();
+        let of = |settings: StoreSettings, options| settings.mismatch_warning(options).unwrap_or_default();
         let (chat, recalls) = (r#"{"conversation":true}"#, r#"{"conversation":true,"recall":"user"}"#);
         for (settings, options) in
             [(plain, "{}"), (plain, chat), (plain, recalls), (conversation, chat), (recall, recalls)]

@@ -16,7 +16,7 @@ struct Vocabulary {
 
 impl TokenCounter for Vocabulary {
     fn count(&self, text: &str) -> u32 {
-        count(text, (self.load)())
+        count_tokens(text, (self.load)())
     }
 
     fn count_for(&self, model: &str, text: &str) -> u32 {
@@ -28,16 +28,16 @@ impl TokenCounter for Vocabulary {
             Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony) => o200k_base_singleton(),
             _ => (self.load)(),
         };
-        count(text, vocabulary)
+        count_tokens(text, vocabulary)
     }
 }
 
-fn count(text: &str, vocabulary: &CoreBPE) -> u32 {
+fn count_tokens(text: &str, vocabulary: &CoreBPE) -> u32 {
     u32::try_from(vocabulary.count_ordinary(text)).unwrap_or(u32::MAX)
 }
 
 /// The configured counter. `None`: tokens are estimated.
-pub fn configured(config: &Config) -> Option<Arc<dyn TokenCounter>> {
+pub fn configured_token_counter(config: &Config) -> Option<Arc<dyn TokenCounter>> {
     let counter = match &*config.host.token_counter {
         "cl100k_base" => Vocabulary { load: cl100k_base_singleton },
         "o200k_base" => Vocabulary { load: o200k_base_singleton },

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Access;
+use super::StoreAccess;
 
 /// Which transcript.
 #[derive(Debug, Args)]
@@ -253,17 +253,17 @@ impl ConversationCommand {
     }
 
     /// What it does to the store.
-    pub fn access(&self) -> Access {
+    pub fn store_access(&self) -> StoreAccess {
         match self {
             Self::Describe { .. } | Self::Messages { .. } | Self::Text { .. } | Self::Grep(_) | Self::Window(_) => {
-                Access::Read
+                StoreAccess::Read
             }
-            Self::Title { title: None, clear: false, .. } => Access::Read,
-            Self::Settings { settings, clear: false, .. } if settings.is_empty() => Access::Read,
-            Self::Title { .. } | Self::Settings { .. } => Access::Change,
-            Self::Edit { .. } | Self::Remove { .. } | Self::ClearMessages { .. } => Access::Delete,
-            Self::Append(_) => Access::Add,
-            Self::SetMessages { .. } => Access::Replace,
+            Self::Title { title: None, clear: false, .. } => StoreAccess::Read,
+            Self::Settings { settings, clear: false, .. } if settings.is_empty() => StoreAccess::Read,
+            Self::Title { .. } | Self::Settings { .. } => StoreAccess::Change,
+            Self::Edit { .. } | Self::Remove { .. } | Self::ClearMessages { .. } => StoreAccess::Delete,
+            Self::Append(_) => StoreAccess::Add,
+            Self::SetMessages { .. } => StoreAccess::Replace,
         }
     }
 }

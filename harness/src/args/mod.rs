@@ -18,16 +18,16 @@ pub use self::{
     parse::GRACE,
     session_file::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
 };
-use self::{help::JSON_HELP, parse::assignment};
+use self::{help::JSON_HELP, parse::parse_assignment};
 
 /// The hidden command that compiles a plugin for another process of this program.
 pub const COMPILE_COMMAND: &str = "compile-plugin";
 
 /// The command line up to the command.
 #[derive(Debug, Parser)]
-struct Leading {
+struct LeadingArguments {
     #[command(flatten)]
-    global: Global,
+    global: GlobalArguments,
     #[command(subcommand)]
     _command: Option<AnyCommand>,
 }
@@ -40,7 +40,7 @@ enum AnyCommand {
 
 /// Options of all commands.
 #[derive(Debug, Default, Args)]
-pub struct Global {
+pub struct GlobalArguments {
     // The environment is not left to clap: it takes an empty variable for an empty value, and the
     // configuration has to know who chose the profile.
     /// Read the configuration from this JSON file [env: KEEPLINE_CONFIG]
@@ -53,7 +53,7 @@ pub struct Global {
     #[arg(long, value_name = "PATH", global = true, help_heading = "Configuration")]
     pub dir: Option<PathBuf>,
     /// Set one field, for example --set backend=redis (may be repeated)
-    #[arg(long, value_name = "FIELD=VALUE", global = true, value_parser = assignment, help_heading = "Configuration")]
+    #[arg(long, value_name = "FIELD=VALUE", global = true, value_parser = parse_assignment, help_heading = "Configuration")]
     pub set: Vec<(String, String)>,
     /// Run this component instead of the bundled filter [env: KEEPLINE_PLUGIN]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
@@ -63,11 +63,11 @@ pub struct Global {
     pub verbose: bool,
 }
 
-impl Global {
+impl GlobalArguments {
     /// Adds the fields that are set before the command. Of an option that is given before and after it, clap keeps the ones
     /// after it only: fine for one file or profile, but a field that was set must not be lost without a word.
     pub fn add_leading_fields(&mut self, arguments: &[OsString]) {
-        if let Ok(leading) = Leading::try_parse_from(arguments) {
+        if let Ok(leading) = LeadingArguments::try_parse_from(arguments) {
             self.set.splice(0..0, leading.global.set);
         }
     }
@@ -75,7 +75,7 @@ impl Global {
 
 /// What a command does to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum StoreAccess {
     Read,
     Change,
     Delete,
@@ -85,7 +85,7 @@ pub enum Access {
     Replace,
 }
 
-impl Access {
+impl StoreAccess {
     /// Whether it may be the first to store something.
     pub fn adds(self) -> bool {
         matches!(self, Self::Add | Self::Replace)

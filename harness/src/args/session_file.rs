@@ -57,7 +57,7 @@ pub struct ImportArguments {
     #[arg(long)]
     pub replace: bool,
     /// Import another program's session under another id; can be repeated
-    #[arg(long, value_name = "OLD=NEW", value_parser = renaming)]
+    #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename)]
     pub rename: Vec<(String, String)>,
     /// Import sessions of any id, as with session_ids "hash": what is no id of ours is hashed and kept with the session
     #[arg(long)]
@@ -69,13 +69,13 @@ pub struct ImportArguments {
 
 impl ImportArguments {
     /// Whether sessions come under other ids or to a user.
-    pub fn changes_sessions(&self) -> bool {
+    pub fn changes_id_or_owner(&self) -> bool {
         !self.rename.is_empty() || self.user.is_some() || self.hash_ids
     }
 }
 
 /// An id can hold any character, a new one no equals sign.
-fn renaming(text: &str) -> Result<(String, String), String> {
+fn parse_rename(text: &str) -> Result<(String, String), String> {
     let (old, new) = text.rsplit_once('=').ok_or("it must be OLD=NEW")?;
     Ok((old.to_owned(), new.to_owned()))
 }

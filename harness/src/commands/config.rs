@@ -11,8 +11,8 @@ use keepline::{
 use serde_json::{Value, json};
 
 use crate::{
-    app::{self, error::Usage, runtime},
-    args::{Global, help::JSON_HELP},
+    app::{self, error::UsageError, runtime},
+    args::{GlobalArguments, help::JSON_HELP},
     terminal,
 };
 
@@ -38,17 +38,17 @@ const ACL_USER: &str = "keepline";
 
 /// Asks the filter for its own fields, so that a wrong one is an error here as in a run. The store is not touched, and no
 /// directory is created.
-pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
-    let config = app::config(global)?;
-    let plugin = app::plugin(global, &config)?;
+pub fn main(global: &GlobalArguments, arguments: &ConfigArguments) -> Result<ExitCode> {
+    let config = app::load_config(global)?;
+    let plugin = app::load_plugin(global, &config)?;
     let nowhere = Arc::new(MemoryStore::default());
-    let keepline = runtime::single()?.block_on(app::keepline_on(nowhere, plugin, &config))?;
+    let keepline = runtime::build_single_threaded()?.block_on(app::open_keepline_on(nowhere, plugin, &config))?;
     if arguments.acl {
         let command = acl_command(&config, arguments.scan)?;
         if arguments.json {
             terminal::print_json(&command)?;
         } else {
-            terminal::print_line(&quoted(&command)?)?;
+            terminal::print_line(&quote_command_words(&command)?)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -64,7 +64,7 @@ pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
             "host": fields(&host),
             "filter": fields(&filter),
         });
-        terminal::print_json_in_lines(&all)?;
+        terminal::print_indented_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let profile = ["profile".to_owned(), config.profile.name().to_owned(), config.profile_origin.to_string()];
@@ -89,11 +89,11 @@ fn acl_command(config: &Config, to_scan: bool) -> Result<Vec<String>> {
 }
 
 /// Quotes words so that redis-cli and a shell read them alike.
-fn quoted(words: &[String]) -> Result<String> {
+fn quote_command_words(words: &[String]) -> Result<String> {
     let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+_.:@".contains(&byte));
     let quote = |word: &String| match word {
         word if word.chars().any(|c| c.is_control() || matches!(c, '\'' | '\\')) => {
-            Err(Usage("this user name can't be quoted on a command line; use --json".to_owned()).into())
+            Err(UsageError("this user name can't be quoted on a command line; use --json".to_owned()).into())
         }
         word if is_plain(word) => Ok(word.clone()),
         word => Ok(format!("'{word}'")),

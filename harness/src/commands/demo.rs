@@ -24,10 +24,10 @@ use keepline_local_redis::RedisServer;
 use serde_json::Value;
 
 use crate::{
-    app::{self, error::Usage, runtime, shutdown},
-    args::Global,
+    app::{self, error::UsageError, runtime, shutdown},
+    args::GlobalArguments,
     jsonl::entry::{Entry, Lane},
-    terminal::{print_line, printable},
+    terminal::{escape_unprintable, print_line},
 };
 
 #[derive(Debug, Args)]
@@ -42,60 +42,62 @@ const BUNDLED_NAME: &str = "examples/support-chat.jsonl";
 /// Turns that are shown; the output has to fit a screen of 80 columns.
 const MAX_ROWS: usize = 10;
 
-pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
+pub fn main(global: &GlobalArguments, arguments: &DemoArguments) -> Result<ExitCode> {
     let (name, chat) = match &arguments.file {
         None => (BUNDLED_NAME.to_owned(), BUNDLED_CHAT.to_owned()),
         Some(path) => {
             let read = fs::read_to_string(path);
             let name = path.display().to_string();
-            (name.clone(), read.map_err(|error| Usage(format!("can't read {name}: {error}")))?)
+            (name.clone(), read.map_err(|error| UsageError(format!("can't read {name}: {error}")))?)
         }
     };
     let lines: Vec<&str> = chat.lines().collect();
     let plugin_file = app::plugin_file(global);
     let config = Config::resolve(Sources::default())?;
     let started = Instant::now();
-    let plugin = app::plugin(global, &config)?;
-    introduce(plugin_file.as_deref(), &app::sandbox(&config)?, started.elapsed())?;
+    let plugin = app::load_plugin(global, &config)?;
+    print_introduction(plugin_file.as_deref(), &app::configured_sandbox(&config)?, started.elapsed())?;
 
     // One for the times, one for the crash: the processes must find only what they stored.
     let directories = tempfile::tempdir().context("can't create a temporary directory")?;
     let removed = directories.path().to_owned();
     // If it is missing, it need not be removed.
-    shutdown::stop_servers_at_a_signal(move || _ = fs::remove_dir_all(removed))?;
+    shutdown::stop_servers_on_signal(move || _ = fs::remove_dir_all(removed))?;
     let redis = RedisServer::is_installed().then(RedisServer::start).transpose();
-    let runtime = runtime::single()?;
-    let timed = Place::Directory(directories.path().join("timed"));
-    let memory = runtime.block_on(play(&plugin, config.store()?, &lines))?;
-    let directory = runtime.block_on(play(&plugin, timed.store()?, &lines))?;
+    let runtime = runtime::build_single_threaded()?;
+    let timed = DemoStore::Directory(directories.path().join("timed"));
+    let memory = runtime.block_on(play_conversation(&plugin, config.store()?, &lines))?;
+    let directory = runtime.block_on(play_conversation(&plugin, timed.open_store()?, &lines))?;
     let over_redis = match &redis {
-        Ok(Some(server)) => runtime.block_on(play(&plugin, Place::Redis(server).store()?, &lines)).ok(),
+        Ok(Some(server)) => {
+            runtime.block_on(play_conversation(&plugin, DemoStore::Redis(server).open_store()?, &lines)).ok()
+        }
         _ => None,
     };
-    tell_turns(&name, &[Some(&memory), Some(&directory), over_redis.as_ref()])?;
+    print_turns(&name, &[Some(&memory), Some(&directory), over_redis.as_ref()])?;
     print_line("")?;
-    tell_crash(&Place::Directory(directories.path().join("crash")), plugin_file.as_deref(), &lines)?;
+    demonstrate_crash(&DemoStore::Directory(directories.path().join("crash")), plugin_file.as_deref(), &lines)?;
     match &redis {
-        Ok(Some(server)) => tell_crash(&Place::Redis(server), plugin_file.as_deref(), &lines)?,
+        Ok(Some(server)) => demonstrate_crash(&DemoStore::Redis(server), plugin_file.as_deref(), &lines)?,
         Ok(None) => print_line("\nWith a redis-server installed, this demo shows the same over Redis.")?,
         Err(error) => print_line(&format!("\nRedis is not available, so its part is skipped: {error:#}"))?,
     }
     print_line(&format!(
         "\nTry next:  keepline run {} --dir ./memory --summary\n           keepline session list --dir ./memory",
-        printable(&name)
+        escape_unprintable(&name)
     ))?;
     directories.close().context("can't remove the demo's temporary directory")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A store in which sessions outlive a process.
-enum Place<'a> {
+enum DemoStore<'a> {
     Directory(PathBuf),
     Redis(&'a RedisServer),
 }
 
-impl Place<'_> {
-    fn name(&self) -> &'static str {
+impl DemoStore<'_> {
+    fn sentence_start(&self) -> &'static str {
         match self {
             Self::Directory(_) => "In a directory",
             Self::Redis(_) => "Over Redis",
@@ -103,7 +105,7 @@ impl Place<'_> {
     }
 
     /// The configuration fields that choose it.
-    fn fields(&self) -> Result<Vec<(String, String)>> {
+    fn config_fields(&self) -> Result<Vec<(String, String)>> {
         let fields = match self {
             Self::Directory(path) => {
                 let path = path.to_str().context("the temporary directory's path is not UTF-8")?;
@@ -115,14 +117,14 @@ impl Place<'_> {
     }
 
     /// The store for measuring times. In Redis it has a prefix of its own, so that the processes later find nothing.
-    fn store(&self) -> Result<Arc<dyn Store>> {
-        let mut set = self.fields()?;
+    fn open_store(&self) -> Result<Arc<dyn Store>> {
+        let mut set = self.config_fields()?;
         set.push(("key_prefix".to_owned(), "keepline:demo".to_owned()));
         Ok(Config::resolve(Sources { set, ..Sources::default() })?.store()?)
     }
 }
 
-fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
+fn print_introduction(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
     let found = match plugin_file {
         Some(path) => inspect(&read(path, &sandbox.plugin)?, sandbox)?,
         None => inspect(BUNDLED, sandbox)?,
@@ -138,7 +140,7 @@ fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> R
     ))
 }
 
-struct Turn {
+struct DemoTurn {
     session: String,
     question: String,
     told: String,
@@ -146,21 +148,21 @@ struct Turn {
     answer_took: Option<Duration>,
 }
 
-struct Played {
-    turns: Vec<Turn>,
+struct PlayedConversation {
+    turns: Vec<DemoTurn>,
     entries: u64,
     round_trips: u64,
     failed: u64,
 }
 
-async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<Played> {
+async fn play_conversation(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<PlayedConversation> {
     let keepline = Keepline::new(plugin.clone(), store, keepline::Options::default()).await?;
     let mut pipe = keepline.pipe();
     // The first entry pays for a connection, a script and cold caches, which no later one does.
     pipe.question("", r#"{"session_id":"warm-up"}"#).await.ok();
     pipe.open();
     let before = keepline.store().round_trips();
-    let mut played = Played { turns: Vec::new(), entries: 0, round_trips: 0, failed: 0 };
+    let mut played = PlayedConversation { turns: Vec::new(), entries: 0, round_trips: 0, failed: 0 };
     for line in lines {
         let Ok(mut entry) = Entry::parse(line.as_bytes().to_vec()) else {
             // As in a run, where it may have been a question.
@@ -170,7 +172,7 @@ async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<
         match entry.lane {
             Lane::Questions | Lane::Answers => {}
             Lane::Tools => {
-                if let Some(activity) = entry.take_tool() {
+                if let Some(activity) = entry.take_tool_activity() {
                     pipe.tool_of(activity, entry.metadata());
                 }
                 continue;
@@ -191,10 +193,13 @@ async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<
         played.entries += 1;
         played.failed += u64::from(passed.effect == Effect::Failed);
         if entry.lane == Lane::Questions {
-            let told =
-                passed.metadata.as_deref().and_then(context).map_or("-".to_owned(), |context| in_short(&context));
+            let told = passed
+                .metadata
+                .as_deref()
+                .and_then(memory_context)
+                .map_or("-".to_owned(), |context| summarize_memory(&context));
             let session = session(entry.metadata()).unwrap_or_else(|| "-".to_owned());
-            played.turns.push(Turn {
+            played.turns.push(DemoTurn {
                 session,
                 question: text.into_owned(),
                 told,
@@ -214,12 +219,12 @@ fn session(metadata: &str) -> Option<String> {
     Some(metadata.get("session_id")?.as_str()?.to_owned())
 }
 
-fn context(metadata: &str) -> Option<Value> {
+fn memory_context(metadata: &str) -> Option<Value> {
     let mut metadata: Value = serde_json::from_str(metadata).ok()?;
     metadata.get_mut("memory_context").map(Value::take).filter(|context| !context.is_null())
 }
 
-fn in_short(context: &Value) -> String {
+fn summarize_memory(context: &Value) -> String {
     let text = |name: &str| context.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
     match (text("answer_count"), text("last_answer")) {
         (Some(count), Some(last)) => format!("#{count}: {last}"),
@@ -228,10 +233,10 @@ fn in_short(context: &Value) -> String {
 }
 
 /// Prints a row for each turn, with its times in memory, in a directory and in Redis.
-fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
-    let cost = |turn: Option<&Turn>| {
+fn print_turns(name: &str, stores: &[Option<&PlayedConversation>; 3]) -> Result<()> {
+    let cost = |turn: Option<&DemoTurn>| {
         let micros = |time: Duration| time.as_micros().to_string();
-        let answer = |turn: &Turn| turn.answer_took.map_or("-".to_owned(), micros);
+        let answer = |turn: &DemoTurn| turn.answer_took.map_or("-".to_owned(), micros);
         turn.map_or(String::new(), |turn| format!("{:>6}{:>6}", micros(turn.question_took), answer(turn)))
     };
     let [Some(memory), _, redis] = stores else { return Ok(()) };
@@ -244,9 +249,9 @@ fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
         let costs = stores.iter().flatten().map(|played| cost(played.turns.get(at)));
         print_line(&format!(
             "{} {} {} {}",
-            fitted(&turn.session, 7),
-            fitted(&turn.question, 18),
-            fitted(&turn.told, 16),
+            fit_to_width(&turn.session, 7),
+            fit_to_width(&turn.question, 18),
+            fit_to_width(&turn.told, 16),
             costs.collect::<String>(),
         ))?;
     }
@@ -263,13 +268,13 @@ fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
         print_line(&format!("{failed} entries passed without memory because the store failed."))?;
     }
     if memory.turns.is_empty() {
-        print_line(&format!("{} contains no questions.", printable(name)))?;
+        print_line(&format!("{} contains no questions.", escape_unprintable(name)))?;
     }
     Ok(())
 }
 
-fn fitted(text: &str, width: usize) -> String {
-    let text = printable(&text.replace('\n', " "));
+fn fit_to_width(text: &str, width: usize) -> String {
+    let text = escape_unprintable(&text.replace('\n', " "));
     if text.chars().count() <= width {
         return format!("{text:<width$}");
     }
@@ -278,27 +283,27 @@ fn fitted(text: &str, width: usize) -> String {
 }
 
 /// Kills a process in the middle of the conversation and continues with another.
-fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
-    let (first, second) = halves(lines);
-    let mut before = Process::start(place, plugin)?;
-    before.pass(first)?;
+fn demonstrate_crash(place: &DemoStore<'_>, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
+    let (first, second) = split_between_turns(lines);
+    let mut before = RunProcess::start(place, plugin)?;
+    before.pass_lines(first)?;
     let id = before.child.id();
     before.kill();
-    let (name, lines) = (place.name(), first.len());
+    let (name, lines) = (place.sentence_start(), first.len());
     print_line(&format!("{name}: process {id} passed {lines} lines and was killed (SIGKILL)."))?;
-    let mut after = Process::start(place, plugin)?;
-    let passed = after.pass(second)?;
+    let mut after = RunProcess::start(place, plugin)?;
+    let passed = after.pass_lines(second)?;
     let found = passed.iter().find_map(|line| {
         let entry = Entry::parse(line.as_bytes().to_vec()).ok()?;
         (entry.lane == Lane::Questions).then_some(())?;
-        Some((session(entry.metadata())?, context(entry.metadata())?))
+        Some((session(entry.metadata())?, memory_context(entry.metadata())?))
     });
     let id = after.child.id();
     match found {
         Some((session, memory)) => print_line(&format!(
             "Process {id}, started afterwards, found {}'s memory in place:\n  {}",
-            printable(&session),
-            fitted(&memory.to_string(), 77).trim_end()
+            escape_unprintable(&session),
+            fit_to_width(&memory.to_string(), 77).trim_end()
         )),
         None => print_line(&format!(
             "Process {id}, started afterwards, passed the other {}; none of them had any memory yet.",
@@ -308,7 +313,7 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
 }
 
 /// Splits lines between two turns, at or soon after the middle.
-fn halves<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
+fn split_between_turns<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
     let begins = |line: &&str| {
         Entry::parse(line.as_bytes().to_vec()).is_ok_and(|entry| matches!(entry.lane, Lane::Questions | Lane::Open))
     };
@@ -318,13 +323,13 @@ fn halves<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
 }
 
 /// A `keepline run` as a coprocess.
-struct Process {
+struct RunProcess {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
-impl Process {
-    fn start(place: &Place<'_>, plugin: Option<&Path>) -> Result<Self> {
+impl RunProcess {
+    fn start(place: &DemoStore<'_>, plugin: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(env::current_exe().context("can't locate this executable")?);
         // Without the user's own configuration.
         for (name, _) in env::vars_os() {
@@ -333,7 +338,7 @@ impl Process {
             }
         }
         command.arg("run");
-        for (field, text) in place.fields()? {
+        for (field, text) in place.config_fields()? {
             command.arg("--set").arg(format!("{field}={text}"));
         }
         if let Some(plugin) = plugin {
@@ -346,7 +351,7 @@ impl Process {
     }
 
     /// Writes each line and reads one in return.
-    fn pass(&mut self, lines: &[&str]) -> Result<Vec<String>> {
+    fn pass_lines(&mut self, lines: &[&str]) -> Result<Vec<String>> {
         let input = self.child.stdin.as_mut().ok_or_else(|| anyhow!("no input"))?;
         let mut passed = Vec::new();
         for line in lines {
@@ -367,7 +372,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for RunProcess {
     fn drop(&mut self) {
         self.kill();
     }
@@ -388,14 +393,14 @@ mod tests {
     #[test]
     fn a_conversation_is_cut_between_two_turns() {
         let lines: Vec<&str> = BUNDLED_CHAT.lines().collect();
-        let (first, second) = halves(&lines);
+        let (first, second) = split_between_turns(&lines);
         assert!(first.last().unwrap().contains("\"answers\""));
         assert!(second[0].contains("\"open\""));
     }
 
     #[test]
     fn a_text_is_fitted_into_its_column() {
-        assert_eq!(fitted("ab", 4), "ab  ");
-        assert_eq!(fitted("abcde\n", 4), "abc…");
+        assert_eq!(fit_to_width("ab", 4), "ab  ");
+        assert_eq!(fit_to_width("abcde\n", 4), "abc…");
     }
 }

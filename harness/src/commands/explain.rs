@@ -15,15 +15,15 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::with_keepline,
-    args::{Access, Global, WindowArguments},
+    args::{GlobalArguments, StoreAccess, WindowArguments},
     operations::{
-        pages::falls,
-        recall::{MEMBER, table},
-        records::{said, text_of},
-        transcripts::named,
-        window::window,
+        pages::require_older_position,
+        recall::{RECALL_MEMBER, print_passages},
+        records::{record_preview, text_member},
+        transcripts::as_transcript,
+        window::preview_question,
     },
-    terminal::{self, counted, json_text, print_json},
+    terminal::{self, format_count, json_text, print_json},
 };
 
 #[derive(Debug, Args)]
@@ -40,51 +40,51 @@ pub struct ExplainArguments {
 
 /// Pages of messages that are read to show the turns' words; the trace names at most 64 turns.
 const MOST_PAGES: usize = 4;
-const PAGE: u32 = 1000;
+const PAGE_MESSAGES: u32 = 1000;
 /// Messages of one turn that are shown.
-const SHOWN: usize = 12;
+const MAX_TURN_MESSAGES: usize = 12;
 
-pub fn main(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode> {
-    with_keepline(global, Access::Read, async |keepline, _, _| {
+pub fn main(global: &GlobalArguments, arguments: &ExplainArguments) -> Result<ExitCode> {
+    with_keepline(global, StoreAccess::Read, async |keepline, _, _| {
         let mut sessions = keepline.sessions();
-        let passed = window(&keepline, &mut sessions, &arguments.window).await?;
+        let passed = preview_question(&keepline, &mut sessions, &arguments.window).await?;
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
         let trace = metadata.get("memory_trace").unwrap_or(&Value::Null);
         if arguments.json {
-            return print_json(&as_json(trace, &metadata));
+            return print_json(&explanation_json(trace, &metadata));
         }
-        let state = sessions.describe(named(&arguments.window.transcript)).await?;
+        let state = sessions.describe(as_transcript(&arguments.window.transcript)).await?;
         let turns = trace.get("turns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let said = messages_of_turns(&mut sessions, &arguments.window, turns).await?;
-        let recall = why_nothing_is_recalled(&keepline, &arguments.window.query);
-        terminal::print_table(["", "Value"], facts(&state, trace, &metadata, recall))?;
+        let said = load_turn_messages(&mut sessions, &arguments.window, turns).await?;
+        let recall = empty_recall_reason(&keepline, &arguments.window.query);
+        terminal::print_table(["", "Value"], window_facts(&state, trace, &metadata, recall))?;
         let rows = turns.iter().flat_map(|turn| turn_rows(turn, &said, arguments.full)).collect();
-        separate()?;
+        print_separator()?;
         terminal::print_list(["At", "Tokens", "In the window", "Who", "What"], rows, arguments.full)?;
-        explain_fates(turns)?;
-        match metadata.get(MEMBER) {
+        print_fate_meanings(turns)?;
+        match metadata.get(RECALL_MEMBER) {
             None => Ok(()),
             Some(recalled) => {
-                separate()?;
-                table(recalled)
+                print_separator()?;
+                print_passages(recalled)
             }
         }
     })
 }
 
 /// Separates a table from the one above, for people.
-fn separate() -> Result<()> {
-    if terminal::is_for_people() {
+fn print_separator() -> Result<()> {
+    if terminal::is_terminal_output() {
         terminal::print_line("")?;
     }
     Ok(())
 }
 
 /// The trace, with what the question would get.
-fn as_json(trace: &Value, metadata: &Value) -> Value {
+fn explanation_json(trace: &Value, metadata: &Value) -> Value {
     let mut shown = trace.as_object().cloned().unwrap_or_else(Map::new);
     for (name, member) in [
-        ("recalled", MEMBER),
+        ("recalled", RECALL_MEMBER),
         ("summary", "memory_summary"),
         ("messages", "memory_messages"),
         ("values", "memory_context"),
@@ -97,22 +97,22 @@ fn as_json(trace: &Value, metadata: &Value) -> Value {
 }
 
 /// The messages of each turn of the trace, oldest first, by the turn's id.
-async fn messages_of_turns(
+async fn load_turn_messages(
     sessions: &mut Sessions,
     asked: &WindowArguments,
     turns: &[Value],
 ) -> Result<HashMap<String, Vec<Value>>> {
     let mut found: HashMap<String, Vec<Value>> = HashMap::new();
     let oldest = turns.iter().filter_map(|turn| turn.get("position")?.as_u64()).min();
-    let mut query = MessageQuery { limit: PAGE, ..MessageQuery::default() };
+    let mut query = MessageQuery { limit: PAGE_MESSAGES, ..MessageQuery::default() };
     let Some(oldest) = oldest else { return Ok(found) };
     for _ in 0..MOST_PAGES {
-        let page = sessions.messages(named(&asked.transcript), query).await?;
-        falls(page.older, query.before)?;
+        let page = sessions.messages(as_transcript(&asked.transcript), query).await?;
+        require_older_position(page.older, query.before)?;
         let is_last = page.messages.first().is_none_or(|message| message.position <= oldest);
         for message in page.messages.into_iter().rev() {
-            let record: Value = json_text::parsed(&message.text).unwrap_or_default();
-            found.entry(text_of(&record, "turn")).or_default().push(record);
+            let record: Value = json_text::parse_lenient(&message.text).unwrap_or_default();
+            found.entry(text_member(&record, "turn")).or_default().push(record);
         }
         query.before = page.older;
         if is_last || page.older.is_none() {
@@ -124,7 +124,7 @@ async fn messages_of_turns(
 }
 
 /// Why a question would recall nothing.
-fn why_nothing_is_recalled(keepline: &Keepline, query: &str) -> &'static str {
+fn empty_recall_reason(keepline: &Keepline, query: &str) -> &'static str {
     let options: Value = serde_json::from_str(&keepline.filter_options()).unwrap_or_default();
     match options.get("recall").and_then(Value::as_str) {
         None | Some("off") => "nothing: recall is off",
@@ -134,21 +134,22 @@ fn why_nothing_is_recalled(keepline: &Keepline, query: &str) -> &'static str {
 }
 
 /// Facts about the window as a whole; absent ones are left out.
-fn facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_recall: &str) -> Vec<[String; 2]> {
+fn window_facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_recall: &str) -> Vec<[String; 2]> {
     let number = |name: &str| trace.get(name).and_then(Value::as_u64);
     let positive = |name: &str| number(name).filter(|count| *count > 0);
-    let count = |name: &str, one: &str, many: &str| positive(name).map(|count| counted(count, one, many));
+    let count = |name: &str, one: &str, many: &str| positive(name).map(|count| format_count(count, one, many));
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).map(str::to_owned);
     let shown = |name: &str| number(name).unwrap_or_default();
     let names = metadata.get("memory_context").and_then(Value::as_object);
     let names = names.map(|names| names.keys().map(String::as_str).collect::<Vec<_>>().join(", "));
     let skipped = trace.get("skipped").and_then(Value::as_object);
     let skipped = skipped.map(|counts| {
-        let counts: Vec<String> = counts.iter().map(|(why, count)| format!("{count} {}", reason(why))).collect();
+        let counts: Vec<String> =
+            counts.iter().map(|(why, count)| format!("{count} {}", describe_skip_reason(why))).collect();
         counts.join(", ")
     });
-    let passages = metadata.get(MEMBER).and_then(|recalled| recalled.get("passages")?.as_array().map(Vec::len));
-    let recalled = passages.map(|count| counted(count as u64, "passage", "passages"));
+    let passages = metadata.get(RECALL_MEMBER).and_then(|recalled| recalled.get("passages")?.as_array().map(Vec::len));
+    let recalled = passages.map(|count| format_count(count as u64, "passage", "passages"));
     let gap = trace.get("gap").and_then(Value::as_bool) == Some(true);
     let rows = [
         ("session", Some(state.session.clone())),
@@ -170,7 +171,7 @@ fn facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_recall: &s
     rows.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
 }
 
-fn reason(code: &str) -> &str {
+fn describe_skip_reason(code: &str) -> &str {
     match code {
         "marker" => "one of skip_markers",
         "too-short" => "shorter than min_message_length",
@@ -181,33 +182,43 @@ fn reason(code: &str) -> &str {
 /// The rows of a turn: all messages of one in the window, the first message of any other.
 fn turn_rows(turn: &Value, said_in: &HashMap<String, Vec<Value>>, is_full: bool) -> Vec<[String; 5]> {
     let number = |name: &str| turn.get(name).map(Value::to_string).unwrap_or_default();
-    let fate = text_of(turn, "fate");
-    let messages = said_in.get(&text_of(turn, "turn")).map_or(&[][..], Vec::as_slice);
+    let fate = text_member(turn, "fate");
+    let messages = said_in.get(&text_member(turn, "turn")).map_or(&[][..], Vec::as_slice);
     let is_shown = matches!(&*fate, "kept" | "cut");
-    let count = if is_shown { SHOWN } else { 1 };
+    let count = if is_shown { MAX_TURN_MESSAGES } else { 1 };
     let mut rows = Vec::new();
     for record in messages.iter().take(count) {
-        let text = if is_full && record.get("kind").is_none() { text_of(record, "content") } else { said(record) };
+        let text = if is_full && record.get("kind").is_none() {
+            text_member(record, "content")
+        } else {
+            record_preview(record)
+        };
         let facts = if rows.is_empty() {
-            [number("position"), number("tokens"), in_window(&fate).to_owned()]
+            [number("position"), number("tokens"), describe_fate(&fate).to_owned()]
         } else {
             Default::default()
         };
         let [position, tokens, fate] = facts;
-        rows.push([position, tokens, fate, text_of(record, "role"), text]);
+        rows.push([position, tokens, fate, text_member(record, "role"), text]);
     }
     if rows.is_empty() {
-        rows.push([number("position"), number("tokens"), in_window(&fate).to_owned(), String::new(), String::new()]);
+        rows.push([
+            number("position"),
+            number("tokens"),
+            describe_fate(&fate).to_owned(),
+            String::new(),
+            String::new(),
+        ]);
     }
     let more = messages.len().saturating_sub(count);
     if is_shown && more > 0 {
-        let more = counted(more as u64, "more message", "more messages");
+        let more = format_count(more as u64, "more message", "more messages");
         rows.push([String::new(), String::new(), String::new(), String::new(), more]);
     }
     rows
 }
 
-fn in_window(fate: &str) -> &str {
+fn describe_fate(fate: &str) -> &str {
     match fate {
         "kept" => "yes",
         "cut" => "in part",
@@ -217,26 +228,26 @@ fn in_window(fate: &str) -> &str {
 }
 
 /// Explains the fates of these turns to people.
-fn explain_fates(turns: &[Value]) -> Result<()> {
-    if !terminal::is_for_people() {
+fn print_fate_meanings(turns: &[Value]) -> Result<()> {
+    if !terminal::is_terminal_output() {
         return Ok(());
     }
-    let fates: Vec<String> = turns.iter().map(|turn| text_of(turn, "fate")).collect();
+    let fates: Vec<String> = turns.iter().map(|turn| text_member(turn, "fate")).collect();
     let mut is_first = true;
-    for (fate, meaning) in MEANINGS {
+    for (fate, meaning) in FATE_MEANINGS {
         if fates.iter().any(|found| found == fate) {
             if is_first {
                 terminal::print_line("")?;
             }
             is_first = false;
-            terminal::print_line(&format!("{}: {meaning}", in_window(fate)))?;
+            terminal::print_line(&format!("{}: {meaning}", describe_fate(fate)))?;
         }
     }
     Ok(())
 }
 
 /// Fates that need an explanation, in lines of at most 80 columns.
-const MEANINGS: [(&str, &str); 6] = [
+const FATE_MEANINGS: [(&str, &str); 6] = [
     ("cut", "the newest turn alone is over the budget, so its beginning is left out"),
     ("over budget", "with it and all newer turns, the window would exceed its budget"),
     ("over message_limit", "with this turn, there would be too many messages"),
@@ -267,8 +278,8 @@ mod tests {
 
     #[test]
     fn meanings_fit_eighty_columns() {
-        for (fate, meaning) in MEANINGS {
-            assert!(in_window(fate).len() + 2 + meaning.len() <= 80, "{fate}");
+        for (fate, meaning) in FATE_MEANINGS {
+            assert!(describe_fate(fate).len() + 2 + meaning.len() <= 80, "{fate}");
         }
     }
 }

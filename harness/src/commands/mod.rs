@@ -46,9 +46,9 @@ use self::{
     user::UserArguments,
 };
 use crate::{
-    app::{self, error::Usage},
+    app::{self, error::UsageError},
     args::{
-        COMPILE_COMMAND, EXIT_CODES, Global, JsonArguments,
+        COMPILE_COMMAND, EXIT_CODES, GlobalArguments, JsonArguments,
         help::{CONFIGURATION, JSON_MESSAGES, KEEPING, fields_help},
     },
     terminal,
@@ -64,7 +64,7 @@ const BENCH_MOVED: &str = "the benchmarks are a program of their own: run `make 
 #[command(name = "keepline", version, max_term_width = 100, after_help = format!("{KEEPING}\n\n{CONFIGURATION}\n\n{EXIT_CODES}"))]
 pub struct Cli {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArguments,
     #[command(subcommand)]
     pub command: Command,
     /// Whether scripts read what the command says.
@@ -74,7 +74,7 @@ pub struct Cli {
 
 impl Cli {
     /// Reads the command line; ends the process when it is wrong or asks for help.
-    pub fn read() -> Self {
+    pub fn parse_or_exit() -> Self {
         let arguments: Vec<OsString> = env::args_os().collect();
         Self::parsed(&arguments).unwrap_or_else(|error| {
             // Nothing says for sure that JSON was meant: the command line can't be read.
@@ -82,8 +82,8 @@ impl Cli {
             if !error.use_stderr() || !arguments.any(|argument| argument == "--json") {
                 error.exit();
             }
-            terminal::use_json();
-            terminal::error_with_code("usage", &first_paragraph(&error.to_string()));
+            terminal::print_messages_as_json();
+            terminal::print_error_with_code("usage", &first_paragraph(&error.to_string()));
             process::exit(error.exit_code());
         })
     }
@@ -166,10 +166,10 @@ pub enum Command {
 
 impl Command {
     /// Whether stored data are gone afterwards: of such a command the store must be the one that its user means.
-    pub fn deletes(&self) -> bool {
+    pub fn deletes_stored_data(&self) -> bool {
         match self {
-            Self::Session(arguments) => arguments.command.access().deletes(),
-            Self::User(arguments) => arguments.command.access().deletes(),
+            Self::Session(arguments) => arguments.command.store_access().deletes(),
+            Self::User(arguments) => arguments.command.store_access().deletes(),
             Self::Store(arguments) => matches!(arguments.command, StoreCommand::Repair),
             Self::Migrate(arguments) => arguments.delete,
             Self::Run(_)
@@ -191,8 +191,8 @@ impl Command {
 }
 
 /// Runs the command of a command line.
-pub fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
-    if cli.command.deletes() {
+pub fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
+    if cli.command.deletes_stored_data() {
         app::refuse_replaced_store(&cli.global)?;
     }
     match cli.command {
@@ -211,7 +211,7 @@ pub fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
         Command::Component(arguments) => component::main(&arguments),
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
-        Command::Bench { .. } => Err(Usage(BENCH_MOVED.to_owned()).into()),
+        Command::Bench { .. } => Err(UsageError(BENCH_MOVED.to_owned()).into()),
         Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
         Command::Completions { shell } => completions::main(shell),
     }

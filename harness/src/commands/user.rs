@@ -12,18 +12,18 @@ use keepline::{
 use serde_json::{Value, json};
 
 use crate::{
-    app::{self, error::Coded, with_keepline},
-    args::{Access, Global, PageArguments, help::JSON_HELP},
-    jsonl::value::json_value,
+    app::{self, error::CodedError, with_keepline},
+    args::{GlobalArguments, PageArguments, StoreAccess, help::JSON_HELP},
+    jsonl::value::read_json_value,
     operations::{
-        confirm::confirm,
-        pages::{Pages, default_limit, stuck},
-        records::{said, text_of},
-        users::{UserCounts, forget_all, user_page},
+        confirm::confirm_deletion,
+        pages::{PageLimits, default_limit, no_progress_error},
+        records::{record_preview, text_member},
+        users::{UserCounts, forget_in_batches, user_page},
     },
     terminal::{
-        self, ago, counted,
-        json_text::{self, Stored, cell},
+        self, format_age, format_count,
+        json_text::{self, EmbeddedJson, json_cell},
         object, print_json, print_result,
     },
 };
@@ -122,32 +122,32 @@ pub enum UserCommand {
 
 impl UserCommand {
     /// What it does to the store.
-    pub fn access(&self) -> Access {
+    pub fn store_access(&self) -> StoreAccess {
         match self {
             Self::Get { .. }
             | Self::List { .. }
             | Self::Values { .. }
             | Self::Sessions { .. }
-            | Self::Search { .. } => Access::Read,
-            Self::Put { .. } => Access::Add,
-            Self::Remove { .. } | Self::Forget { .. } => Access::Delete,
+            | Self::Search { .. } => StoreAccess::Read,
+            Self::Put { .. } => StoreAccess::Add,
+            Self::Remove { .. } | Self::Forget { .. } => StoreAccess::Delete,
         }
     }
 }
 
-pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
+pub fn main(global: &GlobalArguments, arguments: &UserArguments) -> Result<ExitCode> {
     let json = arguments.json;
     let value = match &arguments.command {
-        UserCommand::Put { value, text, .. } => json_value(value, *text)?,
+        UserCommand::Put { value, text, .. } => read_json_value(value, *text)?,
         UserCommand::Forget { yes: false, user } => {
             let store = app::store_name(global)?;
             let warning = format!("everything about user '{user}' would be deleted from {store}");
-            confirm(&warning, "the user's id", user)?;
+            confirm_deletion(&warning, "the user's id", user)?;
             String::new()
         }
         _ => String::new(),
     };
-    with_keepline(global, arguments.command.access(), async |keepline, _, _| {
+    with_keepline(global, arguments.command.store_access(), async |keepline, _, _| {
         let mut sessions = keepline.sessions();
         match &arguments.command {
             UserCommand::Put { user, key, .. } => {
@@ -161,57 +161,59 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
             UserCommand::Get { user, key } => {
                 let found = sessions.user_values(user, Some(key)).await?;
                 let Some(found) = found.values.first() else {
-                    return Err(
-                        Coded { code: "key-not-found", message: format!("User '{user}' has no key '{key}'") }.into()
-                    );
+                    return Err(CodedError {
+                        code: "key-not-found",
+                        message: format!("User '{user}' has no key '{key}'"),
+                    }
+                    .into());
                 };
                 if json {
-                    return print_json(&object! { user: user, key: key, value: Stored(&found.value) });
+                    return print_json(&object! { user: user, key: key, value: EmbeddedJson(&found.value) });
                 }
-                terminal::print_line(&json_text::printable(&found.value))
+                terminal::print_line(&json_text::escape_unprintable_json(&found.value))
             }
-            UserCommand::List { page, user: None } => list(&keepline, json, page).await,
+            UserCommand::List { page, user: None } => list_users(&keepline, json, page).await,
             UserCommand::Values { user } | UserCommand::List { user: Some(user), .. } => {
                 let found = sessions.user_values(user, None).await?;
                 if json {
-                    let values = found.values.iter().map(|value| (&*value.key, Stored(&value.value)));
+                    let values = found.values.iter().map(|value| (&*value.key, EmbeddedJson(&value.value)));
                     return print_json(&object! { user: user, values: values.collect::<BTreeMap<_, _>>() });
                 }
-                let rows = found.values.iter().map(|value| [value.key.clone(), cell(&value.value)]).collect();
+                let rows = found.values.iter().map(|value| [value.key.clone(), json_cell(&value.value)]).collect();
                 terminal::print_table(["Key", "Value"], rows)
             }
             UserCommand::Sessions { user, limit, before, full } => {
                 let page = sessions.user_sessions(user, *before, *limit).await?;
                 if json {
-                    let sessions: Vec<_> = page.sessions.iter().map(|session| Stored(session)).collect();
+                    let sessions: Vec<_> = page.sessions.iter().map(|session| EmbeddedJson(session)).collect();
                     return print_json(&object! { user: user, sessions: sessions, older: page.older });
                 }
                 let rows = page.sessions.iter().map(|session| session_row(session)).collect();
                 let heading = ["Session", "Title", "Messages", "Begun", "Last", "Newest message"];
                 terminal::print_list(heading, rows, *full)?;
                 if let Some(older) = page.older {
-                    terminal::note(&format!("more sessions follow: use --before {older} for the next page"));
+                    terminal::print_note(&format!("more sessions follow: use --before {older} for the next page"));
                 }
                 Ok(())
             }
             UserCommand::Search { user, words, limit, after } => {
                 let words = words.join(" ");
-                search(&mut sessions, json, user, &words, *limit, after.clone()).await
+                search_user_messages(&mut sessions, json, user, &words, *limit, after.clone()).await
             }
-            UserCommand::Forget { user, .. } => forget(&mut sessions, json, user).await,
+            UserCommand::Forget { user, .. } => forget_and_report(&mut sessions, json, user).await,
         }
     })
 }
 
 /// Lists one page of users, or all of them. One that comes or goes meanwhile may be missed or listed twice.
-async fn list(keepline: &Keepline, json: bool, arguments: &PageArguments) -> Result<()> {
+async fn list_users(keepline: &Keepline, json: bool, arguments: &PageArguments) -> Result<()> {
     let PageArguments { limit, cursor, all, full } = arguments;
     let limit = limit.unwrap_or_else(|| default_limit(json));
-    let (mut pages, mut listed) = (Pages::from(cursor), Vec::new());
+    let (mut pages, mut listed) = (PageLimits::from(cursor), Vec::new());
     let cursor = loop {
         let page = user_page(keepline.store(), pages.cursor(), limit).await?;
         if json {
-            pages.keep(page.users.iter().map(|user| &*user.name), "use --cursor in place of --all")?;
+            pages.count_kept_texts(page.users.iter().map(|user| &*user.name), "use --cursor in place of --all")?;
             let shown = |user: &UserCounts| {
                 let UserCounts { name, sessions, nodes, values } = user;
                 json!({"user": name, "sessions": sessions, "nodes": nodes, "values": values})
@@ -234,14 +236,14 @@ async fn list(keepline: &Keepline, json: bool, arguments: &PageArguments) -> Res
         return print_json(&json!({"users": listed, "cursor": cursor}));
     }
     if !cursor.is_empty() {
-        let cursor = terminal::quoted(&cursor);
-        terminal::note(&format!("more users may follow: use --cursor {cursor} for the next page, or --all"));
+        let cursor = terminal::quote_for_shell(&cursor);
+        terminal::print_note(&format!("more users may follow: use --cursor {cursor} for the next page, or --all"));
     }
     Ok(())
 }
 
 /// Finds messages that contain all words, in as many calls as it takes: each call reads a bounded part.
-async fn search(
+async fn search_user_messages(
     sessions: &mut Sessions,
     json: bool,
     user: &str,
@@ -250,15 +252,18 @@ async fn search(
     mut after: Option<String>,
 ) -> Result<()> {
     let mut found: Vec<FoundMessage> = Vec::new();
-    let mut pages = Pages::default();
+    let mut pages = PageLimits::default();
     loop {
         let missing = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(limit));
         let page = sessions.search_user(user, words, after.as_deref(), missing).await?;
         if page.next.is_some() && page.next == after {
-            return Err(stuck());
+            return Err(no_progress_error());
         }
-        pages.turn(!page.found.is_empty())?;
-        pages.keep(page.found.iter().map(|message| &*message.text), "use --limit, and --after for the rest")?;
+        pages.count_page(!page.found.is_empty())?;
+        pages.count_kept_texts(
+            page.found.iter().map(|message| &*message.text),
+            "use --limit, and --after for the rest",
+        )?;
         found.extend(page.found);
         after = page.next;
         if after.is_none() || found.len() as u64 >= u64::from(limit) {
@@ -268,41 +273,44 @@ async fn search(
     if json {
         let found = found.iter().map(|found| {
             let FoundMessage { session, title, position, text, .. } = found;
-            object! { session: session, title: title, position: position, message: Stored(text) }
+            object! { session: session, title: title, position: position, message: EmbeddedJson(text) }
         });
         return print_json(&object! { user: user, found: found.collect::<Vec<_>>(), next: after });
     }
-    let rows = found.iter().map(found_row).collect();
+    let rows = found.iter().map(found_message_row).collect();
     terminal::print_table(["Session", "Title", "Position", "Role", "Text"], rows)?;
     if let Some(next) = after {
-        terminal::note(&format!("there may be more: use --after {} to continue", terminal::quoted(&next)));
+        terminal::print_note(&format!(
+            "there may be more: use --after {} to continue",
+            terminal::quote_for_shell(&next)
+        ));
     }
     Ok(())
 }
 
-async fn forget(sessions: &mut Sessions, json: bool, user: &str) -> Result<()> {
-    let (gone, nodes) = forget_all(sessions, user).await?;
+async fn forget_and_report(sessions: &mut Sessions, json: bool, user: &str) -> Result<()> {
+    let (gone, nodes) = forget_in_batches(sessions, user).await?;
     let told = format!(
         "forgotten; deleted: {}, {}; 0 are left",
-        counted(gone, "session", "sessions"),
-        counted(nodes, "node", "nodes")
+        format_count(gone, "session", "sessions"),
+        format_count(nodes, "node", "nodes")
     );
     print_result(json, &json!({"user": user, "sessions": gone, "nodes": nodes, "remaining": 0}), &told)
 }
 
-fn found_row(found: &FoundMessage) -> [String; 5] {
-    let record: Value = json_text::parsed(&found.text).unwrap_or_default();
+fn found_message_row(found: &FoundMessage) -> [String; 5] {
+    let record: Value = json_text::parse_lenient(&found.text).unwrap_or_default();
     let title = found.title.clone().unwrap_or_default();
-    [found.session.clone(), title, found.position.to_string(), text_of(&record, "role"), said(&record)]
+    [found.session.clone(), title, found.position.to_string(), text_member(&record, "role"), record_preview(&record)]
 }
 
 fn session_row(session: &str) -> [String; 6] {
-    let session: Value = json_text::parsed(session).unwrap_or_default();
-    let text = |name: &str| text_of(&session, name);
+    let session: Value = json_text::parse_lenient(session).unwrap_or_default();
+    let text = |name: &str| text_member(&session, name);
     let ago = |name: &str| {
         let seconds = session.get(name).and_then(Value::as_f64);
         let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        time.map_or_else(|| "-".into(), |time| ago(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+        time.map_or_else(|| "-".into(), |time| format_age(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
     };
     let messages = session.get("records").unwrap_or(&Value::Null).to_string();
     // The preview does not say whose message it is.

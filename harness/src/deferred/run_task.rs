@@ -16,21 +16,21 @@ use tokio::{sync::watch, time::Instant};
 pub const INDEX_TASK: &str = "recall";
 pub const EMBED_TASK: &str = "vectors";
 pub const RESET_TASK: &str = "recall-reset";
-const STEP: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The lease, renewed at each step. If a model takes longer, another process may do the same work, but its result is stored
 /// once.
-const LEASE: Duration = Duration::from_secs(15);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// How long to wait for other processes: longer than the lease of one that was killed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between attempts then.
-const PAUSE: Duration = Duration::from_millis(50);
+const BUSY_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Limits of one task: steps, and calls of the embedding model (of some 64 passages each). A plugin is not trusted to end, nor
 /// with the cost of a model.
 const MAX_STEPS: u32 = 1_000_000;
 const MAX_EMBEDDINGS: u32 = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskEnd {
+pub enum TaskResult {
     Done,
     /// Its subject does not exist.
     Gone,
@@ -44,10 +44,10 @@ pub async fn run_task(keepline: &Keepline, subject: &str, task: &str, on_step: i
     // Never stopped: the sender lives until the end.
     let (_sender, stop) = watch::channel(false);
     match run_task_until(keepline, subject, task, &stop, on_step).await? {
-        TaskEnd::Done => Ok(true),
-        TaskEnd::Gone => Ok(false),
-        TaskEnd::Busy => bail!("another process is working on {subject}: run the same command again"),
-        TaskEnd::Stopped => bail!("{task} of {subject} was stopped"),
+        TaskResult::Done => Ok(true),
+        TaskResult::Gone => Ok(false),
+        TaskResult::Busy => bail!("another process is working on {subject}: run the same command again"),
+        TaskResult::Stopped => bail!("{task} of {subject} was stopped"),
     }
 }
 
@@ -58,30 +58,30 @@ pub async fn run_task_until(
     task: &str,
     stop: &watch::Receiver<bool>,
     mut on_step: impl FnMut(),
-) -> Result<TaskEnd> {
+) -> Result<TaskResult> {
     let task = Task { subject: subject.to_owned(), name: task.to_owned(), state: String::new() };
     let holder = format!("{:032x}", fastrand::u128(..));
-    let lease_milliseconds = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+    let lease_milliseconds = u64::try_from(LEASE_DURATION.as_millis()).unwrap_or(u64::MAX);
     let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
     let mut stop = stop.clone();
     let mut busy_since: Option<Instant> = None;
     let mut embeddings = 0;
     for _ in 0..MAX_STEPS {
-        let progress = keepline.advance(&job, Some(Deadline::after(STEP))).await;
+        let progress = keepline.advance(&job, Some(Deadline::after(STEP_TIMEOUT))).await;
         job.task = progress.task;
         job.results = Vec::new();
         on_step();
         let is_to_stop = *stop.borrow();
         match progress.step {
-            Step::Done => return Ok(TaskEnd::Done),
-            Step::Ended => return Ok(TaskEnd::Gone),
+            Step::Done => return Ok(TaskResult::Done),
+            Step::Ended => return Ok(TaskResult::Gone),
             // No lease is held between steps that need nothing.
-            Step::Again | Step::Taken if is_to_stop => return Ok(TaskEnd::Stopped),
+            Step::Again | Step::Taken if is_to_stop => return Ok(TaskResult::Stopped),
             Step::Again => busy_since = None,
-            Step::Taken if busy_since.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
-                tokio::time::sleep(PAUSE).await;
+            Step::Taken if busy_since.get_or_insert_with(Instant::now).elapsed() < BUSY_TIMEOUT => {
+                tokio::time::sleep(BUSY_RETRY_PAUSE).await;
             }
-            Step::Taken => return Ok(TaskEnd::Busy),
+            Step::Taken => return Ok(TaskResult::Busy),
             Step::Needs => {
                 busy_since = None;
                 for need in progress.needs {
@@ -89,20 +89,20 @@ pub async fn run_task_until(
                     if embeddings > MAX_EMBEDDINGS {
                         bail!("{} of {subject} asked for embeddings more than {MAX_EMBEDDINGS} times", job.task.name);
                     }
-                    let id = id_of(&need);
+                    let id = id_of_need(&need);
                     let got = tokio::select! {
                         biased;
-                        () = stopped(&mut stop) => Ok(None),
-                        got = fulfil(keepline, need) => got.map(Some),
+                        () = wait_for_stop(&mut stop) => Ok(None),
+                        got = fulfil_need(keepline, need) => got.map(Some),
                     };
                     match got {
                         Ok(Some(result)) => job.results.push(result),
                         Ok(None) => {
-                            leave(keepline, &mut job, id, "the work was stopped").await;
-                            return Ok(TaskEnd::Stopped);
+                            report_failed_need(keepline, &mut job, id, "the work was stopped").await;
+                            return Ok(TaskResult::Stopped);
                         }
                         Err(error) => {
-                            leave(keepline, &mut job, id, &error.to_string()).await;
+                            report_failed_need(keepline, &mut job, id, &error.to_string()).await;
                             return Err(error);
                         }
                     }
@@ -117,18 +117,18 @@ pub async fn run_task_until(
     bail!("{} of {subject} was not finished after {MAX_STEPS} steps", job.task.name)
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     // The sender outlives this call.
     let _ = stop.wait_for(|is_to_stop| *is_to_stop).await;
 }
 
 /// Reports to the filter that a need failed, so that the next attempt need not wait for the lease to expire.
-async fn leave(keepline: &Keepline, job: &mut Job, id: u32, message: &str) {
+async fn report_failed_need(keepline: &Keepline, job: &mut Job, id: u32, message: &str) {
     job.results = vec![NeedResult::Failed(FailedResult { id, message: message.to_owned() })];
-    keepline.advance(job, Some(Deadline::after(STEP))).await;
+    keepline.advance(job, Some(Deadline::after(STEP_TIMEOUT))).await;
 }
 
-fn id_of(need: &Need) -> u32 {
+fn id_of_need(need: &Need) -> u32 {
     match need {
         Need::Completion(need) => need.id,
         Need::Vectors(need) => need.id,
@@ -136,7 +136,7 @@ fn id_of(need: &Need) -> u32 {
 }
 
 /// Fulfils a need of a step.
-async fn fulfil(keepline: &Keepline, need: Need) -> Result<NeedResult> {
+async fn fulfil_need(keepline: &Keepline, need: Need) -> Result<NeedResult> {
     let Need::Vectors(VectorsNeed { id, texts }) = need else { bail!("the task needs a model") };
     match keepline.embed(&texts).await {
         Ok(Some(vectors)) => Ok(NeedResult::Vectors(VectorsResult { id, vectors })),

@@ -5,22 +5,22 @@ use keepline::{Keepline, maintenance::subject_with_user};
 use serde_json::{Value, json};
 
 use crate::{
-    app::error::{Coded, Usage},
+    app::error::{CodedError, UsageError},
     terminal,
 };
 
 /// The messages that recall searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RecallMode {
     /// The transcript of the question.
     Session,
     /// All sessions of its owner.
     User,
 }
 
-impl Scope {
+impl RecallMode {
     /// The scope in the effective options. `None`: recall is off.
-    pub fn of(keepline: &Keepline) -> Result<Option<Self>> {
+    pub fn from_keepline(keepline: &Keepline) -> Result<Option<Self>> {
         let options: Value = serde_json::from_str(&keepline.filter_options())?;
         let recall =
             options.get("recall").and_then(Value::as_str).filter(|_| options.get("conversation") == Some(&json!(true)));
@@ -36,13 +36,13 @@ impl Scope {
     ///
     /// # Errors
     /// When the owner is not the name of a user's bucket.
-    pub fn subject(self, session: &str, owner: Option<&str>) -> Result<String> {
+    pub fn task_subject(self, session: &str, owner: Option<&str>) -> Result<String> {
         match (self, owner) {
             (Self::User, Some(owner)) => subject_with_user(session, owner).ok_or_else(|| {
-                let owner = terminal::quoted(owner);
+                let owner = terminal::quote_for_shell(owner);
                 let message =
                     format!("the plugin says that session '{session}' belongs to {owner}, which is no user's name");
-                Coded { code: "plugin", message }.into()
+                CodedError { code: "plugin", message }.into()
             }),
             _ => Ok(format!("session/{session}")),
         }
@@ -51,10 +51,10 @@ impl Scope {
 
 /// # Errors
 /// When recall is off.
-pub fn require_recall(keepline: &Keepline) -> Result<Scope> {
+pub fn require_recall(keepline: &Keepline) -> Result<RecallMode> {
     let off = || {
         let set = "set conversation=true (as --profile chat does) and recall=session or recall=user, for example";
-        Usage(format!("recall is off: {set} --set recall=user")).into()
+        UsageError(format!("recall is off: {set} --set recall=user")).into()
     };
-    Scope::of(keepline)?.ok_or_else(off)
+    RecallMode::from_keepline(keepline)?.ok_or_else(off)
 }

@@ -7,10 +7,10 @@
 use std::{io::Read, path::Path};
 
 use anyhow::{Context, Result};
-use keepline_json::{elements, is_value, key_is, members, mended};
+use keepline_json::{for_each_element, for_each_member, is_value, key_matches, mend_json};
 use serde_json::Value;
 
-use crate::app::error::Coded;
+use crate::app::error::CodedError;
 
 /// A message as it is written, a JSON object on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,36 +22,36 @@ pub struct ChatMessage {
 
 impl ChatMessage {
     /// With its number, so that the component names it as the file does.
-    pub fn numbered(&self) -> String {
-        with_line(&self.text, self.number)
+    pub fn numbered_text(&self) -> String {
+        add_line_number(&self.text, self.number)
     }
 
-    pub fn value(&self) -> Result<Value> {
+    pub fn parse_value(&self) -> Result<Value> {
         Ok(serde_json::from_str(&self.text)?)
     }
 }
 
 /// A message, a JSON object, with the number that it has in reports.
-pub fn with_line(message: &str, number: u64) -> String {
+pub fn add_line_number(message: &str, number: u64) -> String {
     let Some(body) = message.trim_end().strip_suffix('}') else { return message.to_owned() };
     let separator = if body.trim_end().ends_with('{') { "" } else { "," };
     format!("{body}{separator}\"line\":{number}}}")
 }
 
 /// Reads all messages of a file; `-` is standard input.
-pub fn read(path: &Path) -> Result<Vec<ChatMessage>> {
+pub fn read_chat_messages(path: &Path) -> Result<Vec<ChatMessage>> {
     let mut text = String::new();
     if path == Path::new("-") {
         std::io::stdin().read_to_string(&mut text).context("can't read the messages from standard input")?;
     } else {
         text = std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
     }
-    parse(&text)
+    parse_chat_messages(&text)
 }
 
 /// # Errors
 /// When something is not a JSON object, by its number.
-pub fn parse(text: &str) -> Result<Vec<ChatMessage>> {
+pub fn parse_chat_messages(text: &str) -> Result<Vec<ChatMessage>> {
     let text = text.trim_start_matches('\u{feff}').trim();
     let mut found: Vec<(u64, &str)> = Vec::new();
     if !is_value(text) {
@@ -60,37 +60,37 @@ pub fn parse(text: &str) -> Result<Vec<ChatMessage>> {
         match messages(text) {
             None => found.push((1, text)),
             Some(list) if list.starts_with('[') => {
-                let _ = elements(list, |message| found.push((found.len() as u64 + 1, message)));
+                let _ = for_each_element(list, |message| found.push((found.len() as u64 + 1, message)));
             }
             Some(_) => {
                 let message = "the member \"messages\" is not an array".to_owned();
-                return Err(Coded { code: "invalid-value", message }.into());
+                return Err(CodedError { code: "invalid-value", message }.into());
             }
         }
     }
-    found.into_iter().map(|(number, message)| one(number, message)).collect()
+    found.into_iter().map(|(number, message)| parse_chat_message(number, message)).collect()
 }
 
 /// The list of messages that a document is, or its member `messages`.
 fn messages(text: &str) -> Option<&str> {
     let mut list = text.starts_with('[').then_some(text);
-    let _ = members(text, |key, raw| {
-        if key_is(key, "messages") {
+    let _ = for_each_member(text, |key, raw| {
+        if key_matches(key, "messages") {
             list = Some(raw);
         }
     });
     list
 }
 
-fn one(number: u64, text: &str) -> Result<ChatMessage> {
-    let bad = || Coded { code: "invalid-value", message: format!("Message {number}: it is not a JSON object") };
+fn parse_chat_message(number: u64, text: &str) -> Result<ChatMessage> {
+    let bad = || CodedError { code: "invalid-value", message: format!("Message {number}: it is not a JSON object") };
     let text = text.trim();
-    let text = mended(text).filter(|text| text.starts_with('{')).ok_or_else(bad)?;
+    let text = mend_json(text).filter(|text| text.starts_with('{')).ok_or_else(bad)?;
     // As `session messages --json` prints it.
     let (mut record, mut has_position) = (None, false);
-    let _ = members(&text, |key, raw| {
-        has_position |= key_is(key, "position");
-        if key_is(key, "message") && raw.starts_with('{') {
+    let _ = for_each_member(&text, |key, raw| {
+        has_position |= key_matches(key, "position");
+        if key_matches(key, "message") && raw.starts_with('{') {
             record = Some(raw);
         }
     });
@@ -103,11 +103,11 @@ mod tests {
     use super::*;
 
     fn texts(given: &str) -> Vec<(u64, String)> {
-        parse(given).unwrap().into_iter().map(|message| (message.number, message.text)).collect()
+        parse_chat_messages(given).unwrap().into_iter().map(|message| (message.number, message.text)).collect()
     }
 
     #[test]
-    fn messages_come_as_lines_as_an_array_and_as_they_are_printed() {
+    fn messages_are_read_from_lines_arrays_and_printed_output() {
         let (a, b) = (r#"{"role":"user","content":"a","n":1.50}"#, r#"{"role":"assistant","content":"b"}"#);
         let both = [(1, a.to_owned()), (2, b.to_owned())];
         assert_eq!(texts(&format!("[{a},\n {b}]")), both);
@@ -135,13 +135,13 @@ mod tests {
             ("x", "Message 1: it is not a JSON object"),
             ("{\"messages\":1}", "the member \"messages\" is not an array"),
         ] {
-            assert_eq!(parse(given).unwrap_err().to_string(), told, "{given}");
+            assert_eq!(parse_chat_messages(given).unwrap_err().to_string(), told, "{given}");
         }
     }
 
     #[test]
     fn a_message_carries_its_number() {
-        assert_eq!(with_line("{}", 3), "{\"line\":3}");
-        assert_eq!(with_line("{\"role\":\"user\"} ", 12), "{\"role\":\"user\",\"line\":12}");
+        assert_eq!(add_line_number("{}", 3), "{\"line\":3}");
+        assert_eq!(add_line_number("{\"role\":\"user\"} ", 12), "{\"role\":\"user\",\"line\":12}");
     }
 }

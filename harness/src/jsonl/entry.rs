@@ -12,10 +12,10 @@ use std::{borrow::Cow, ops::Range};
 use keepline::pipe::ToolActivity;
 use keepline_json::is_content;
 
-use super::members::{Found, activity, decoded};
+use super::members::{EntryMembers, decode_json_string, parse_tool_activity};
 
 /// Explains valid lines, for errors about invalid ones.
-pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers", "tools" and "open". After an invalid line, answers and tools without a session_id are not stored until the next question"#;
+pub const ENTRY_FORMAT_HINT: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers", "tools" and "open". After an invalid line, answers and tools without a session_id are not stored until the next question"#;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
@@ -41,36 +41,36 @@ pub struct Entry {
 
 /// An invalid line.
 #[derive(Debug)]
-pub struct NoEntry {
+pub struct InvalidLine {
     pub problem: String,
     pub line: Vec<u8>,
 }
 
 impl Entry {
     /// Parses a line, its ending included.
-    pub fn parse(line: Vec<u8>) -> Result<Self, NoEntry> {
+    pub fn parse(line: Vec<u8>) -> Result<Self, InvalidLine> {
         let line = String::from_utf8(line).map_err(|error| {
             let problem = format!("invalid UTF-8 at byte {}", error.utf8_error().valid_up_to() + 1);
-            NoEntry { problem, line: error.into_bytes() }
+            InvalidLine { problem, line: error.into_bytes() }
         })?;
         match Self::members(&line) {
             Ok((_, found, _)) if !found.superseded.is_empty() => {
-                Self::parse(without(&line, &found.superseded).into_bytes())
+                Self::parse(remove_ranges(&line, &found.superseded).into_bytes())
             }
             Ok((lane, found, tool)) => Ok(Self { line, lane, text: found.text, metadata: found.metadata, tool }),
-            Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
+            Err(problem) => Err(InvalidLine { problem, line: line.into_bytes() }),
         }
     }
 
-    fn members(line: &str) -> Result<(Lane, Found, Option<Box<ToolActivity>>), String> {
-        let mut found = Found::in_line(line)?;
-        let lane = found.lane(line)?;
+    fn members(line: &str) -> Result<(Lane, EntryMembers, Option<Box<ToolActivity>>), String> {
+        let mut found = EntryMembers::find_in_line(line)?;
+        let lane = found.parse_lane(line)?;
         if lane != Lane::Questions {
             // Only a question loses its superseded metadata.
             found.superseded.clear();
         }
         let tool = match lane {
-            Lane::Tools => Some(Box::new(activity(found.tool.clone().and_then(|place| line.get(place)))?)),
+            Lane::Tools => Some(Box::new(parse_tool_activity(found.tool.clone().and_then(|place| line.get(place)))?)),
             _ => None,
         };
         Ok((lane, found, tool))
@@ -79,10 +79,10 @@ impl Entry {
     /// The text: a string is itself, null is empty, and any other value is its JSON text in the line. A string
     /// that spells an array of content parts gets a blank before it, so that it is not taken for one.
     pub fn text(&self) -> Cow<'_, str> {
-        match self.at(self.text.as_ref()) {
+        match self.member_text(self.text.as_ref()) {
             None | Some("null") => Cow::Borrowed(""),
             Some(raw) if raw.starts_with('"') => {
-                let text = decoded(raw);
+                let text = decode_json_string(raw);
                 if is_content(&text) { Cow::Owned([" ", &text].concat()) } else { text }
             }
             Some(raw) => Cow::Borrowed(raw),
@@ -94,17 +94,17 @@ impl Entry {
         self.text.as_ref().map_or(0, ExactSizeIterator::len)
     }
 
-    pub fn tool(&self) -> Option<&ToolActivity> {
+    pub fn tool_activity(&self) -> Option<&ToolActivity> {
         self.tool.as_deref()
     }
 
-    pub fn take_tool(&mut self) -> Option<ToolActivity> {
+    pub fn take_tool_activity(&mut self) -> Option<ToolActivity> {
         self.tool.take().map(|tool| *tool)
     }
 
     /// The metadata, as JSON text. An entry without any has an empty object.
     pub fn metadata(&self) -> &str {
-        self.at(self.metadata.as_ref()).unwrap_or("{}")
+        self.member_text(self.metadata.as_ref()).unwrap_or("{}")
     }
 
     pub fn len(&self) -> usize {
@@ -112,14 +112,14 @@ impl Entry {
     }
 
     /// The line as it came, without superseded metadata.
-    pub fn unchanged(self) -> Vec<u8> {
+    pub fn into_unchanged_line(self) -> Vec<u8> {
         self.line.into_bytes()
     }
 
     pub fn with_metadata(self, metadata: &str) -> Vec<u8> {
         match &self.metadata {
             Some(place) => {
-                let (before, after) = self.around(place.start, place.end);
+                let (before, after) = self.split_around(place.start, place.end);
                 [before, metadata, after].concat().into_bytes()
             }
             None => self.with_member("metadata", metadata),
@@ -136,20 +136,20 @@ impl Entry {
     /// An entry has a lane, so there always is a member before the new one.
     fn with_member(&self, name: &str, json: &str) -> Vec<u8> {
         let end = self.line.rfind('}').unwrap_or(self.line.len());
-        let (before, after) = self.around(end, end);
+        let (before, after) = self.split_around(end, end);
         [before, ",\"", name, "\":", json, after].concat().into_bytes()
     }
 
-    fn at(&self, place: Option<&Range<usize>>) -> Option<&str> {
+    fn member_text(&self, place: Option<&Range<usize>>) -> Option<&str> {
         self.line.get(place?.clone())
     }
 
-    fn around(&self, from: usize, to: usize) -> (&str, &str) {
+    fn split_around(&self, from: usize, to: usize) -> (&str, &str) {
         (self.line.get(..from).unwrap_or_default(), self.line.get(to..).unwrap_or_default())
     }
 }
 
-fn without(line: &str, parts: &[Range<usize>]) -> String {
+fn remove_ranges(line: &str, parts: &[Range<usize>]) -> String {
     let mut out = String::with_capacity(line.len());
     let mut from = 0;
     for part in parts {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_members_of_an_entry_are_found_wherever_they_are() {
+    fn entry_members_are_found_in_any_order() {
         let found =
             entry("{\"x\":[1, 2],\"metadata\" : {\"session_id\":\"s\"} ,\"text\":\"hi\",\"lane\":\"answers\"}\r\n");
         assert_eq!((found.lane, &*found.text(), found.metadata()), (Lane::Answers, "hi", r#"{"session_id":"s"}"#));
@@ -191,7 +191,7 @@ mod tests {
             "{ \"n\" : 1.50 ,\"metadata\":  {\"a\":1}  ,\"lane\":\"questions\" , \"n\":12345678901234567890 }  \r\n";
         let expected = line.replace("{\"a\":1}", "{}");
         assert_eq!(entry(line).with_metadata("{}"), expected.as_bytes());
-        assert_eq!(entry(line).unchanged(), line.as_bytes());
+        assert_eq!(entry(line).into_unchanged_line(), line.as_bytes());
         let null = r#"{"lane":"questions","metadata":null}"#;
         assert_eq!(entry(null).with_metadata("{}"), br#"{"lane":"questions","metadata":{}}"#);
     }
@@ -207,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_members_of_one_name_counts() {
+    fn the_last_of_duplicate_members_counts() {
         let line = r#"{"lane":"open","text":"a","lane":"answers","text":"b","metadata":{"session_id":"w"},"metadata":{"session_id":"x","session_id":"y"}}"#;
         let found = entry(line);
         assert_eq!((found.lane, &*found.text()), (Lane::Answers, "b"));
         assert_eq!(found.metadata(), r#"{"session_id":"x","session_id":"y"}"#);
         // Nothing is ever attached to an answer, nor taken from it.
-        assert_eq!(found.unchanged(), line.as_bytes());
+        assert_eq!(found.into_unchanged_line(), line.as_bytes());
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
                 r#"{"lane":"questions","metadata":null}"#,
             ),
         ] {
-            assert_eq!(String::from_utf8(entry(line).unchanged()).unwrap(), kept);
+            assert_eq!(String::from_utf8(entry(line).into_unchanged_line()).unwrap(), kept);
             let place = kept.rfind("\"metadata\"").unwrap();
             let enriched = String::from_utf8(entry(line).with_metadata("NEW")).unwrap();
             assert!(enriched.starts_with(&kept[..place]) && enriched.matches("metadata").count() == 1, "{enriched}");
@@ -244,14 +244,14 @@ mod tests {
         let line = "\u{feff}{\"x\":[NaN,{\"y\":-Infinity}],\"lane\":\"questions\",\"text\":Infinity,\"metadata\":{\"session_id\":\"s\",\"score\":NaN}}\r\n";
         let found = entry(line);
         assert_eq!((found.lane, &*found.text()), (Lane::Questions, "Infinity"));
-        assert_eq!(found.unchanged(), line.as_bytes());
+        assert_eq!(found.into_unchanged_line(), line.as_bytes());
         let replaced = line.replace("{\"session_id\":\"s\",\"score\":NaN}", "{}");
         assert_eq!(entry(line).with_metadata("{}"), replaced.as_bytes());
         assert_eq!(entry("{\"lane\":\"answers\",\"text\":[NaN,-Infinity]}").text(), "[NaN,-Infinity]");
     }
 
     #[test]
-    fn a_text_that_is_no_string_is_its_json() {
+    fn a_text_that_is_not_a_string_is_kept_as_json() {
         for (raw, text) in [
             (r#""a\nb\u00e9""#, "a\nbé"),
             ("null", ""),
@@ -292,28 +292,28 @@ mod tests {
     }
 
     #[test]
-    fn no_depth_of_nesting_is_a_danger() {
+    fn a_deeply_nested_entry_is_parsed() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let line = format!(
             "{{\"lane\":\"answers\",\"text\":{deep},\"metadata\":{{\"session_id\":\"s\",\"x\":{deep}}},\"y\":{deep}}}"
         );
         let found = entry(&line);
         assert_eq!(found.text().len(), deep.len());
-        assert_eq!(found.unchanged(), line.as_bytes());
+        assert_eq!(found.into_unchanged_line(), line.as_bytes());
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_an_entry_or_come_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_returned_unchanged(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             match Entry::parse(bytes.clone()) {
                 // Random bytes hold no two metadata.
-                Ok(entry) => prop_assert_eq!(entry.unchanged(), bytes),
+                Ok(entry) => prop_assert_eq!(entry.into_unchanged_line(), bytes),
                 Err(refused) => prop_assert_eq!(refused.line, bytes),
             }
         }
 
         #[test]
-        fn any_json_like_line_is_an_entry_or_comes_back(
+        fn any_json_like_line_is_parsed_or_returned_unchanged(
             lane in prop::sample::select(vec!["\"open\"", "\"questions\"", "\"answers\"", "7", "", "\"\\ud800\"", "\"x"]),
             text in r#"["\[\]{}:,\\a0-9.eE u-]{0,24}"#,
             metadata in r#"["\[\]{}:,\\a0-9 u-]{0,24}"#,

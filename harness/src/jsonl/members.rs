@@ -3,14 +3,14 @@
 use std::{borrow::Cow, ops::Range};
 
 use keepline::pipe::ToolActivity;
-use keepline_json::{self as json, members};
+use keepline_json::{self as json, for_each_member};
 use serde_json::value::RawValue;
 
 use super::entry::Lane;
 
 /// The members of a line that matter, as ranges of bytes.
 #[derive(Default)]
-pub struct Found {
+pub struct EntryMembers {
     lane: Option<Range<usize>>,
     pub text: Option<Range<usize>>,
     pub metadata: Option<Range<usize>>,
@@ -22,22 +22,22 @@ pub struct Found {
     pub superseded: Vec<Range<usize>>,
 }
 
-impl Found {
+impl EntryMembers {
     /// Finds the members of a line. The error says what is wrong with it.
-    pub fn in_line(line: &str) -> Result<Self, String> {
+    pub fn find_in_line(line: &str) -> Result<Self, String> {
         let mut found = Self::default();
-        match members(line, |key, value| found.member(line, key, value)) {
+        match for_each_member(line, |key, value| found.record_member(line, key, value)) {
             Some(()) => Ok(found),
-            None => Err(problem(line)),
+            None => Err(describe_invalid_line(line)),
         }
     }
 
-    fn member(&mut self, line: &str, key: &str, value: &str) {
+    fn record_member(&mut self, line: &str, key: &str, value: &str) {
         if self.metadata.is_some() && self.after_metadata.is_none() {
-            self.after_metadata = Some(offset(line, key));
+            self.after_metadata = Some(byte_offset(line, key));
         }
-        let place = || offset(line, value)..offset(line, value) + value.len();
-        match &*decoded(key) {
+        let place = || byte_offset(line, value)..byte_offset(line, value) + value.len();
+        match &*decode_json_string(key) {
             "lane" => self.lane = Some(place()),
             "text" => self.text = Some(place()),
             "tool" => self.tool = Some(place()),
@@ -45,7 +45,7 @@ impl Found {
                 if let Some(after) = self.after_metadata.take() {
                     self.superseded.push(self.metadata_name..after);
                 }
-                self.metadata_name = offset(line, key);
+                self.metadata_name = byte_offset(line, key);
                 self.metadata = Some(place());
             }
             _ => {}
@@ -53,31 +53,31 @@ impl Found {
     }
 
     /// Where the entry goes.
-    pub fn lane(&self, line: &str) -> Result<Lane, String> {
+    pub fn parse_lane(&self, line: &str) -> Result<Lane, String> {
         let raw = self.lane.clone().and_then(|place| line.get(place)).ok_or("missing lane")?;
         if !raw.starts_with('"') {
             return Err("the lane is not a string".to_owned());
         }
-        match &*decoded(raw) {
+        match &*decode_json_string(raw) {
             "questions" => Ok(Lane::Questions),
             "answers" => Ok(Lane::Answers),
             "open" => Ok(Lane::Open),
             "tools" => Ok(Lane::Tools),
-            other => Err(format!("unknown lane {:?}", shortened(other))),
+            other => Err(format!("unknown lane {:?}", shorten_lane_name(other))),
         }
     }
 }
 
 /// Parses the member `tool`. The error says what is wrong with it.
-pub fn activity(raw: Option<&str>) -> Result<ToolActivity, String> {
+pub fn parse_tool_activity(raw: Option<&str>) -> Result<ToolActivity, String> {
     let raw = raw.ok_or("missing tool")?;
     let mut activity = ToolActivity::default();
     let mut call_id = None;
-    let read = members(raw, |key, value| {
-        let text = || Some(decoded(value).into_owned());
+    let read = for_each_member(raw, |key, value| {
+        let text = || Some(decode_json_string(value).into_owned());
         let unless_null = || text().filter(|_| value != "null");
-        match &*decoded(key) {
-            "call_id" => call_id = Some(json::string(value).map(Cow::into_owned).unwrap_or_default()),
+        match &*decode_json_string(key) {
+            "call_id" => call_id = Some(json::decode_string(value).map(Cow::into_owned).unwrap_or_default()),
             "name" => activity.name = unless_null().unwrap_or_default(),
             "arguments" => activity.arguments = text(),
             "output" => activity.output = text(),
@@ -107,7 +107,7 @@ pub fn activity(raw: Option<&str>) -> Result<ToolActivity, String> {
 }
 
 /// Explains why a line could not be parsed.
-fn problem(line: &str) -> String {
+fn describe_invalid_line(line: &str) -> String {
     // Some writers begin a file with a byte order mark, and so a line of files that were joined.
     let text = line.strip_prefix('\u{feff}').unwrap_or(line);
     if text.trim_ascii().is_empty() {
@@ -125,15 +125,15 @@ fn problem(line: &str) -> String {
 
 /// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes one
 /// U+FFFD: the line keeps the string, and the remembered text stays readable.
-pub fn decoded(raw: &str) -> Cow<'_, str> {
-    json::string(raw).unwrap_or(Cow::Borrowed(raw))
+pub fn decode_json_string(raw: &str) -> Cow<'_, str> {
+    json::decode_string(raw).unwrap_or(Cow::Borrowed(raw))
 }
 
-fn offset(text: &str, part: &str) -> usize {
+fn byte_offset(text: &str, part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
-fn shortened(text: &str) -> Cow<'_, str> {
+fn shorten_lane_name(text: &str) -> Cow<'_, str> {
     const LONGEST: usize = 40;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn members_of_a_tool_are_text_or_other_json() {
-        let read = |raw: &str| activity(Some(raw)).unwrap();
+        let read = |raw: &str| parse_tool_activity(Some(raw)).unwrap();
         let call = read(r#"{"call_id":"c\u0031","name":"look","arguments":{"city": "Bonn"},"more":1}"#);
         assert_eq!(
             (&*call.call_id, &*call.name, call.arguments.as_deref()),
@@ -165,12 +165,12 @@ mod tests {
             (Some(r#"{"call_id":"","output":""}"#), "the tool's call_id is not a non-empty string"),
             (Some(r#"{"call_id":"c","error":null}"#), "the tool has neither arguments nor an output nor an error"),
         ] {
-            assert_eq!(activity(raw).unwrap_err(), problem);
+            assert_eq!(parse_tool_activity(raw).unwrap_err(), problem);
         }
     }
 
     #[test]
-    fn null_is_an_output_no_arguments_and_no_error() {
+    fn null_is_a_valid_output_empty_arguments_and_no_error() {
         for (raw, arguments, output, error) in [
             (r#""output":null"#, None, Some("null"), None),
             (r#""arguments":{"f":7},"output":null,"error":null"#, Some(r#"{"f":7}"#), Some("null"), None),
@@ -178,7 +178,7 @@ mod tests {
             (r#""arguments":"null""#, Some("{}"), None, None),
             (r#""arguments":null,"output":null,"error":"lost""#, None, None, Some("lost")),
         ] {
-            let read = activity(Some(&format!("{{\"call_id\":\"c\",{raw}}}"))).unwrap();
+            let read = parse_tool_activity(Some(&format!("{{\"call_id\":\"c\",{raw}}}"))).unwrap();
             assert_eq!(
                 (read.arguments.as_deref(), read.output.as_deref(), read.error.as_deref()),
                 (arguments, output, error),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_is_one_replacement_character_and_a_pair_one_character() {
+    fn lone_surrogates_become_replacement_characters_and_pairs_one_character() {
         for (raw, text) in [
             (r#""\ud800""#, "\u{fffd}"),
             (r#""a\ud800b""#, "a\u{fffd}b"),
@@ -201,7 +201,7 @@ mod tests {
             (r#""\ud83d\\ude00""#, "\u{fffd}\\ude00"),
             (r#""\u00e9\"\\\/\b\f\n\r\t\u0000""#, "é\"\\/\u{8}\u{c}\n\r\t\0"),
         ] {
-            assert_eq!(decoded(raw), text, "{raw}");
+            assert_eq!(decode_json_string(raw), text, "{raw}");
         }
     }
 }

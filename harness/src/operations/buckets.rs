@@ -7,20 +7,20 @@ use futures::{Stream, stream};
 use indicatif::ProgressBar;
 use keepline::store::{BucketId, BucketKind, Deadline, Status, Store, Writer};
 
-use crate::terminal::{self, counted};
+use crate::terminal::{self, format_count};
 
 /// The kinds of buckets that belong to sessions, in order of deletion.
-pub const KINDS: [BucketKind; 3] = [BucketKind::Session, BucketKind::Node, BucketKind::User];
+pub const SESSION_BUCKET_KINDS: [BucketKind; 3] = [BucketKind::Session, BucketKind::Node, BucketKind::User];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct BucketCounts {
     pub sessions: u64,
     pub nodes: u64,
     pub users: u64,
 }
 
-impl Counts {
-    pub fn count(&mut self, kind: BucketKind) {
+impl BucketCounts {
+    pub fn count_bucket(&mut self, kind: BucketKind) {
         match kind {
             BucketKind::Session => self.sessions += 1,
             BucketKind::Node => self.nodes += 1,
@@ -32,9 +32,9 @@ impl Counts {
         self.sessions + self.nodes + self.users
     }
 
-    pub fn told(&self) -> String {
-        let sessions = counted(self.sessions, "session", "sessions");
-        let (nodes, users) = (counted(self.nodes, "node", "nodes"), counted(self.users, "user", "users"));
+    pub fn format_counts(&self) -> String {
+        let sessions = format_count(self.sessions, "session", "sessions");
+        let (nodes, users) = (format_count(self.nodes, "node", "nodes"), format_count(self.users, "user", "users"));
         format!("{sessions}, {nodes}, {users}")
     }
 }
@@ -55,32 +55,32 @@ pub fn pages(store: &Arc<dyn Store>, kind: BucketKind) -> impl Stream<Item = Res
 }
 
 /// Progress of a walk through all buckets.
-pub struct Scan {
+pub struct BucketScan {
     bar: ProgressBar,
     what: &'static str,
 }
 
-impl Scan {
-    pub fn begin(what: &'static str) -> Self {
+impl BucketScan {
+    pub fn start_spinner(what: &'static str) -> Self {
         let bar = ProgressBar::new_spinner();
-        terminal::write_above(&bar);
+        terminal::set_progress_bar(&bar);
         Self { bar, what }
     }
 
-    pub fn tell(&self, counts: &Counts) {
-        self.bar.set_message(format!("{} {}", counts.told(), self.what));
+    pub fn show_progress(&self, counts: &BucketCounts) {
+        self.bar.set_message(format!("{} {}", counts.format_counts(), self.what));
         self.bar.tick();
     }
 }
 
-impl Drop for Scan {
+impl Drop for BucketScan {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
 /// Deletes a bucket. False if it did not exist.
-pub async fn delete(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Result<bool> {
+pub async fn delete_bucket_if_exists(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Result<bool> {
     let (mut writer, bucket) = (Writer::new(), BucketId { kind, name: name.into() });
     let deadline = Deadline::after(TIMEOUT);
     let deletion = store.delete_bucket(writer.advance(), &bucket, None, 0, deadline).await;

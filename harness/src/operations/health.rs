@@ -6,11 +6,11 @@ use keepline::store::Failure;
 use serde_json::{Value, json};
 
 /// Milliseconds, to a thousandth.
-pub fn milliseconds(time: Duration) -> f64 {
+pub fn rounded_milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
 /// A failure of the store as JSON.
-pub fn problem_json(problem: &Failure) -> Value {
+pub fn failure_json(problem: &Failure) -> Value {
     json!({"code": problem.code.name(), "message": problem.message})
 }

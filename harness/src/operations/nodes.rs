@@ -10,15 +10,15 @@ use keepline::{
 };
 use serde::Deserialize;
 
-use super::pages::Pages;
-use crate::{app::look::look, terminal::json_text::parsed};
+use super::pages::PageLimits;
+use crate::{app::look::describe_user_transaction, terminal::json_text::parse_lenient};
 
 /// Time limit of a page.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The map of a session that names its nodes.
-const NODES: &str = "nodes";
+const NODES_MAP: &str = "nodes";
 /// Nodes of a page, and bytes of them.
-const PAGE: u64 = 1000;
+const PAGE_NODES: u64 = 1000;
 const PAGE_BYTES: u64 = 1 << 20;
 
 /// The ids of a node as its session keeps them.
@@ -29,14 +29,14 @@ struct NodeIds {
 }
 
 /// A node. Ids that are too long are not kept with the session.
-pub struct Node {
+pub struct SessionNode {
     /// The name of its bucket.
     pub bucket: String,
     pub app_id: Option<String>,
     pub node_id: Option<String>,
 }
 
-impl Node {
+impl SessionNode {
     /// Its transcript, if its id is known.
     pub fn transcript<'a>(&'a self, session: &'a str) -> Option<Transcript<'a>> {
         let node_id = Some(self.node_id.as_deref()?);
@@ -44,21 +44,21 @@ impl Node {
     }
 
     /// For people: `llm`, `llm of app shop`.
-    pub fn name(&self) -> String {
+    pub fn display_name(&self) -> String {
         let node = self.node_id.as_deref().unwrap_or(&self.bucket);
         self.app_id.as_ref().map_or_else(|| node.to_owned(), |app| format!("{node} of app {app}"))
     }
 }
 
 /// The nodes of a session, sorted; without counting a use of it.
-pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Node>> {
-    let (mut nodes, mut pages) = (Vec::new(), Pages::default());
-    while let Some(page) = page_of_nodes(keepline, session, pages.cursor()).await? {
+pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<SessionNode>> {
+    let (mut nodes, mut pages) = (Vec::new(), PageLimits::default());
+    while let Some(page) = read_node_page(keepline, session, pages.cursor()).await? {
         let is_new = !page.entries.is_empty();
-        pages.keep(page.entries.iter().map(|entry| &*entry.text), "use `keepline session export`")?;
+        pages.count_kept_texts(page.entries.iter().map(|entry| &*entry.text), "use `keepline session export`")?;
         for entry in page.entries {
-            let NodeIds { app_id, node_id } = parsed(&entry.text).unwrap_or_default();
-            nodes.push(Node { bucket: entry.key, app_id, node_id });
+            let NodeIds { app_id, node_id } = parse_lenient(&entry.text).unwrap_or_default();
+            nodes.push(SessionNode { bucket: entry.key, app_id, node_id });
         }
         if page.cursor.is_empty() {
             break;
@@ -73,16 +73,16 @@ pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Nod
 }
 
 /// `None`: there is no such session.
-async fn page_of_nodes(keepline: &Keepline, session: &str, cursor: &str) -> Result<Option<EntryPage>> {
+async fn read_node_page(keepline: &Keepline, session: &str, cursor: &str) -> Result<Option<EntryPage>> {
     let Some(name) = keepline.session_ids().bucket_name(session) else { return Ok(None) };
     let page = PageOperation {
-        map_name: NODES.to_owned(),
+        map_name: NODES_MAP.to_owned(),
         cursor: cursor.to_owned(),
-        max_entries: PAGE,
+        max_entries: PAGE_NODES,
         max_bytes: PAGE_BYTES,
         keys_only: false,
     };
-    let transaction = look(BucketKind::Session, &name, Operation::Page(page));
+    let transaction = describe_user_transaction(BucketKind::Session, &name, Operation::Page(page));
     let deadline = Deadline::after(TIMEOUT);
     let receipt = keepline.store().transact(Writer::new().advance(), &transaction, deadline).await?;
     Ok(receipt.outcomes.into_iter().find_map(|outcome| match outcome {

@@ -2,40 +2,48 @@
 
 use anyhow::Result;
 use keepline::pipe::Vector;
-use keepline_recall::{Embedding, terms};
+use keepline_recall::{Embedding, extract_terms};
 use serde_json::Value;
 
-use super::records::text_of;
+use super::records::text_member;
 use crate::terminal;
 
 /// The member of the metadata with the recalled passages.
-pub const MEMBER: &str = "memory_recall";
+pub const RECALL_MEMBER: &str = "memory_recall";
 
 /// Whether a question has neither a word nor an embedding to search for. Asked in a session that does not exist, such a
 /// question would fail.
-pub fn has_nothing_to_seek(question: &str, vector: Option<&Vector>) -> bool {
+pub fn has_nothing_to_search(question: &str, vector: Option<&Vector>) -> bool {
     let embedding = vector.and_then(|vector| Embedding::new(&vector.model, &vector.data));
-    terms(question).is_empty() && embedding.is_none()
+    extract_terms(question).is_empty() && embedding.is_none()
 }
 
-pub fn table(recalled: &Value) -> Result<()> {
+pub fn print_passages(recalled: &Value) -> Result<()> {
     let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let rows = passages.iter().map(row).collect();
+    let rows = passages.iter().map(passage_row).collect();
     terminal::print_table(["Session", "Position", "Date", "Role", "Score", "Why", "Text"], rows)
 }
 
-fn row(passage: &Value) -> [String; 7] {
+fn passage_row(passage: &Value) -> [String; 7] {
     let number = |name: &str| passage.get(name).map(Value::to_string).unwrap_or_default();
-    let (role, source) = (text_of(passage, "role"), text_of(passage, "source"));
+    let (role, source) = (text_member(passage, "role"), text_member(passage, "source"));
     let role = if source.is_empty() || source == role { role } else { format!("{role} ({source})") };
     let why = passage.get("why").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let words = |code| if terminal::is_for_people() { reason(code) } else { code };
+    let words = |code| if terminal::is_terminal_output() { describe_match_reason(code) } else { code };
     let why: Vec<&str> = why.iter().filter_map(Value::as_str).map(words).collect();
-    let session = text_of(passage, "session");
-    [session, number("position"), date(passage), role, number("score"), why.join(", "), text_of(passage, "text")]
+    let session = text_member(passage, "session");
+    [
+        session,
+        number("position"),
+        format_passage_date(passage),
+        role,
+        number("score"),
+        why.join(", "),
+        text_member(passage, "text"),
+    ]
 }
 
-fn reason(code: &str) -> &str {
+fn describe_match_reason(code: &str) -> &str {
     match code {
         "terms" => "its words",
         "vector" => "its meaning",
@@ -47,7 +55,7 @@ fn reason(code: &str) -> &str {
 }
 
 /// `2023-05-08 13:56`, in UTC.
-fn date(passage: &Value) -> String {
+fn format_passage_date(passage: &Value) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "seconds since 1970; what is none has no date")]
     let seconds = passage.get("at").and_then(Value::as_f64).map(|at| at as i64);
     let time = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());

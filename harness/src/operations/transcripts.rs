@@ -11,30 +11,30 @@ use keepline::{
 use serde_json::{Map, Value};
 
 use crate::{
-    app::error::{Coded, Usage},
+    app::error::{CodedError, UsageError},
     args::TranscriptArguments,
 };
 
 /// The parent id that means the newest message.
-const NEWEST: &str = "00000000-0000-0000-0000-000000000000";
+const NEWEST_MESSAGE_ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Time limit of corrections, which may delete much from a large memory.
-const CORRECTION: Duration = Duration::from_secs(60);
+const CORRECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Transcripts that are read at a time.
-const SIDE_BY_SIDE: usize = 16;
+const CONCURRENT_DESCRIPTIONS: usize = 16;
 
 /// Sessions with a long time limit, if the store answers a first call in time: a store that is down is reported at once.
-pub async fn patient_sessions(keepline: &Keepline, session: &str) -> Result<Sessions> {
+pub async fn sessions_with_long_timeout(keepline: &Keepline, session: &str) -> Result<Sessions> {
     match keepline.sessions().describe(session.into()).await {
         Err(error) if is_outage(&error) => Err(error.into()),
         // The call itself reports anything else; damaged sessions can be deleted.
-        _ => Ok(keepline.sessions().by(Deadline::after(CORRECTION))),
+        _ => Ok(keepline.sessions().by(Deadline::after(CORRECTION_TIMEOUT))),
     }
 }
 
 /// The owner of the session in a bucket, if it exists and has one.
-pub async fn owner(sessions: &mut Sessions, bucket: &str) -> Result<Option<String>> {
+pub async fn session_owner(sessions: &mut Sessions, bucket: &str) -> Result<Option<String>> {
     use SessionErrorCode::{Expired, InvalidSession, NotFound};
     let id = sessions.id_of(bucket).await?;
     match sessions.describe((&*id).into()).await {
@@ -48,7 +48,7 @@ pub async fn owner(sessions: &mut Sessions, bucket: &str) -> Result<Option<Strin
 /// Whether other calls would fail alike.
 fn is_outage(error: &SessionError) -> bool {
     match error.code {
-        SessionErrorCode::Store(code) => code.is_the_store_s(),
+        SessionErrorCode::Store(code) => code.is_store_failure(),
         code => code == SessionErrorCode::Busy,
     }
 }
@@ -58,20 +58,23 @@ fn is_outage(error: &SessionError) -> bool {
 ///
 /// # Errors
 /// When the store fails.
-pub async fn states(keepline: &Keepline, transcripts: &[Transcript<'_>]) -> Result<Vec<Option<TranscriptState>>> {
+pub async fn describe_transcripts(
+    keepline: &Keepline,
+    transcripts: &[Transcript<'_>],
+) -> Result<Vec<Option<TranscriptState>>> {
     let look = async |transcript: &Transcript<'_>| match keepline.sessions().describe(*transcript).await {
         Ok(state) => Ok(Some(state)),
         Err(error) if is_outage(&error) => Err(error.into()),
         Err(_) => Ok(None),
     };
-    stream::iter(transcripts).map(look).buffered(SIDE_BY_SIDE).try_collect().await
+    stream::iter(transcripts).map(look).buffered(CONCURRENT_DESCRIPTIONS).try_collect().await
 }
 
 pub fn message_count(state: &TranscriptState) -> u64 {
     state.next.saturating_sub(state.oldest)
 }
 
-pub fn named(transcript: &TranscriptArguments) -> Transcript<'_> {
+pub fn as_transcript(transcript: &TranscriptArguments) -> Transcript<'_> {
     let TranscriptArguments { session, node, app } = transcript;
     Transcript { session, app_id: app.as_deref(), node_id: node.as_deref() }
 }
@@ -83,7 +86,7 @@ pub fn hint_at_app(transcript: &TranscriptArguments, error: anyhow::Error) -> an
         Some(node) if transcript.app.is_none() && error.downcast_ref().is_some_and(is_missing) => {
             let message =
                 format!("Session '{}' has no node '{node}' (a node of an app also needs --app)", transcript.session);
-            Coded { code: "not-found", message }.into()
+            CodedError { code: "not-found", message }.into()
         }
         _ => error,
     }
@@ -96,9 +99,9 @@ pub async fn require_parent(
     transcript: &TranscriptArguments,
     parent: Option<&str>,
 ) -> Result<()> {
-    let Some(id) = parent.filter(|id| !id.is_empty() && *id != NEWEST) else { return Ok(()) };
+    let Some(id) = parent.filter(|id| !id.is_empty() && *id != NEWEST_MESSAGE_ID) else { return Ok(()) };
     let query = MessageQuery { id: Some(id), limit: 1, ..MessageQuery::default() };
-    sessions.messages(named(transcript), query).await?;
+    sessions.messages(as_transcript(transcript), query).await?;
     Ok(())
 }
 
@@ -143,5 +146,5 @@ pub fn require_conversations(keepline: &Keepline) -> Result<()> {
     if options.get("conversation") == Some(&Value::Bool(true)) {
         return Ok(());
     }
-    Err(Usage("conversations are off: set conversation=true, or choose --profile chat".into()).into())
+    Err(UsageError("conversations are off: set conversation=true, or choose --profile chat".into()).into())
 }

@@ -8,14 +8,14 @@ use keepline::{
     store::{BucketKind, Description, Store, Transaction, Writer},
 };
 
-use super::{buckets::TIMEOUT, pages::Pages};
+use super::{buckets::TIMEOUT, pages::PageLimits};
 use crate::{
-    app::look::{describe, described},
+    app::look::{bucket_descriptions, describe},
     terminal,
 };
 
 /// Users that are read at a time.
-const TOGETHER: usize = 64;
+const USERS_PER_BATCH: usize = 64;
 
 /// Successive calls of `forget` that delete nothing although something is left.
 const IDLE_CALLS: u32 = 100;
@@ -24,10 +24,10 @@ const IDLE_CALLS: u32 = 100;
 const STALLED_CALLS: u32 = 10_000;
 
 /// Forgets a user, batch by batch. Returns the numbers of deleted sessions and nodes.
-pub async fn forget_all(sessions: &mut Sessions, user: &str) -> Result<(u64, u64)> {
+pub async fn forget_in_batches(sessions: &mut Sessions, user: &str) -> Result<(u64, u64)> {
     let (mut gone, mut nodes) = (0_u64, 0_u64);
     let (mut idle, mut stalled, mut least) = (0, 0, u64::MAX);
-    let mut pages = Pages::default();
+    let mut pages = PageLimits::default();
     loop {
         let done = sessions.forget_user(user).await?;
         gone = gone.saturating_add(done.sessions);
@@ -48,7 +48,7 @@ pub async fn forget_all(sessions: &mut Sessions, user: &str) -> Result<(u64, u64
                  very many sessions, run the same command again"
             );
         }
-        pages.turn(true)?;
+        pages.count_page(true)?;
     }
 }
 
@@ -63,7 +63,7 @@ pub struct UserCounts {
 
 impl UserCounts {
     /// False for a forgotten user, of whom only a mark is left.
-    fn is_known(&self) -> bool {
+    fn has_contents(&self) -> bool {
         self.sessions > 0 || self.nodes > 0 || self.values > 0
     }
 }
@@ -79,23 +79,25 @@ pub async fn user_page(store: &Arc<dyn Store>, cursor: &str, limit: u32) -> Resu
     let deadline = Deadline::after(TIMEOUT);
     let page = store.list_buckets(BucketKind::User, cursor, limit, deadline).await?;
     let mut users = Vec::new();
-    for names in page.names.chunks(TOGETHER) {
+    for names in page.names.chunks(USERS_PER_BATCH) {
         let looks: Vec<Transaction> = names.iter().map(|name| describe(BucketKind::User, name)).collect();
         let receipts = store.transact_each(Writer::new().advance(), &looks, deadline).await;
         for (name, receipt) in names.iter().zip(receipts) {
             match receipt {
-                Ok(receipt) => {
-                    users.extend(described(receipt).map(|it| counts(name, &it)).filter(UserCounts::is_known))
-                }
-                Err(failure) if failure.code.is_the_store_s() => return Err(failure.into()),
-                Err(failure) => terminal::warning(&format!("user {name} can't be read: {failure}")),
+                Ok(receipt) => users.extend(
+                    bucket_descriptions(receipt)
+                        .map(|it| count_user_contents(name, &it))
+                        .filter(UserCounts::has_contents),
+                ),
+                Err(failure) if failure.code.is_store_failure() => return Err(failure.into()),
+                Err(failure) => terminal::print_warning(&format!("user {name} can't be read: {failure}")),
             }
         }
     }
     Ok(UserPage { users, cursor: page.cursor })
 }
 
-fn counts(name: &str, description: &Description) -> UserCounts {
+fn count_user_contents(name: &str, description: &Description) -> UserCounts {
     let entries = |map: &str| {
         let found = description.maps.iter().find(|found| found.map_name == map);
         found.map_or(0, |found| found.entries)

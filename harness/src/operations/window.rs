@@ -8,39 +8,49 @@ use keepline::{
 use serde_json::{Map, Value};
 
 use super::{
-    recall::has_nothing_to_seek,
-    transcripts::{entry_metadata, hint_at_app, named, require_conversations, require_parent, require_valid_user},
+    recall::has_nothing_to_search,
+    transcripts::{
+        as_transcript, entry_metadata, hint_at_app, require_conversations, require_parent, require_valid_user,
+    },
 };
 use crate::{
-    app::error::Coded,
+    app::error::CodedError,
     args::{AskedArguments, WindowArguments},
     terminal,
 };
 
-pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &WindowArguments) -> Result<Passed> {
+pub async fn preview_question(
+    keepline: &Keepline,
+    sessions: &mut Sessions,
+    arguments: &WindowArguments,
+) -> Result<Passed> {
     require_conversations(keepline)?;
     let WindowArguments { transcript, asked, .. } = arguments;
     let looked = async {
         // The component reports best what is wrong with a name.
-        sessions.describe(named(transcript)).await?;
+        sessions.describe(as_transcript(transcript)).await?;
         require_parent(sessions, transcript, asked.parent.as_deref()).await
     };
     looked.await.map_err(|error| hint_at_app(transcript, error))?;
     require_valid_user(sessions, arguments.asked.user.as_deref()).await?;
-    ask(keepline, arguments, vector_of(keepline, &arguments.query).await).await
+    ask_without_storing(keepline, arguments, embed_query(keepline, &arguments.query).await).await
 }
 
 /// The same for a new session of that user. `None`: the question has nothing to search for.
 pub async fn preview_in_new_session(keepline: &Keepline, arguments: &WindowArguments) -> Result<Option<Passed>> {
     require_valid_user(&mut keepline.sessions(), arguments.asked.user.as_deref()).await?;
-    let vector = vector_of(keepline, &arguments.query).await;
-    if has_nothing_to_seek(&arguments.query, vector.as_ref()) {
+    let vector = embed_query(keepline, &arguments.query).await;
+    if has_nothing_to_search(&arguments.query, vector.as_ref()) {
         return Ok(None);
     }
-    ask(keepline, arguments, vector).await.map(Some)
+    ask_without_storing(keepline, arguments, vector).await.map(Some)
 }
 
-async fn ask(keepline: &Keepline, arguments: &WindowArguments, vector: Option<Vector>) -> Result<Passed> {
+async fn ask_without_storing(
+    keepline: &Keepline,
+    arguments: &WindowArguments,
+    vector: Option<Vector>,
+) -> Result<Passed> {
     let WindowArguments { transcript, query, asked: AskedArguments { budget, parent, user } } = arguments;
     let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
     let mut switches = Map::new();
@@ -55,24 +65,24 @@ async fn ask(keepline: &Keepline, arguments: &WindowArguments, vector: Option<Ve
     match (passed.effect, &passed.problem) {
         (Effect::Foreign, _) => {
             let message = format!("session '{}' belongs to another user", transcript.session);
-            Err(Coded { code: "not-found", message }.into())
+            Err(CodedError { code: "not-found", message }.into())
         }
         (Effect::Failed, problem) => {
             let message = problem.as_ref().map_or("the question failed", |problem| &problem.message).to_owned();
-            Err(Coded { code: "failed", message }.into())
+            Err(CodedError { code: "failed", message }.into())
         }
         _ => Ok(passed),
     }
 }
 
-async fn vector_of(keepline: &Keepline, query: &str) -> Option<Vector> {
+async fn embed_query(keepline: &Keepline, query: &str) -> Option<Vector> {
     if !keepline.wants_vectors() || query.trim().is_empty() {
         return None;
     }
     match keepline.embed(&[query.to_owned()]).await {
         Ok(made) => made.and_then(|mut made| made.pop()),
         Err(error) => {
-            terminal::warning(&format!("the question has no embedding: {error}"));
+            terminal::print_warning(&format!("the question has no embedding: {error}"));
             // Without any vector, the pipe would ask the model, and warn, once more.
             Some(Vector { model: String::new(), data: String::new() })
         }

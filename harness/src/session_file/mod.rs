@@ -30,12 +30,12 @@ use keepline::{
 };
 
 use crate::{
-    app::{self, error::Usage},
+    app::{self, error::UsageError},
     deferred::{
         run_task::{RESET_TASK, run_task},
-        scope::Scope,
+        scope::RecallMode,
     },
-    operations::transcripts::owner,
+    operations::transcripts::session_owner,
 };
 
 const TRANSCRIPT: &str = "transcript";
@@ -81,9 +81,9 @@ impl From<anyhow::Error> for Problem {
 }
 
 /// The configured store; a usage error if it ends with the process.
-fn store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn TransferStore>> {
+fn open_durable_store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn TransferStore>> {
     if !config.is_durable() {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "keepline session {command} needs a directory or Redis: what the \"memory\" backend holds ends with this \
              process, so that there is nothing to read from it and nothing would be left of what is written; add --dir \
              PATH or --profile redis"
@@ -91,9 +91,9 @@ fn store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn Tra
         .into());
     }
     if is_created {
-        return app::transfer_store(config, |path, options| DirectoryStore::open(path, options));
+        return app::open_transfer_store(config, |path, options| DirectoryStore::open(path, options));
     }
-    app::transfer_store(config, |path, options| DirectoryStore::open_existing(path, options))
+    app::open_transfer_store(config, |path, options| DirectoryStore::open_existing(path, options))
 }
 
 /// Calls without a deadline: no entry waits for them.
@@ -103,14 +103,14 @@ fn sessions_without_deadline(keepline: &Keepline) -> Sessions {
 
 /// Whether recall copies messages of a session for the user's other sessions.
 fn copies_for_users(keepline: &Keepline) -> Result<bool> {
-    Ok(Scope::of(keepline)? == Some(Scope::User))
+    Ok(RecallMode::from_keepline(keepline)? == Some(RecallMode::User))
 }
 
 /// Removes the copies that the user's other sessions recall, because the session's messages are about to change. The new
 /// messages are copied after the session's next answer.
 async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
-    if let Some(owner) = owner(&mut sessions_without_deadline(keepline), session).await? {
-        run_task(keepline, &Scope::User.subject(session, Some(&owner))?, RESET_TASK, || ()).await?;
+    if let Some(owner) = session_owner(&mut sessions_without_deadline(keepline), session).await? {
+        run_task(keepline, &RecallMode::User.task_subject(session, Some(&owner))?, RESET_TASK, || ()).await?;
     }
     Ok(())
 }

@@ -15,21 +15,21 @@ use keepline::{
     Keepline, Plugin,
     config::Config,
     sessions::SessionErrorCode,
-    store::{BucketId, BucketKind, Transfer, TransferStore, Transferred, transfer::Weighed},
+    store::{BucketId, BucketKind, Transfer, TransferStore, Transferred, transfer::WeighedBucket},
 };
-use keepline_json::{members, string};
+use keepline_json::{decode_string, for_each_member};
 
 use super::{
     copies_for_users,
-    import::pieces,
-    sessions_without_deadline,
-    staging::{Staging, deliver::nodes_of},
-    store, withdraw_copies,
+    import::split_into_pieces,
+    open_durable_store, sessions_without_deadline,
+    staging::{StagingStore, deliver::read_node_buckets},
+    withdraw_copies,
 };
 use crate::{
-    app::{self, error::Coded, runtime},
-    args::{Global, TranscriptArguments},
-    operations::transcripts::named,
+    app::{self, error::CodedError, runtime},
+    args::{GlobalArguments, TranscriptArguments},
+    operations::transcripts::as_transcript,
     terminal::progress_bar,
 };
 
@@ -37,17 +37,21 @@ use crate::{
 const TRIES: u32 = 3;
 
 /// Replaces all messages of a transcript by these, JSON objects. Returns their number.
-pub fn messages(global: &Global, transcript: &TranscriptArguments, messages: &[String]) -> Result<u64> {
-    has_no_id_twice(messages)?;
-    let config = app::config(global)?;
-    let target = store(&config, "set-messages", false)?;
-    let plugin = app::plugin(global, &config)?;
-    runtime::single()?.block_on(async {
+pub fn replace_messages(
+    global: &GlobalArguments,
+    transcript: &TranscriptArguments,
+    messages: &[String],
+) -> Result<u64> {
+    refuse_duplicate_ids(messages)?;
+    let config = app::load_config(global)?;
+    let target = open_durable_store(&config, "set-messages", false)?;
+    let plugin = app::load_plugin(global, &config)?;
+    runtime::build_single_threaded()?.block_on(async {
         target.check().await.context("the store can't be used")?;
-        let keepline = app::keepline_on(target.clone(), plugin.clone(), &config).await?;
-        let replacing = Replacing { target, keepline, plugin, config: &config, transcript, messages };
+        let keepline = app::open_keepline_on(target.clone(), plugin.clone(), &config).await?;
+        let replacing = MessageReplacement { target, keepline, plugin, config: &config, transcript, messages };
         for _ in 0..TRIES {
-            if let Some(count) = replacing.done().await? {
+            if let Some(count) = replacing.try_replace().await? {
                 return Ok(count);
             }
         }
@@ -55,17 +59,17 @@ pub fn messages(global: &Global, transcript: &TranscriptArguments, messages: &[S
             "session '{}' kept changing: nothing was set; stop its pipes and run the same command again",
             transcript.session
         );
-        Err(Coded { code: "conflict", message }.into())
+        Err(CodedError { code: "conflict", message }.into())
     })
 }
 
 /// The component sees one piece at a time, so an id that occurs twice is refused here, in the component's words.
-fn has_no_id_twice(messages: &[String]) -> Result<()> {
+fn refuse_duplicate_ids(messages: &[String]) -> Result<()> {
     let mut ids = HashSet::new();
     for (number, text) in (1_u64..).zip(messages) {
         let (mut id, mut line) = (None, None);
-        let _ = members(text, |key, raw| match key {
-            r#""id""# => id = string(raw).filter(|id| !id.is_empty()),
+        let _ = for_each_member(text, |key, raw| match key {
+            r#""id""# => id = decode_string(raw).filter(|id| !id.is_empty()),
             r#""line""# => line = raw.parse().ok(),
             _ => {}
         });
@@ -74,13 +78,13 @@ fn has_no_id_twice(messages: &[String]) -> Result<()> {
         {
             let number = line.unwrap_or(number);
             let message = format!("Message {number}: an earlier message has its id '{id}', too");
-            return Err(Coded { code: "invalid-value", message }.into());
+            return Err(CodedError { code: "invalid-value", message }.into());
         }
     }
     Ok(())
 }
 
-struct Replacing<'a> {
+struct MessageReplacement<'a> {
     target: Arc<dyn TransferStore>,
     keepline: Keepline,
     plugin: Plugin,
@@ -89,49 +93,49 @@ struct Replacing<'a> {
     messages: &'a [String],
 }
 
-impl Replacing<'_> {
+impl MessageReplacement<'_> {
     /// Returns the number of messages. `None`: the session changed meanwhile.
-    async fn done(&self) -> Result<Option<u64>> {
+    async fn try_replace(&self) -> Result<Option<u64>> {
         let id = &*self.transcript.session;
         // It tells best what is wrong with an id.
         sessions_without_deadline(&self.keepline).describe(id.into()).await?;
         let name = self.keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
         let session = BucketId { kind: BucketKind::Session, name };
-        let staging = Staging::new(self.config)?;
+        let staging = StagingStore::new(self.config)?;
         let aside: Arc<dyn TransferStore> = staging.store.clone();
         let mut buckets = Vec::new();
         if self.transcript.node.is_some() {
-            buckets.extend(nodes_of(&*self.target, &session).await?);
+            buckets.extend(read_node_buckets(&*self.target, &session).await?);
         }
         buckets.push(session.clone());
         let mut weights = HashMap::new();
         for bucket in &buckets {
-            let Weighed::There(weight) = self.target.weigh(bucket).await? else {
+            let WeighedBucket::There(weight) = self.target.weigh(bucket).await? else {
                 continue;
             };
             let copy = Transfer { from: self.target.clone(), to: aside.clone(), overwrite: true };
-            match copy.bucket(bucket).await? {
+            match copy.copy_bucket(bucket).await? {
                 Transferred::Copied { .. } => _ = weights.insert(bucket.clone(), weight),
                 _ => return Ok(None),
             }
         }
 
-        let count = self.set(&staging).await?;
+        let count = self.set_staged_messages(&staging).await?;
         if self.transcript.node.is_none() && copies_for_users(&self.keepline)? {
             withdraw_copies(&self.keepline, &session.name).await?;
         }
 
-        let nodes = nodes_of(&*aside, &session).await?;
+        let nodes = read_node_buckets(&*aside, &session).await?;
         // Nodes first: a new one is found only once its session names it.
         let changed = nodes.into_iter().filter(|_| self.transcript.node.is_some()).chain([session]);
         for bucket in changed {
             let back = Transfer { from: aside.clone(), to: self.target.clone(), overwrite: true };
             let transferred = match weights.get(&bucket) {
                 Some(weight) => match aside.weigh(&bucket).await? {
-                    Weighed::There(made) if made.digest == weight.digest => continue,
+                    WeighedBucket::There(made) if made.digest == weight.digest => continue,
                     _ => back.replace(&bucket, weight).await,
                 },
-                None => back.bucket(&bucket).await,
+                None => back.copy_bucket(&bucket).await,
             };
             if !matches!(transferred?, Transferred::Copied { .. }) {
                 return Ok(None);
@@ -141,20 +145,20 @@ impl Replacing<'_> {
     }
 
     /// Sets the messages in the copy.
-    async fn set(&self, staging: &Staging) -> Result<u64> {
-        let transcript = named(self.transcript);
-        let keepline = app::keepline_on(staging.store.clone(), self.plugin.clone(), self.config).await?;
+    async fn set_staged_messages(&self, staging: &StagingStore) -> Result<u64> {
+        let transcript = as_transcript(self.transcript);
+        let keepline = app::open_keepline_on(staging.store.clone(), self.plugin.clone(), self.config).await?;
         let mut sessions = sessions_without_deadline(&keepline);
         let bar = progress_bar(self.messages.len() as u64);
         let (mut done, mut count, mut next) = (0_u64, 0, None);
-        for piece in pieces(self.messages) {
+        for piece in split_into_pieces(self.messages) {
             match sessions.set_messages(transcript, piece, next).await {
                 Ok(changed) => count += changed.count,
                 Err(error) if error.code == SessionErrorCode::Limit => {
                     let (first, last) = (done + 1, done + piece.len() as u64);
                     let message =
                         format!("Messages {first} to {last}: together with what belongs to them, they are over 16 MiB");
-                    return Err(Coded { code: "limit", message }.into());
+                    return Err(CodedError { code: "limit", message }.into());
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -178,7 +182,7 @@ mod tests {
     fn an_id_that_occurs_twice_is_refused() {
         let told = |lines: &[&str]| {
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-            has_no_id_twice(&lines).unwrap_err().to_string()
+            refuse_duplicate_ids(&lines).unwrap_err().to_string()
         };
         assert_eq!(
             told(&[r#"{"id": "a"}"#, "{}", r#"{"id": "a"}"#]),

@@ -9,7 +9,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use keepline::store::{
     names::{VALUES, is_bucket, is_part},
-    transfer::Head,
+    transfer::BucketHead,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -18,20 +18,20 @@ pub const VERSION: u64 = 1;
 /// The map whose entries stand in the header: owner, title, summary.
 pub const ONCE: &str = "session";
 /// Of that map: the name of the owner's bucket.
-pub const OWNER: &str = "owner";
+pub const OWNER_KEY: &str = "owner";
 /// The map of a session's nodes, whose texts are the nodes' ids.
 pub const NODES: &str = "nodes";
 /// Derived by recall from the messages, and not exported: two logs, and the progress in [`ONCE`].
 const DERIVED_LOGS: [&str; 2] = ["passages", "terms"];
-pub const RECALLED: &str = "recalled";
+pub const RECALL_PROGRESS_KEY: &str = "recalled";
 /// Metadata that is not exported: of parts, which have their own members in the header; of leases; and of indexes, which are
 /// derived again.
-const TOLD: [&str; 4] = ["log:", "map:", "lease:", "index:"];
+const UNEXPORTED_PREFIXES: [&str; 4] = ["log:", "map:", "lease:", "index:"];
 
 /// A line of any kind: members of other kinds are absent.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Line<'a> {
+pub struct ExportLineMembers<'a> {
     /// Of a header: the form's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keepline: Option<u64>,
@@ -39,7 +39,7 @@ pub struct Line<'a> {
     pub session: Option<Cow<'a, str>>,
     /// Of the header of a node.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    pub node: Option<Node<'a>>,
+    pub node: Option<ExportNode<'a>>,
     /// Milliseconds since 1970; absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
@@ -86,7 +86,7 @@ pub struct Line<'a> {
 /// A node of a session.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default)]
-pub struct Node<'a> {
+pub struct ExportNode<'a> {
     /// The name of its bucket.
     pub bucket: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,39 +102,39 @@ fn even_null<'de: 'a, 'a, D: Deserializer<'de>>(raw: D) -> Result<Option<&'a Raw
 
 /// Counts of a bucket's lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LineCounts {
     pub values: u64,
     pub records: u64,
     pub entries: u64,
 }
 
 /// The text as JSON, if it can be embedded and read back unchanged.
-pub fn embedded(text: &str) -> Option<&RawValue> {
+pub fn embeddable_json(text: &str) -> Option<&RawValue> {
     let raw: &RawValue = serde_json::from_str(text).ok()?;
     (raw.get() == text && !text.contains(['\n', '\r'])).then_some(raw)
 }
 
 /// A header's facts about its bucket, from the metadata of its head.
-pub struct Described {
+pub struct HeaderFields {
     pub metadata: BTreeMap<String, String>,
     pub logs: BTreeMap<String, Option<u64>>,
     pub maps: Vec<String>,
 }
 
-impl Described {
-    pub fn of(head: &Head) -> Result<Self, String> {
+impl HeaderFields {
+    pub fn from_head(head: &BucketHead) -> Result<Self, String> {
         let mut described = Self { metadata: BTreeMap::new(), logs: BTreeMap::new(), maps: Vec::new() };
         for (log, _) in &head.logs {
-            described.logs.insert(text(log, "the name of a log")?, None);
+            described.logs.insert(decode_utf8(log, "the name of a log")?, None);
         }
         for (name, value) in &head.fields {
-            let name = text(name, "the name of a field of its metadata")?;
-            let value = text(value, &format!("the field {name} of its metadata"))?;
+            let name = decode_utf8(name, "the name of a field of its metadata")?;
+            let value = decode_utf8(value, &format!("the field {name} of its metadata"))?;
             if let Some(log) = name.strip_prefix("log:") {
                 described.logs.insert(log.to_owned(), value.parse().ok());
             } else if let Some(map) = name.strip_prefix("map:") {
                 described.maps.push(map.to_owned());
-            } else if !TOLD.iter().any(|told| name.starts_with(told)) {
+            } else if !UNEXPORTED_PREFIXES.iter().any(|told| name.starts_with(told)) {
                 described.metadata.insert(name, value);
             }
         }
@@ -149,33 +149,33 @@ pub fn is_derived(log: &str) -> bool {
     DERIVED_LOGS.contains(&log)
 }
 
-pub fn text(bytes: &[u8], what: &str) -> Result<String, String> {
+pub fn decode_utf8(bytes: &[u8], what: &str) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| format!("{what} is not UTF-8; `keepline migrate` copies it"))
 }
 
 #[derive(Debug)]
 pub enum ExportLine<'a> {
-    Header(Header<'a>),
+    Header(BucketHeader<'a>),
     Value { key: Cow<'a, str>, text: Cow<'a, str> },
     Record { log: Cow<'a, str>, position: u64, text: Cow<'a, str> },
     Entry { map: Cow<'a, str>, key: Cow<'a, str>, text: Cow<'a, str> },
-    End { name: Cow<'a, str>, counts: Counts },
+    End { name: Cow<'a, str>, counts: LineCounts },
 }
 
 /// The header of a bucket.
 #[derive(Debug)]
-pub struct Header<'a> {
+pub struct BucketHeader<'a> {
     pub session: Cow<'a, str>,
-    pub node: Option<Node<'a>>,
-    pub head: Head,
+    pub node: Option<ExportNode<'a>>,
+    pub head: BucketHead,
     /// The entries of the map [`ONCE`].
     pub conversation: Vec<(String, String)>,
 }
 
 impl<'a> ExportLine<'a> {
     /// Parses a line. The error says what is wrong with it.
-    pub fn of(line: &'a str) -> Result<Self, String> {
-        let read: Line<'a> = serde_json::from_str(line).map_err(|error| {
+    pub fn parse_line(line: &'a str) -> Result<Self, String> {
+        let read: ExportLineMembers<'a> = serde_json::from_str(line).map_err(|error| {
             // serde_json names a line of the JSON, which is always the first one.
             let told = error.to_string();
             let told = told.rsplit_once(" at line ").map_or(&*told, |(what, _)| what);
@@ -183,27 +183,33 @@ impl<'a> ExportLine<'a> {
         })?;
         let missing = |what: &str| format!("it has no \"{what}\"");
         match read {
-            Line { keepline: Some(VERSION), .. } => Header::of(read).map(Self::Header),
-            Line { keepline: Some(other), .. } => {
+            ExportLineMembers { keepline: Some(VERSION), .. } => BucketHeader::from_members(read).map(Self::Header),
+            ExportLineMembers { keepline: Some(other), .. } => {
                 Err(format!("it is version {other} of this format; only version {VERSION} can be read"))
             }
-            Line { end: Some(name), values: Some(values), records: Some(records), entries: Some(entries), .. } => {
-                Ok(Self::End { name, counts: Counts { values, records, entries } })
+            ExportLineMembers {
+                end: Some(name),
+                values: Some(values),
+                records: Some(records),
+                entries: Some(entries),
+                ..
+            } => Ok(Self::End { name, counts: LineCounts { values, records, entries } }),
+            ExportLineMembers { end: Some(_), .. } => {
+                Err("an end has \"values\", \"records\" and \"entries\"".to_owned())
             }
-            Line { end: Some(_), .. } => Err("an end has \"values\", \"records\" and \"entries\"".to_owned()),
-            Line { log: Some(log), position, record, text, .. } => {
+            ExportLineMembers { log: Some(log), position, record, text, .. } => {
                 let position = position.ok_or_else(|| missing("position"))?;
-                Ok(Self::Record { log, position, text: said(record, text).ok_or_else(|| missing("record"))? })
+                Ok(Self::Record { log, position, text: json_or_text(record, text).ok_or_else(|| missing("record"))? })
             }
-            Line { map: Some(map), key, text, .. } => {
+            ExportLineMembers { map: Some(map), key, text, .. } => {
                 if [VALUES, ONCE].contains(&&*map) {
                     return Err(format!("entries of the map {map} are not written like that"));
                 }
                 let (key, text) = (key.ok_or_else(|| missing("key"))?, text.ok_or_else(|| missing("text"))?);
                 Ok(Self::Entry { map, key, text })
             }
-            Line { key: Some(key), value, text, .. } => {
-                Ok(Self::Value { key, text: said(value, text).ok_or_else(|| missing("value"))? })
+            ExportLineMembers { key: Some(key), value, text, .. } => {
+                Ok(Self::Value { key, text: json_or_text(value, text).ok_or_else(|| missing("value"))? })
             }
             _ => Err("it is neither a header (\"keepline\") nor a value (\"key\"), a record (\"log\"), an entry \
                       (\"map\") or an end (\"end\")"
@@ -212,13 +218,13 @@ impl<'a> ExportLine<'a> {
     }
 }
 
-fn said<'a>(json: Option<&'a RawValue>, text: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
+fn json_or_text<'a>(json: Option<&'a RawValue>, text: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
     json.map(|raw| raw.get().into()).or(text)
 }
 
-impl<'a> Header<'a> {
-    fn of(line: Line<'a>) -> Result<Self, String> {
-        let Line { session, node, expires_at, metadata, logs, maps, conversation, .. } = line;
+impl<'a> BucketHeader<'a> {
+    fn from_members(line: ExportLineMembers<'a>) -> Result<Self, String> {
+        let ExportLineMembers { session, node, expires_at, metadata, logs, maps, conversation, .. } = line;
         let session = session.ok_or("a header has a \"session\"")?;
         let (logs, maps) = (logs.unwrap_or_default(), maps.unwrap_or_default());
         let name = node.as_ref().map_or(&session, |node| &node.bucket);
@@ -234,7 +240,8 @@ impl<'a> Header<'a> {
             ));
         }
         let mut fields: BTreeMap<String, String> = metadata.unwrap_or_default();
-        if let Some(field) = fields.keys().find(|field| TOLD.iter().any(|told| field.starts_with(told))) {
+        if let Some(field) = fields.keys().find(|field| UNEXPORTED_PREFIXES.iter().any(|told| field.starts_with(told)))
+        {
             return Err(format!("the metadata has the field {field:?}, which belongs in \"logs\" and \"maps\""));
         }
         let firsts = logs.iter().filter_map(|(log, first)| Some((format!("log:{log}"), (*first)?.to_string())));
@@ -253,7 +260,7 @@ impl<'a> Header<'a> {
             return Err(format!("a header with a \"conversation\" has {ONCE:?} among its \"maps\""));
         }
         let bytes = |text: String| text.into_bytes();
-        let head = Head {
+        let head = BucketHead {
             expires_at,
             fields: fields.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
             maps: maps.into_iter().map(|map| (bytes(map), Vec::new())).collect(),
@@ -271,10 +278,10 @@ mod tests {
     #[test]
     fn json_on_one_line_is_embedded_and_nothing_else() {
         for text in ["null", "1e400", "{\"a\":1,\"a\":2.50}", "\"\\ud800\"", "[ ]", "{ \"a\" :\t1 }"] {
-            assert_eq!(embedded(text).map(RawValue::get), Some(text));
+            assert_eq!(embeddable_json(text).map(RawValue::get), Some(text));
         }
         for text in ["", " 1", "1 ", "[1,\n2]", "{\r}", "NaN", "plain", "{"] {
-            assert!(embedded(text).is_none(), "{text:?}");
+            assert!(embeddable_json(text).is_none(), "{text:?}");
         }
     }
 
@@ -303,7 +310,7 @@ mod tests {
             ("{\"key\":\"k\",\"value\":1,\"other\":2}", "unknown field `other`"),
             ("{\"key\":\"k\",\"value\":NaN}", "it is not JSON: expected value"),
         ] {
-            let error = ExportLine::of(line).map(drop).unwrap_err();
+            let error = ExportLine::parse_line(line).map(drop).unwrap_err();
             assert!(error.contains(told) && !error.contains("at line"), "{line}: {error}");
         }
     }

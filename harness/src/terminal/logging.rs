@@ -12,19 +12,19 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use super::{error, print_message, warning};
+use super::{print_error, print_message, print_warning};
 
 /// Log events in this context are not printed.
 static SUPPRESSED: OnceLock<&str> = OnceLock::new();
 
 /// Suppresses log events in a context, because the command's own error says the same.
-pub fn suppress(context: &'static str) {
+pub fn suppress_context(context: &'static str) {
     // The first one stays: a process runs one command.
     let _ = SUPPRESSED.set(context);
 }
 
 /// Starts logging: warnings, and with `verbose` also debug messages.
-pub fn start(verbose: bool) {
+pub fn start_logging(verbose: bool) {
     let ours = if verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
     // The server of metrics warns of each HEAD that it answers as it should.
     let filter = Targets::new()
@@ -32,47 +32,47 @@ pub fn start(verbose: bool) {
         .with_target("keepline", ours)
         .with_target("xitca_http::h1::proto::encode", LevelFilter::ERROR);
     // Fails only if logging was started before, which happens nowhere else.
-    let _ = tracing_subscriber::registry().with(Messages.with_filter(filter)).try_init();
+    let _ = tracing_subscriber::registry().with(MessageLayer.with_filter(filter)).try_init();
 }
 
 /// Prefix of the context of a plugin's own messages.
-const PLUGIN: &str = "plugin: ";
+const PLUGIN_PREFIX: &str = "plugin: ";
 
-struct Messages;
+struct MessageLayer;
 
-impl<S: Subscriber> Layer<S> for Messages {
+impl<S: Subscriber> Layer<S> for MessageLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut line = Line::default();
+        let mut line = EventLine::default();
         event.record(&mut line);
-        let Line { message, context, mut fields } = line;
-        let kind = context.strip_prefix(PLUGIN).unwrap_or(&context);
+        let EventLine { message, context, mut fields } = line;
+        let kind = context.strip_prefix(PLUGIN_PREFIX).unwrap_or(&context);
         if SUPPRESSED.get().is_some_and(|left_out| *left_out == context || *left_out == kind) {
             return;
         }
         // A plugin's own words are labelled in front: people don't read to the end of a long line.
         let mut label = String::new();
-        if context.starts_with(PLUGIN) {
+        if context.starts_with(PLUGIN_PREFIX) {
             label = format!("[{context}] ");
         } else if !context.is_empty() {
             fields.insert_str(0, &format!(" [{context}]"));
         }
         let message = format!("{label}{message}{fields}").replace('\n', "\\n");
         match *event.metadata().level() {
-            Level::ERROR => error(&message),
-            Level::WARN => warning(&message),
+            Level::ERROR => print_error(&message),
+            Level::WARN => print_warning(&message),
             level => print_message(&level.as_str().to_ascii_lowercase(), None, str::to_owned, &message),
         }
     }
 }
 
 #[derive(Default)]
-struct Line {
+struct EventLine {
     message: String,
     context: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for EventLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "context" => value.clone_into(&mut self.context),
@@ -105,7 +105,7 @@ mod tests {
 
     impl<S: Subscriber> Layer<S> for Expecting {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            let mut line = Line::default();
+            let mut line = EventLine::default();
             event.record(&mut line);
             assert_eq!((line.message.as_str(), line.fields.as_str()), ("damaged", " reason=\"r\""));
         }

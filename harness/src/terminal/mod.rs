@@ -30,28 +30,31 @@ pub use self::{
     progress::progress_bar,
     result::{print_result, print_result_lines},
     table::{print_list, print_table},
-    text::{ago, counted, one_line, printable, quoted, rough, short, short_time, without_breaks},
+    text::{
+        escape_line_breaks, escape_to_one_line, escape_unprintable, format_age, format_count, format_duration,
+        format_rough_duration, quote_for_shell, truncate_text,
+    },
 };
 
 /// The progress bar above which messages are printed.
-static BAR: OnceLock<ProgressBar> = OnceLock::new();
+static PROGRESS_BAR: OnceLock<ProgressBar> = OnceLock::new();
 
 static AS_JSON: AtomicBool = AtomicBool::new(false);
 
-pub fn use_json() {
+pub fn print_messages_as_json() {
     AS_JSON.store(true, Ordering::Relaxed);
 }
 
 /// Prints messages above this bar from now on.
-pub fn write_above(bar: &ProgressBar) {
+pub fn set_progress_bar(bar: &ProgressBar) {
     // The first one stays: a process shows one.
-    let _ = BAR.set(bar.clone());
+    let _ = PROGRESS_BAR.set(bar.clone());
 }
 
-pub fn say(line: &str) {
+pub fn print_story_line(line: &str) {
     // A closed standard error can't be reported anywhere.
     let write = || _ = writeln!(io::stderr().lock(), "{line}");
-    match BAR.get() {
+    match PROGRESS_BAR.get() {
         Some(bar) => bar.suspend(write),
         None => write(),
     }
@@ -64,54 +67,54 @@ fn has_colour() -> bool {
 }
 
 /// The code of an error that has none of its own.
-const FAILED: &str = "failed";
+const DEFAULT_ERROR_CODE: &str = "failed";
 
-pub fn error(message: &str) {
-    error_with_code(FAILED, message);
+pub fn print_error(message: &str) {
+    print_error_with_code(DEFAULT_ERROR_CODE, message);
 }
 
 /// Prints an error, for scripts with its code.
-pub fn error_with_code(code: &str, message: &str) {
+pub fn print_error_with_code(code: &str, message: &str) {
     print_message("error", Some(code), |label| label.red().bold().to_string(), message);
 }
 
 /// Prints a warning: something was probably not intended.
-pub fn warning(message: &str) {
+pub fn print_warning(message: &str) {
     print_message("warning", None, |label| label.yellow().bold().to_string(), message);
 }
 
-pub fn note(message: &str) {
+pub fn print_note(message: &str) {
     print_message("note", None, |label| label.cyan().bold().to_string(), message);
 }
 
 fn print_message(kind: &str, code: Option<&str>, coloured: impl Fn(&str) -> String, message: &str) {
-    let message = printable(message);
+    let message = escape_unprintable(message);
     if AS_JSON.load(Ordering::Relaxed) {
         let body = match code {
             Some(code) => json!({"code": code, "message": message}),
             None => json!({"message": message}),
         };
-        return say(&json!({kind: body}).to_string());
+        return print_story_line(&json!({kind: body}).to_string());
     }
     let label = format!("{kind}:");
-    say(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));
+    print_story_line(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));
 }
 
-pub fn print(bytes: &[u8]) -> Result<()> {
+pub fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(bytes)?;
     Ok(output.flush()?)
 }
 
 pub fn print_line(line: &str) -> Result<()> {
-    print(format!("{line}\n").as_bytes())
+    print_bytes(format!("{line}\n").as_bytes())
 }
 
 /// Prints items on standard output, each escaped to one line.
 pub fn print_lines(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Result<()> {
     let mut output = BufWriter::new(io::stdout().lock());
     for line in lines {
-        writeln!(output, "{}", one_line(line.as_ref()))?;
+        writeln!(output, "{}", escape_to_one_line(line.as_ref()))?;
     }
     Ok(output.flush()?)
 }
@@ -125,7 +128,7 @@ pub fn print_json(json: &impl Serialize) -> Result<()> {
 }
 
 /// Prints indented JSON, for people.
-pub fn print_json_in_lines(json: &impl Serialize) -> Result<()> {
+pub fn print_indented_json(json: &impl Serialize) -> Result<()> {
     let mut output = JsonOutput(BufWriter::new(io::stdout().lock()));
     serde_json::to_writer_pretty(&mut output, json)?;
     output.end()
@@ -145,7 +148,7 @@ impl<W: Write> Write for JsonOutput<W> {
     fn write(&mut self, json: &[u8]) -> io::Result<usize> {
         // serde_json writes whole characters.
         let text = std::str::from_utf8(json).map_err(io::Error::other)?;
-        self.0.write_all(json_text::printable(text).as_bytes())?;
+        self.0.write_all(json_text::escape_unprintable_json(text).as_bytes())?;
         Ok(json.len())
     }
 
@@ -154,7 +157,7 @@ impl<W: Write> Write for JsonOutput<W> {
     }
 }
 
-pub fn is_for_people() -> bool {
+pub fn is_terminal_output() -> bool {
     io::stdout().is_terminal()
 }
 

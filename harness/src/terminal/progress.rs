@@ -4,7 +4,7 @@ use std::fmt;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use super::write_above;
+use super::set_progress_bar;
 
 /// Shows progress on a terminal, in fewer than 80 columns.
 pub fn progress_bar(length: u64) -> ProgressBar {
@@ -16,6 +16,6 @@ pub fn progress_bar(length: u64) -> ProgressBar {
         };
         bar.set_style(style.with_key("rate", rate));
     }
-    write_above(&bar);
+    set_progress_bar(&bar);
     bar
 }

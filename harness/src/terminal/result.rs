@@ -18,7 +18,7 @@ pub(crate) use object;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{print_json, print_line, print_lines, printable};
+use super::{escape_unprintable, print_json, print_line, print_lines};
 
 /// Prints JSON or a plain text, which is left out if it is empty.
 pub fn print_result(as_json: bool, json: &impl Serialize, plain: &str) -> Result<()> {
@@ -26,7 +26,7 @@ pub fn print_result(as_json: bool, json: &impl Serialize, plain: &str) -> Result
         return print_json(json);
     }
     if !plain.is_empty() {
-        print_line(&printable(plain))?;
+        print_line(&escape_unprintable(plain))?;
     }
     Ok(())
 }

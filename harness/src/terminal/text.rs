@@ -8,17 +8,17 @@ use std::{
 use keepline::logging::is_printable;
 
 /// Escapes control characters and invisible characters as in JSON. Line feeds stay.
-pub fn printable(text: &str) -> String {
+pub fn escape_unprintable(text: &str) -> String {
     escaped_where(text, |c| !is_printable(c) && c != '\n').into_owned()
 }
 
 /// Escapes line feeds, too.
-pub fn one_line(text: &str) -> String {
+pub fn escape_to_one_line(text: &str) -> String {
     escaped_where(text, |c| !is_printable(c)).into_owned()
 }
 
 /// Escapes all characters that a program may take for the end of a line.
-pub fn without_breaks(text: &str) -> String {
+pub fn escape_line_breaks(text: &str) -> String {
     let is_break = |c| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     escaped_where(text, is_break).into_owned()
 }
@@ -43,17 +43,17 @@ pub fn escaped_where(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, s
 }
 
 /// Quotes a plugin's text as one shell argument, to be copied.
-pub fn quoted(text: &str) -> String {
-    format!("'{}'", one_line(text).replace('\'', "'\\''"))
+pub fn quote_for_shell(text: &str) -> String {
+    format!("'{}'", escape_to_one_line(text).replace('\'', "'\\''"))
 }
 
 /// `1 session`, `2 sessions`.
-pub fn counted(count: u64, one: &str, many: &str) -> String {
+pub fn format_count(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A duration in its largest unit.
-pub fn rough(time: Duration) -> String {
+pub fn format_rough_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -64,7 +64,7 @@ pub fn rough(time: Duration) -> String {
 }
 
 /// The first `most` characters of a text, with an ellipsis if it is longer.
-pub fn short(mut text: String, most: usize) -> String {
+pub fn truncate_text(mut text: String, most: usize) -> String {
     if let Some((end, _)) = text.char_indices().nth(most) {
         text.truncate(end);
         text.push('…');
@@ -73,7 +73,7 @@ pub fn short(mut text: String, most: usize) -> String {
 }
 
 /// A duration to three digits.
-pub fn short_time(time: Duration) -> String {
+pub fn format_duration(time: Duration) -> String {
     let micros = time.as_secs_f64() * 1e6;
     match micros {
         ..99.95 => format!("{micros:.1} µs"),
@@ -85,9 +85,9 @@ pub fn short_time(time: Duration) -> String {
 }
 
 /// `5 min ago`, by this machine's clock; `milliseconds` since 1970.
-pub fn ago(milliseconds: u64) -> String {
+pub fn format_age(milliseconds: u64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    format!("{} ago", rough(now.saturating_sub(Duration::from_millis(milliseconds))))
+    format!("{} ago", format_rough_duration(now.saturating_sub(Duration::from_millis(milliseconds))))
 }
 
 #[cfg(test)]
@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn printed_texts_have_no_control_characters() {
-        assert_eq!(printable("a\x1b[2J\u{9b}b\nc\r\t"), "a\\u001b[2J\\u009bb\nc\\r\\t");
-        assert_eq!(printable("a\u{202e}b\u{2028}é\u{e0001}"), "a\\u202eb\\u2028é\\udb40\\udc01");
-        assert_eq!(one_line("a\nb\rc\x1b"), "a\\nb\\rc\\u001b");
-        assert_eq!(without_breaks("a\nb\rc\u{2028}\t\u{85}é"), "a\\nb\\rc\\u2028\t\\u0085é");
-        assert_eq!(quoted("a'; b\n"), r"'a'\''; b\n'");
+        assert_eq!(escape_unprintable("a\x1b[2J\u{9b}b\nc\r\t"), "a\\u001b[2J\\u009bb\nc\\r\\t");
+        assert_eq!(escape_unprintable("a\u{202e}b\u{2028}é\u{e0001}"), "a\\u202eb\\u2028é\\udb40\\udc01");
+        assert_eq!(escape_to_one_line("a\nb\rc\x1b"), "a\\nb\\rc\\u001b");
+        assert_eq!(escape_line_breaks("a\nb\rc\u{2028}\t\u{85}é"), "a\\nb\\rc\\u2028\t\\u0085é");
+        assert_eq!(quote_for_shell("a'; b\n"), r"'a'\''; b\n'");
     }
 }

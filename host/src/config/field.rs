@@ -114,7 +114,7 @@ impl Field {
     }
 
     /// Check a JSON value. None: not allowed.
-    pub(super) fn accept(&self, value: &Value) -> Option<Setting> {
+    pub(super) fn accept_json(&self, value: &Value) -> Option<Setting> {
         match (self.kind, value) {
             (Kind::Number { .. }, Value::Number(number)) => {
                 // 6379.0 is how some writers of JSON spell a whole number.
@@ -166,12 +166,12 @@ fn whole_number(number: f64) -> Option<u64> {
 }
 
 /// The Rust type of a field, taken from its checked value.
-pub(super) trait Typed: Sized {
-    fn typed(setting: &Setting) -> Option<Self>;
+pub(super) trait FromSetting: Sized {
+    fn from_setting(setting: &Setting) -> Option<Self>;
 }
 
-impl Typed for String {
-    fn typed(setting: &Setting) -> Option<Self> {
+impl FromSetting for String {
+    fn from_setting(setting: &Setting) -> Option<Self> {
         match setting {
             Setting::Text(text) => Some(text.clone()),
             _ => None,
@@ -179,8 +179,8 @@ impl Typed for String {
     }
 }
 
-impl Typed for Secret {
-    fn typed(setting: &Setting) -> Option<Self> {
+impl FromSetting for Secret {
+    fn from_setting(setting: &Setting) -> Option<Self> {
         match setting {
             Setting::Secret(secret) | Setting::Url(secret) => Some(secret.clone()),
             _ => None,
@@ -188,8 +188,8 @@ impl Typed for Secret {
     }
 }
 
-impl Typed for u64 {
-    fn typed(setting: &Setting) -> Option<Self> {
+impl FromSetting for u64 {
+    fn from_setting(setting: &Setting) -> Option<Self> {
         match setting {
             Setting::Number(number) => Some(*number),
             _ => None,
@@ -197,8 +197,8 @@ impl Typed for u64 {
     }
 }
 
-impl Typed for bool {
-    fn typed(setting: &Setting) -> Option<Self> {
+impl FromSetting for bool {
+    fn from_setting(setting: &Setting) -> Option<Self> {
         match setting {
             Setting::Flag(flag) => Some(*flag),
             _ => None,
@@ -206,8 +206,8 @@ impl Typed for bool {
     }
 }
 
-impl Typed for Vec<String> {
-    fn typed(setting: &Setting) -> Option<Self> {
+impl FromSetting for Vec<String> {
+    fn from_setting(setting: &Setting) -> Option<Self> {
         match setting {
             Setting::List(texts) => Some(texts.clone()),
             _ => None,
@@ -224,11 +224,11 @@ mod tests {
     fn a_list_is_an_array_or_one_text_with_commas() {
         let nodes = field("redis_nodes").unwrap();
         let two = Some(Setting::List(vec!["a:1".into(), "b:2".into()]));
-        assert_eq!(nodes.accept(&serde_json::json!(["a:1", " b:2 "])), two);
+        assert_eq!(nodes.accept_json(&serde_json::json!(["a:1", " b:2 "])), two);
         assert_eq!(nodes.accept_text(" a:1, b:2,"), two);
         assert_eq!(nodes.accept_text(""), Some(Setting::List(vec![])));
         for bad in [serde_json::json!([1]), serde_json::json!(["a", ""]), serde_json::json!({}), serde_json::json!(7)] {
-            assert_eq!(nodes.accept(&bad), None, "{bad}");
+            assert_eq!(nodes.accept_json(&bad), None, "{bad}");
         }
     }
 
@@ -236,10 +236,10 @@ mod tests {
     fn numbers_are_whole_and_in_range() {
         let port = field("redis_port").unwrap();
         for good in ["1", "65535", "6379.0"] {
-            assert!(port.accept(&serde_json::from_str(good).unwrap()).is_some(), "{good}");
+            assert!(port.accept_json(&serde_json::from_str(good).unwrap()).is_some(), "{good}");
         }
         for bad in ["0", "65536", "-1", "6379.5", "1e300", "\"6379\"", "true", "[]", "{}"] {
-            assert!(port.accept(&serde_json::from_str(bad).unwrap()).is_none(), "{bad}");
+            assert!(port.accept_json(&serde_json::from_str(bad).unwrap()).is_none(), "{bad}");
         }
         for bad in ["", "abc", "-1", "0x10", "99999999999999999999"] {
             assert!(port.accept_text(bad).is_none(), "{bad}");

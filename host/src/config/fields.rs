@@ -3,7 +3,7 @@
 //! A field is added in [`host_fields!`] below and nowhere else: parsing, ranges, errors, `keepline config`
 //! and its help all read the table. What is not in it belongs to the filter, which knows its own rules.
 
-use super::{Field, Kind, Preset, Setting, field::Typed};
+use super::{Field, Kind, Preset, Setting, field::FromSetting};
 use crate::{sandbox::PluginLimits, store::Secret};
 
 macro_rules! host_fields {
@@ -22,7 +22,7 @@ macro_rules! host_fields {
         impl HostFields {
             /// None: a row of the table has a type that its kind does not yield. A test rules it out.
             pub(super) fn collect<'a>(value: impl Fn(&str) -> Option<&'a Setting>) -> Option<Self> {
-                Some(Self { $( $name: Typed::typed(value(stringify!($name))?)?, )+ })
+                Some(Self { $( $name: FromSetting::from_setting(value(stringify!($name))?)?, )+ })
             }
         }
     };
@@ -206,11 +206,11 @@ mod tests {
     #[test]
     fn every_default_and_preset_is_allowed_by_its_own_field() {
         for row in FIELDS {
-            assert!(row.accept(&row.default.json()).is_some(), "{}", row.name);
+            assert!(row.accept_json(&row.default.json()).is_some(), "{}", row.name);
         }
         for (name, preset) in Profile::ALL.iter().flat_map(|profile| profile.presets()) {
             if let Some(row) = field(name) {
-                assert!(row.accept(&preset.json()).is_some(), "{name}");
+                assert!(row.accept_json(&preset.json()).is_some(), "{name}");
             }
         }
     }
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn every_row_yields_the_type_that_its_member_has() {
         let defaults: Vec<(&str, Setting)> =
-            FIELDS.iter().map(|row| (row.name, row.accept(&row.default.json()).unwrap())).collect();
+            FIELDS.iter().map(|row| (row.name, row.accept_json(&row.default.json()).unwrap())).collect();
         let found = HostFields::collect(|name| defaults.iter().find(|(of, _)| *of == name).map(|(_, value)| value));
         assert!(found.is_some());
     }

@@ -85,7 +85,7 @@ impl Layers {
     }
 
     /// Whether an option of the filter is on, from whichever source.
-    pub(super) fn is_on(&self, name: &str) -> bool {
+    pub(super) fn is_filter_flag_on(&self, name: &str) -> bool {
         self.filter.get(name).is_some_and(|(value, _)| *value == Value::Bool(true))
     }
 
@@ -155,14 +155,14 @@ impl Layers {
                 }
             }
         }
-        let store_name = StoreName::of(&host);
+        let store_name = StoreName::from_host_fields(&host);
         let Self { settings, filter, .. } = self;
         Ok(Config { profile, profile_origin, host, store_name, replaced_store: None, warnings, settings, filter })
     }
 }
 
 fn checked(row: &Field, value: &Value, origin: &Origin) -> Result<Setting, ConfigError> {
-    let setting = row.accept(value).ok_or_else(|| refused(row, value, origin))?;
+    let setting = row.accept_json(value).ok_or_else(|| refused(row, value, origin))?;
     checked_url(row, setting, origin)
 }
 

@@ -47,18 +47,18 @@ const USER_MESSAGE: &str = "${userMessage}";
 /// Models are named by their server's address here, not by a provider's name.
 const MODELS: [&str; 2] = ["NEUROLINK_SUMMARIZATION_PROVIDER", "NEUROLINK_SUMMARIZATION_MODEL"];
 /// What every one of theirs begins with that can't be another program's.
-const OWN: &str = "NEUROLINK_";
+const NEUROLINK_PREFIX: &str = "NEUROLINK_";
 
 /// Whether a variable is one of them.
-pub(super) fn is_known(name: &str) -> bool {
+pub(super) fn is_known_variable(name: &str) -> bool {
     [STORAGE_TYPE, KEY_PREFIX, TIME_TO_LIVE].contains(&name)
-        || is_own(name)
+        || is_neurolink_only(name)
         || IGNORED.contains(&name)
         || CONNECTION.iter().any(|(variable, _)| *variable == name)
 }
 
 /// Whether a variable can only be meant for NeuroLink.
-pub(super) fn is_own(name: &str) -> bool {
+pub(super) fn is_neurolink_only(name: &str) -> bool {
     [MAX_SESSIONS, ENABLED, SUMMARIZATION, THRESHOLD, TITLE_PROMPT].contains(&name) || MODELS.contains(&name)
 }
 
@@ -76,7 +76,8 @@ pub(super) fn fall_back(
 ) -> Result<Vec<String>, ConfigError> {
     let mut warnings = Vec::new();
     let Some(storage) = variables.get(STORAGE_TYPE) else {
-        let names: Vec<&str> = variables.keys().filter(|name| name.starts_with(OWN)).map(String::as_str).collect();
+        let names: Vec<&str> =
+            variables.keys().filter(|name| name.starts_with(NEUROLINK_PREFIX)).map(String::as_str).collect();
         if !names.is_empty() {
             let names = names.join(", ");
             warnings.push(format!("{STORAGE_TYPE} is not set, so NeuroLink's variables are not read: {names}"));
@@ -92,7 +93,7 @@ pub(super) fn fall_back(
             warnings.push(format!("{STORAGE_TYPE} is {given}, {problem}"));
         }
         let backend = if is_redis { "redis" } else { "memory" };
-        layers.set_text("backend", backend, origin(STORAGE_TYPE))?;
+        layers.set_text("backend", backend, environment_origin(STORAGE_TYPE))?;
     }
     let mut set = Fallbacks { layers, variables };
     set.conversations(&mut warnings)?;
@@ -126,7 +127,7 @@ impl Fallbacks<'_> {
                 "{name} has no effect here: model, model_url and model_name say who writes titles and summaries"
             ));
         }
-        if !self.layers.is_on("conversation") {
+        if !self.layers.is_filter_flag_on("conversation") {
             let unread = [SUMMARIZATION, THRESHOLD, TITLE_PROMPT];
             for name in unread.into_iter().filter(|name| self.variables.contains_key(*name)) {
                 warnings.push(format!("{name} has no effect without {ENABLED}=true or conversation=true"));
@@ -142,7 +143,7 @@ impl Fallbacks<'_> {
                 field: "max_context_tokens".to_owned(),
                 allowed: "a whole number of tokens".to_owned(),
                 given: describe(&Value::from(text.as_str())),
-                origin: origin(THRESHOLD),
+                origin: environment_origin(THRESHOLD),
             })?;
             self.filter(THRESHOLD, "max_context_tokens", Value::from(tokens));
         }
@@ -174,7 +175,7 @@ impl Fallbacks<'_> {
                 field: "session_ttl_hours".to_owned(),
                 allowed: "a whole number of seconds".to_owned(),
                 given: describe(&Value::from(text.as_str())),
-                origin: origin(TIME_TO_LIVE),
+                origin: environment_origin(TIME_TO_LIVE),
             })?;
             self.filter(TIME_TO_LIVE, "session_ttl_hours", hours(seconds));
             self.filter(TIME_TO_LIVE, "session_ttl_mode", Value::from("sliding"));
@@ -196,19 +197,21 @@ impl Fallbacks<'_> {
 
     fn text(&mut self, variable: &str, field: &str, read: impl Fn(&str) -> String) -> Result<(), ConfigError> {
         match self.variables.get(variable) {
-            Some(text) if !self.layers.is_chosen(field) => self.layers.set_text(field, &read(text), origin(variable)),
+            Some(text) if !self.layers.is_chosen(field) => {
+                self.layers.set_text(field, &read(text), environment_origin(variable))
+            }
             _ => Ok(()),
         }
     }
 
     fn filter(&mut self, variable: &str, field: &str, value: Value) {
         if !self.layers.is_chosen(field) {
-            self.layers.set_filter(field, value, origin(variable));
+            self.layers.set_filter(field, value, environment_origin(variable));
         }
     }
 }
 
-fn origin(variable: &str) -> Origin {
+fn environment_origin(variable: &str) -> Origin {
     Origin::Environment(variable.to_owned())
 }
 

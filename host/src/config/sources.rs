@@ -98,7 +98,7 @@ impl Sources {
         let mut foreign: BTreeMap<String, OsString> = BTreeMap::new();
         for (name, value) in variables {
             let name: OsString = name.into();
-            if let Some(name) = name.to_str().filter(|name| neurolink::is_known(name)) {
+            if let Some(name) = name.to_str().filter(|name| neurolink::is_known_variable(name)) {
                 foreign.insert(name.to_owned(), value.into());
                 continue;
             }
@@ -125,7 +125,7 @@ impl Sources {
             }
         } else {
             // A variable that is clearly meant for NeuroLink is reported, and not read.
-            let own = foreign.into_keys().filter(|name| neurolink::is_own(name));
+            let own = foreign.into_keys().filter(|name| neurolink::is_neurolink_only(name));
             self.neurolink.extend(own.map(|name| (name, String::new())));
         }
         Ok(self)

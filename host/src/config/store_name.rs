@@ -37,7 +37,7 @@ pub enum StoreName {
 }
 
 impl StoreName {
-    pub(super) fn of(host: &HostFields) -> Self {
+    pub(super) fn from_host_fields(host: &HostFields) -> Self {
         match host.backend.as_str() {
             "redis" => {
                 let (addresses, of_url) = redis_addresses(host);
@@ -122,7 +122,7 @@ impl fmt::Display for ReplacedStore {
 /// was typed, such as "profile redis".
 pub(super) fn replaced_store(typed: &Layers, used: &Layers, by: &str) -> Option<ReplacedStore> {
     let (typed_host, used_host) = (typed.host_fields()?, used.host_fields()?);
-    let (named, name) = (StoreName::of(&typed_host), StoreName::of(&used_host));
+    let (named, name) = (StoreName::from_host_fields(&typed_host), StoreName::from_host_fields(&used_host));
     // A field that was not chosen is filled in by the environment, not replaced.
     let is_chosen = |field: &str| typed.origin(field).is_chosen();
     let is_replaced = match (&named, &name) {

@@ -4,7 +4,7 @@ use wasmtime::component::{ComponentType, Lift, Lower};
 
 #[derive(Debug, ComponentType, Lift)]
 #[component(record)]
-pub(crate) struct Configured {
+pub(crate) struct ConfigureReply {
     pub(crate) effective: String,
     #[component(name = "wants-vectors")]
     pub(crate) wants_vectors: bool,

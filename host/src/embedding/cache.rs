@@ -18,12 +18,12 @@ use crate::contract::filter::Vector;
 const MAX_OF_OWNER: usize = 1000;
 /// Of all, with what is around each.
 const MAX_BYTES: usize = 32 << 20;
-const AROUND: usize = 256;
+const ENTRY_OVERHEAD: usize = 256;
 const MAX_AGE: Duration = Duration::from_hours(7 * 24);
 
 /// Whose question, and which: 128 bits that can't be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct EmbeddingKey {
     owner: u64,
     text: [u64; 2],
 }
@@ -31,25 +31,25 @@ pub(super) struct Key {
 #[derive(Default)]
 pub(super) struct Cache {
     hashers: [RandomState; 2],
-    found: HashMap<Key, (Arc<Vector>, Instant)>,
+    found: HashMap<EmbeddingKey, (Arc<Vector>, Instant)>,
     /// Of each owner and of all, the oldest first. The second may hold some that are gone.
-    of_owner: HashMap<u64, VecDeque<Key>>,
-    all: VecDeque<Key>,
+    of_owner: HashMap<u64, VecDeque<EmbeddingKey>>,
+    all: VecDeque<EmbeddingKey>,
     bytes: usize,
 }
 
 impl Cache {
-    pub(super) fn key(&self, owner: &str, text: &str) -> Key {
+    pub(super) fn key(&self, owner: &str, text: &str) -> EmbeddingKey {
         let [one, other] = &self.hashers;
-        Key { owner: one.hash_one(owner), text: [one.hash_one((owner, text)), other.hash_one((owner, text))] }
+        EmbeddingKey { owner: one.hash_one(owner), text: [one.hash_one((owner, text)), other.hash_one((owner, text))] }
     }
 
-    pub(super) fn get(&self, key: Key, now: Instant) -> Option<Arc<Vector>> {
+    pub(super) fn get(&self, key: EmbeddingKey, now: Instant) -> Option<Arc<Vector>> {
         let (vector, at) = self.found.get(&key)?;
         (now.saturating_duration_since(*at) < MAX_AGE).then(|| vector.clone())
     }
 
-    pub(super) fn put(&mut self, key: Key, vector: Arc<Vector>, now: Instant) {
+    pub(super) fn put(&mut self, key: EmbeddingKey, vector: Arc<Vector>, now: Instant) {
         self.remove(key);
         self.bytes += size(&vector);
         self.found.insert(key, (vector, now));
@@ -72,7 +72,7 @@ impl Cache {
         }
     }
 
-    fn remove(&mut self, key: Key) {
+    fn remove(&mut self, key: EmbeddingKey) {
         let Some((vector, _)) = self.found.remove(&key) else { return };
         self.bytes -= size(&vector);
         if let Some(mine) = self.of_owner.get_mut(&key.owner) {
@@ -85,7 +85,7 @@ impl Cache {
 }
 
 fn size(vector: &Vector) -> usize {
-    vector.model.len() + vector.data.len() + AROUND
+    vector.model.len() + vector.data.len() + ENTRY_OVERHEAD
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_has_a_thousand_for_a_week() {
+    fn an_owner_has_at_most_a_thousand_cached_vectors_for_a_week() {
         let mut cache = Cache::default();
         put(&mut cache, "bob", "0", 8);
         for number in 0..5000 {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_are_bounded_and_the_oldest_goes() {
+    fn the_cache_is_bounded_in_bytes_and_evicts_the_oldest_vector() {
         let mut cache = Cache::default();
         for owner in 0..100 {
             put(&mut cache, &owner.to_string(), "?", 1 << 20);

@@ -75,7 +75,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// As the filter takes them. `Err`: they are of no use.
-fn checked(embeddings: &[Embedding], texts: usize) -> Result<Vec<Vector>, EmbeddingError> {
+fn to_checked_vectors(embeddings: &[Embedding], texts: usize) -> Result<Vec<Vector>, EmbeddingError> {
     if embeddings.len() != texts {
         let message = format!("the model gave {} embeddings for {texts} texts", embeddings.len());
         return Err(EmbeddingError::Failed(message));
@@ -98,19 +98,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vector_is_what_the_contract_says() {
+    fn a_vector_is_encoded_as_the_contract_specifies() {
         let vector = Vector::from(&Embedding { model: "small".into(), values: vec![1.0, -2.5] });
         assert_eq!((&*vector.model, &*vector.data), ("small", "AACAPwAAIMA="));
         assert_eq!([base64(b""), base64(b"a"), base64(b"ab"), base64(b"abc")], ["", "YQ==", "YWI=", "YWJj"]);
     }
 
     #[test]
-    fn what_is_of_no_use_is_refused() {
+    fn unusable_embeddings_are_refused() {
         let of = |values: Vec<f32>| Embedding { model: "m".into(), values };
-        assert_eq!(checked(&[of(vec![1.0]), of(vec![2.0])], 2).unwrap().len(), 2);
-        assert!(matches!(checked(&[of(vec![1.0])], 2), Err(EmbeddingError::Failed(_))));
+        assert_eq!(to_checked_vectors(&[of(vec![1.0]), of(vec![2.0])], 2).unwrap().len(), 2);
+        assert!(matches!(to_checked_vectors(&[of(vec![1.0])], 2), Err(EmbeddingError::Failed(_))));
         for wrong in [vec![], vec![f32::NAN], vec![f32::INFINITY], vec![0.0, -0.0], vec![0.5; 4097]] {
-            let checked = checked(&[of(vec![1.0]), of(wrong.clone())], 2);
+            let checked = to_checked_vectors(&[of(vec![1.0]), of(wrong.clone())], 2);
             assert!(matches!(checked, Err(EmbeddingError::Refused(_))), "{wrong:?}");
         }
     }

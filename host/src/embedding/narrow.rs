@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Embedder, EmbeddingError, checked};
+use super::{Embedder, EmbeddingError, to_checked_vectors};
 use crate::contract::filter::Vector;
 
 /// Requests beyond the first, at most: enough to find one text among 64.
@@ -26,7 +26,7 @@ pub(super) struct Made {
     pub refused: usize,
 }
 
-pub(super) async fn embed(embedder: &dyn Embedder, texts: &[String]) -> Result<Made, EmbeddingError> {
+pub(super) async fn embed_with_bisection(embedder: &dyn Embedder, texts: &[String]) -> Result<Made, EmbeddingError> {
     let began = Instant::now();
     let mut made = Made { vectors: Vec::with_capacity(texts.len()), refused: 0 };
     let mut requests = 0;
@@ -38,12 +38,12 @@ pub(super) async fn embed(embedder: &dyn Embedder, texts: &[String]) -> Result<M
             break;
         }
         requests += 1;
-        match ask(embedder, part).await {
+        match request_vectors(embedder, part).await {
             Ok(vectors) => made.vectors.extend(vectors),
             Err(EmbeddingError::Refused(message)) if has_room => {
                 if requests == 1 {
                     requests += 1;
-                    let plain = ask(embedder, &[PLAIN.to_owned()]).await;
+                    let plain = request_vectors(embedder, &[PLAIN.to_owned()]).await;
                     plain.map_err(|_| EmbeddingError::Refused(message))?;
                 }
                 if part.len() > 1 {
@@ -60,8 +60,8 @@ pub(super) async fn embed(embedder: &dyn Embedder, texts: &[String]) -> Result<M
     Ok(made)
 }
 
-async fn ask(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vector>, EmbeddingError> {
-    checked(&embedder.embed(texts).await?, texts.len())
+async fn request_vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vector>, EmbeddingError> {
+    to_checked_vectors(&embedder.embed(texts).await?, texts.len())
 }
 
 #[cfg(test)]
@@ -101,26 +101,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_refused_text_keeps_no_other_from_its_vector() {
+    async fn one_refused_text_does_not_cost_the_others_their_vectors() {
         for gives_zeros in [false, true] {
             for (count, refused) in [(1, 0), (2, 1), (3, 1), (64, 0), (64, 31), (64, 63)] {
                 let picky = Picky { gives_zeros, ..Picky::default() };
-                let made = embed(&picky, &texts(count, &[refused])).await.unwrap();
+                let made = embed_with_bisection(&picky, &texts(count, &[refused])).await.unwrap();
                 assert_eq!((made.vectors.len(), has_none(&made), made.refused), (count, vec![refused], 1));
                 assert!(picky.asked.lock().len() <= MAX_REQUESTS + 1, "{:?}", picky.asked.lock());
             }
         }
         let picky = Picky::default();
-        assert_eq!(embed(&picky, &texts(64, &[])).await.unwrap().vectors.len(), 64);
+        assert_eq!(embed_with_bisection(&picky, &texts(64, &[])).await.unwrap().vectors.len(), 64);
         assert_eq!(*picky.asked.lock(), [64]);
     }
 
     #[tokio::test]
-    async fn of_many_refused_texts_the_first_are_found_and_the_rest_is_left() {
+    async fn the_first_of_many_refused_texts_are_found_within_the_request_limit() {
         let all: Vec<usize> = (0..64).collect();
         for refused in [&[0, 63][..], &[5, 20, 40], &all] {
             let picky = Picky::default();
-            let made = embed(&picky, &texts(64, refused)).await.unwrap();
+            let made = embed_with_bisection(&picky, &texts(64, refused)).await.unwrap();
             let found: Vec<usize> = refused.iter().copied().filter(|place| *place < made.vectors.len()).collect();
             assert!((1..64).contains(&made.vectors.len()) && !found.is_empty(), "{refused:?}");
             assert_eq!((has_none(&made), made.refused), (found.clone(), found.len()));
@@ -129,10 +129,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_refuses_everything_refuses_no_text() {
+    async fn no_text_counts_as_refused_if_the_server_refuses_everything() {
         for gives_zeros in [false, true] {
             let picky = Picky { gives_zeros, refuses_all: true, ..Picky::default() };
-            assert!(matches!(embed(&picky, &texts(64, &[])).await, Err(EmbeddingError::Refused(_))));
+            assert!(matches!(embed_with_bisection(&picky, &texts(64, &[])).await, Err(EmbeddingError::Refused(_))));
             assert_eq!(*picky.asked.lock(), [64, 1]);
         }
     }

@@ -87,21 +87,22 @@ impl EmbeddingScheduler {
     /// One for each text, or for the first of them, however long it takes. Without data: the model refuses that text.
     pub(crate) async fn embed(&self, texts: &[String]) -> Result<Vec<Vector>, ModelError> {
         let began = Instant::now();
-        let made = narrow::embed(&*self.embedder, texts).await;
+        let made = narrow::embed_with_bisection(&*self.embedder, texts).await;
         self.requests.record(began.elapsed());
-        let made = made.map_err(|error| ModelError(error.to_string())).inspect_err(|_| count(&self.failures))?;
+        let made =
+            made.map_err(|error| ModelError(error.to_string())).inspect_err(|_| increment_counter(&self.failures))?;
         if made.refused > 0 {
             // Why, the server may say in words of the text.
             let message =
                 format!("the model refuses {} of {} texts, which get no embedding", made.refused, texts.len());
-            self.log.report(LogLevel::Warn, "keepline.embedding", &message);
+            self.log.log_from_host(LogLevel::Warn, "keepline.embedding", &message);
         }
         Ok(made.vectors)
     }
 
     /// A question's, if it is there in time: `most` may be less than what is configured. Whose it is, a session's or a
     /// user's name, is for the cache.
-    pub(crate) async fn of_question(
+    pub(crate) async fn embed_question(
         self: &Arc<Self>,
         owner: &str,
         text: &str,
@@ -117,13 +118,13 @@ impl EmbeddingScheduler {
             (key, cache.get(key, Instant::now()))
         };
         if known.is_some() {
-            count(&self.cache_hits);
+            increment_counter(&self.cache_hits);
             return known;
         }
         let leave = self.breaker.admit(Instant::now());
         let place = self.places.clone().try_acquire_owned().ok();
         let (Some(leave), Some(place)) = (leave, place) else {
-            count(&self.left_alone);
+            increment_counter(&self.left_alone);
             return None;
         };
         let (desk, text) = (self.clone(), text.to_owned());
@@ -142,7 +143,7 @@ impl EmbeddingScheduler {
             Ok(Ok(Err(error))) => (None, Some(error.0)),
             Ok(Err(_)) => (None, Some("the call was given up".to_owned())),
             Err(_) => {
-                count(&self.late);
+                increment_counter(&self.late);
                 if wait < self.wait {
                     // It had little time, which says nothing of the endpoint.
                     return None;
@@ -151,14 +152,14 @@ impl EmbeddingScheduler {
             }
         };
         match problem {
-            None => self.breaker.succeeded(),
+            None => self.breaker.record_success(),
             Some(problem) => {
-                self.breaker.failed();
+                self.breaker.record_failure();
                 let message = format!("a question goes without its embedding: {problem}");
-                self.log.report(LogLevel::Warn, "keepline.embedding", &message);
+                self.log.log_from_host(LogLevel::Warn, "keepline.embedding", &message);
             }
         }
-        leave.reported(&self.breaker);
+        leave.mark_reported(&self.breaker);
         vector
     }
 
@@ -173,7 +174,7 @@ impl EmbeddingScheduler {
     }
 }
 
-fn count(counter: &AtomicU64) {
+fn increment_counter(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -246,29 +247,29 @@ mod tests {
     async fn an_embedding_that_comes_in_time_is_asked_for_once() {
         let (desk, gated, _) = desk(LONG);
         gated.open();
-        let first = desk.of_question("anna", "dog?", None).await.unwrap();
-        assert_eq!(desk.of_question("anna", "dog?", None).await.unwrap(), first);
+        let first = desk.embed_question("anna", "dog?", None).await.unwrap();
+        assert_eq!(desk.embed_question("anna", "dog?", None).await.unwrap(), first);
         assert_eq!(gated.asked(), 1);
         // The time it takes reveals nothing about others' questions.
-        assert!(desk.of_question("bob", "dog?", None).await.is_some());
+        assert!(desk.embed_question("bob", "dog?", None).await.is_some());
         assert_eq!(gated.asked(), 2);
         let metrics = desk.metrics();
         assert_eq!((metrics.cache_hits, metrics.requests.count(), metrics.late), (1, 2, 0));
     }
 
     #[tokio::test]
-    async fn a_late_endpoint_is_left_alone_and_its_vectors_are_kept_for_the_next_time() {
+    async fn a_late_endpoint_is_left_alone_and_its_late_vectors_are_cached() {
         let (desk, gated, lines) = desk(SHORT);
         for text in ["secret 1", "secret 2", "secret 3", "secret 4", "secret 5"] {
-            assert_eq!(desk.of_question("anna", text, None).await, None);
+            assert_eq!(desk.embed_question("anna", text, None).await, None);
         }
         assert_eq!((gated.asked(), desk.metrics().late, desk.metrics().left_alone), (3, 3, 2));
         gated.open();
         while desk.metrics().requests.count() < 3 {
             tokio::task::yield_now().await;
         }
-        assert!(desk.of_question("anna", "secret 3", None).await.is_some(), "it has come meanwhile");
-        assert_eq!(desk.of_question("anna", "secret 4", None).await, None);
+        assert!(desk.embed_question("anna", "secret 3", None).await.is_some(), "it has come meanwhile");
+        assert_eq!(desk.embed_question("anna", "secret 4", None).await, None);
         assert!(lines.0.lock().iter().all(|line| line.contains("2 ms") && !line.contains("secret")));
     }
 
@@ -278,7 +279,7 @@ mod tests {
         gated.open();
         gated.fails.store(true, Ordering::Relaxed);
         for number in 0..10 {
-            assert_eq!(desk.of_question("anna", &number.to_string(), None).await, None);
+            assert_eq!(desk.embed_question("anna", &number.to_string(), None).await, None);
         }
         assert_eq!((gated.asked(), desk.metrics().failures, desk.metrics().left_alone), (3, 3, 7));
         assert!(lines.0.lock()[0].contains("it broke"));
@@ -290,11 +291,11 @@ mod tests {
     async fn a_question_with_little_time_does_not_count_against_the_endpoint() {
         let (desk, gated, lines) = desk(LONG);
         for number in 0..10 {
-            assert_eq!(desk.of_question("anna", &number.to_string(), Some(SHORT)).await, None);
-            assert_eq!(desk.of_question("anna", "?", Some(Duration::ZERO)).await, None);
+            assert_eq!(desk.embed_question("anna", &number.to_string(), Some(SHORT)).await, None);
+            assert_eq!(desk.embed_question("anna", "?", Some(Duration::ZERO)).await, None);
         }
         gated.open();
-        assert!(desk.of_question("anna", "?", None).await.is_some());
+        assert!(desk.embed_question("anna", "?", None).await.is_some());
         assert_eq!((desk.metrics().left_alone, lines.0.lock().len()), (0, 0));
     }
 
@@ -303,7 +304,7 @@ mod tests {
         let (desk, gated, _) = desk(LONG);
         let all = (0..100).map(|number| {
             let desk = desk.clone();
-            tokio::spawn(async move { desk.of_question("anna", &number.to_string(), None).await.is_some() })
+            tokio::spawn(async move { desk.embed_question("anna", &number.to_string(), None).await.is_some() })
         });
         let all: Vec<_> = all.collect();
         while desk.metrics().left_alone < 100 - MAX_ASKED as u64 {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::logging::{LogLevel, RateLimitedLog};
 
 /// What begins a reference among the parts of a message.
-const MARK: &str = "{\"type\":\"file\"";
+const FILE_PART_PREFIX: &str = "{\"type\":\"file\"";
 
 /// Knows where files are.
 #[async_trait]
@@ -55,7 +55,7 @@ impl ResolvedFile {
 }
 
 /// Metadata with the files of its messages resolved; `messages` is where their array is. None: there are no files.
-pub(crate) async fn resolved(
+pub(crate) async fn resolve_files(
     metadata: &str,
     messages: Range<usize>,
     resolver: &dyn FileResolver,
@@ -63,10 +63,10 @@ pub(crate) async fn resolved(
 ) -> Option<String> {
     let Range { start: begin, end } = messages;
     let raw = metadata.get(begin..end)?;
-    if !raw.contains(MARK) {
+    if !raw.contains(FILE_PART_PREFIX) {
         return None;
     }
-    let mut messages: Vec<Value> = serde_json::from_str(&json::mended(raw)?).ok()?;
+    let mut messages: Vec<Value> = serde_json::from_str(&json::mend_json(raw)?).ok()?;
     for message in &mut messages {
         let Some(parts) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
         for part in std::mem::take(parts) {
@@ -87,7 +87,7 @@ async fn resolved_part(mut part: Value, resolver: &dyn FileResolver, log: &RateL
         }
         Err(why) => {
             let message = format!("the file {} is left out of a window: {why}", Short(file));
-            log.report(LogLevel::Warn, "keepline.files", &message);
+            log.log_from_host(LogLevel::Warn, "keepline.files", &message);
             None
         }
     }

@@ -12,7 +12,7 @@ pub use crate::contract::filter::{AnswerStatus, Effect, Question, Task, ToolActi
 use crate::{
     contract::filter::{AnswerEntry, AnswerPart, PluginProblem, QuestionPart, TurnPart},
     logging::{MAX_MESSAGE, MAX_NAME, make_printable},
-    runtime::Refusal,
+    runtime::CallRefusal,
     store::FailureCode,
 };
 
@@ -58,7 +58,7 @@ impl Default for Answer<'_> {
 
 impl<'a> Answer<'a> {
     /// What is known of its turn, with what the pipe knows. As a rule nothing, which allocates nothing.
-    pub(crate) fn parts(self, question_text: Option<&'a str>, activity: &'a [ToolActivity]) -> Vec<TurnPart<'a>> {
+    pub(crate) fn turn_parts(self, question_text: Option<&'a str>, activity: &'a [ToolActivity]) -> Vec<TurnPart<'a>> {
         let Self { status, tokens, details, .. } = self;
         let question_text = self.question_text.or(question_text);
         let question = question_text.map(|text| QuestionPart { text, tokens: self.question_tokens });
@@ -70,7 +70,7 @@ impl<'a> Answer<'a> {
     }
 
     /// As the component takes it.
-    pub(crate) fn entry(self, turn: &'a str, parts: &'a [TurnPart<'a>]) -> AnswerEntry<'a> {
+    pub(crate) fn to_answer_entry(self, turn: &'a str, parts: &'a [TurnPart<'a>]) -> AnswerEntry<'a> {
         AnswerEntry { text: self.text, metadata: self.metadata, turn, message_id: self.message_id, parts }
     }
 
@@ -99,20 +99,21 @@ impl ToolActivity {
         self.call_id.len() + self.name.len() + self.details.len() + optional
     }
 
-    pub(crate) fn is_ended(&self) -> bool {
+    pub(crate) fn has_result(&self) -> bool {
         self.output.is_some() || self.error.is_some()
     }
 
     /// Whether it is a result that names its tool, without arguments: that of a tool that takes none, if its call is
     /// unknown.
-    pub(crate) fn lacks_call(&self) -> bool {
-        self.arguments.is_none() && !self.name.is_empty() && self.is_ended()
+    pub(crate) fn is_result_without_call(&self) -> bool {
+        self.arguments.is_none() && !self.name.is_empty() && self.has_result()
     }
 
     /// Whether it was handed in before as this.
-    pub(crate) fn repeats(&self, before: &Self) -> bool {
+    pub(crate) fn is_repeat_of(&self, before: &Self) -> bool {
         let Self { call_id, name, arguments, output, error, details } = before;
-        let is_same = *arguments == self.arguments || (self.lacks_call() && arguments.as_deref() == Some("{}"));
+        let is_same =
+            *arguments == self.arguments || (self.is_result_without_call() && arguments.as_deref() == Some("{}"));
         let rest = (call_id, name, output, error, details);
         is_same && rest == (&self.call_id, &self.name, &self.output, &self.error, &self.details)
     }
@@ -163,12 +164,12 @@ impl From<PluginProblem> for Problem {
     }
 }
 
-impl From<&Refusal> for Problem {
-    fn from(refusal: &Refusal) -> Self {
+impl From<&CallRefusal> for Problem {
+    fn from(refusal: &CallRefusal) -> Self {
         let code = match refusal {
-            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => ProblemCode::Busy,
-            Refusal::Closed => ProblemCode::Closed,
-            Refusal::Fault(_) | Refusal::LeftAlone(_) => ProblemCode::Plugin,
+            CallRefusal::Full(_) | CallRefusal::Late(_) | CallRefusal::NoMemory(_) => ProblemCode::Busy,
+            CallRefusal::Closed => ProblemCode::Closed,
+            CallRefusal::Fault(_) | CallRefusal::LeftAlone(_) => ProblemCode::Plugin,
         };
         Self { code, message: refusal.to_string() }
     }
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_told_as_they_were_spelled() {
+    fn problem_codes_keep_their_spelling() {
         for (spelled, code) in [
             ("timed-out", ProblemCode::Store(FailureCode::TimedOut)),
             ("limit", ProblemCode::Limit),

@@ -6,7 +6,7 @@ use crate::{
         maintenance::{Job, Need, PluginProgress, Step},
     },
     entry::{Problem, ProblemCode},
-    runtime::Refusal,
+    runtime::CallRefusal,
     store::FailureCode,
 };
 
@@ -26,7 +26,7 @@ pub struct Progress {
 
 impl Progress {
     /// No reply has ever named such a task.
-    pub(crate) fn no_task(job: &Job) -> Self {
+    pub(crate) fn invalid_task(job: &Job) -> Self {
         let message =
             "a task's subject is session/NAME, node/NAME, user/NAME or session/NAME user/NAME, and its name and \
                        state are printable ASCII, as a reply named them"
@@ -35,7 +35,7 @@ impl Progress {
     }
 
     /// There was no instance to do it, or none that survived it.
-    pub(crate) fn refused(job: &Job, refusal: &Refusal) -> Self {
+    pub(crate) fn refused(job: &Job, refusal: &CallRefusal) -> Self {
         Self::failed(job, refusal.into())
     }
 

@@ -41,7 +41,7 @@ pub(crate) enum Uncounted {
 }
 
 /// How many tokens a text is, for this model if one is set, if that is counted within so much time.
-pub(crate) async fn counted(
+pub(crate) async fn count_tokens_within(
     counter: &dyn TokenCounter,
     model: Option<&str>,
     text: &str,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     async fn count(text: &str, time: Duration) -> Result<u32, Uncounted> {
-        counted(&Words, None, text, time).await
+        count_tokens_within(&Words, None, text, time).await
     }
 
     #[tokio::test]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_long_takes_too_long_or_panics_is_not_counted() {
+    async fn a_text_is_not_counted_if_it_is_too_long_or_its_counter_is_late_or_panics() {
         let time = Duration::from_secs(60);
         assert_eq!(count(&"x".repeat(LONGEST + 1), time).await, Err(Uncounted::TooLong(LONGEST + 1)));
         assert_eq!(count(&"x ".repeat(PIECE), Duration::ZERO).await, Err(Uncounted::TooLate(Duration::ZERO)));

@@ -46,7 +46,7 @@ pub(crate) struct SkipTally {
 
 impl SkipTally {
     /// Counts a skipped answer. Unknown reasons count as other, so a plugin can't add reasons.
-    fn count(&self, problem: Option<&Problem>) {
+    fn count_skipped(&self, problem: Option<&Problem>) {
         let code = problem.map(|problem| problem.code.to_string()).unwrap_or_default();
         let known = REASONS.into_iter().position(|reason| reason == code);
         let counter = known.and_then(|at| self.reasons.get(at)).unwrap_or(&self.other);
@@ -135,7 +135,7 @@ macro_rules! counters {
                 let counter = match effect { $(Effect::$effect => &self.$name,)* };
                 counter.fetch_add(1, Ordering::Relaxed);
                 if effect == Effect::Skipped {
-                    self.skips.count(problem);
+                    self.skips.count_skipped(problem);
                 }
             }
 

@@ -14,18 +14,18 @@ use crate::{
     contract::filter::Vector,
     embedding::EmbeddingScheduler,
     entry::{
-        files::{FileResolver, resolved},
-        metadata::Attached,
-        tokens::{TokenCounter, counted},
+        files::{FileResolver, resolve_files},
+        metadata::AttachedRanges,
+        tokens::{TokenCounter, count_tokens_within},
     },
     logging::LogLevel,
     options::OnStoreError,
-    runtime::{CallDeadline, Fault, Instance, Owner, Pool, PooledInstance, Refusal},
-    store::{Deadline, Guard, Writer},
+    runtime::{CallDeadline, CallRefusal, EntryOwner, InstancePool, PluginFault, PluginInstance, PooledInstance},
+    store::{Deadline, StoreGuard, Writer},
 };
 
-pub(crate) struct Inner {
-    pub(crate) pool: Pool,
+pub(crate) struct KeeplineInner {
+    pub(crate) pool: InstancePool,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) max_entry_bytes: usize,
     pub(crate) entry_timeout: Duration,
@@ -40,9 +40,9 @@ pub(crate) struct Inner {
     pub(crate) embeddings: Option<Arc<EmbeddingScheduler>>,
 }
 
-impl Inner {
+impl KeeplineInner {
     /// For a call that comes in now, perhaps with a deadline of its caller's.
-    pub(crate) fn due(&self, now: Instant, deadline: Option<Deadline>) -> CallDeadline {
+    pub(crate) fn call_deadline(&self, now: Instant, deadline: Option<Deadline>) -> CallDeadline {
         deadline.map_or_else(|| CallDeadline::within(now, self.entry_timeout), CallDeadline::by)
     }
 
@@ -51,21 +51,21 @@ impl Inner {
     pub(crate) async fn count_tokens(&self, model: Option<&str>, text: &str, due: CallDeadline) -> Option<u32> {
         let counter = self.counter()?;
         // Images are weighed by the filter.
-        let text = &json::spoken(text);
+        let text = &json::spoken_text(text);
         let time = due.deadline.left().map_or(self.entry_timeout, |left| left.min(self.entry_timeout)) / 2;
-        match counted(counter, model, text, time).await {
+        match count_tokens_within(counter, model, text, time).await {
             Ok(count) => Some(count),
             Err(uncounted) => {
-                self.pool.services().log.report(LogLevel::Warn, "keepline.tokens", &uncounted.to_string());
+                self.pool.services().log.log_from_host(LogLevel::Warn, "keepline.tokens", &uncounted.to_string());
                 None
             }
         }
     }
 
     /// The model that is set for a question's session or for the question itself, if tokens are counted.
-    pub(crate) fn model(&self, metadata: Option<&str>, attached: &Attached) -> Option<String> {
+    pub(crate) fn model(&self, metadata: Option<&str>, attached: &AttachedRanges) -> Option<String> {
         self.counter()?;
-        json::string(metadata?.get(attached.model.clone()?)?).map(Into::into)
+        json::decode_string(metadata?.get(attached.model.clone()?)?).map(Into::into)
     }
 
     pub(crate) fn counts_tokens(&self) -> bool {
@@ -77,20 +77,25 @@ impl Inner {
     }
 
     /// The embedding of a question, if it is wanted, and there in time.
-    pub(crate) async fn vector_of(&self, owner: &Owner, text: &str, due: CallDeadline) -> Option<Arc<Vector>> {
+    pub(crate) async fn embed_question(
+        &self,
+        owner: &EntryOwner,
+        text: &str,
+        due: CallDeadline,
+    ) -> Option<Arc<Vector>> {
         let desk = self.embeddings.as_ref()?;
         let session = owner.session.as_ref()?;
         if text.trim().is_empty() || !self.pool.plugin_info().wants_vectors {
             return None;
         }
-        desk.of_question(owner.user.as_ref().unwrap_or(session), &json::spoken(text), due.deadline.left()).await
+        desk.embed_question(owner.user.as_ref().unwrap_or(session), &json::spoken_text(text), due.deadline.left()).await
     }
 
     /// A question's metadata with its files resolved; as it is where that takes too long.
     pub(crate) async fn with_files(
         &self,
         metadata: Option<String>,
-        attached: &Attached,
+        attached: &AttachedRanges,
         due: CallDeadline,
     ) -> Option<String> {
         let (Some(resolver), Some(messages), Some(text)) = (&self.file_resolver, &attached.messages, &metadata) else {
@@ -98,10 +103,10 @@ impl Inner {
         };
         let log = &self.pool.services().log;
         let left = due.deadline.left().unwrap_or(self.entry_timeout);
-        match tokio::time::timeout(left, resolved(text, messages.clone(), &**resolver, log)).await {
+        match tokio::time::timeout(left, resolve_files(text, messages.clone(), &**resolver, log)).await {
             Ok(resolved) => resolved.or(metadata),
             Err(_) => {
-                log.report(
+                log.log_from_host(
                     LogLevel::Warn,
                     "keepline.files",
                     "files were not resolved in time; references are left as they are",
@@ -113,44 +118,44 @@ impl Inner {
 
     /// One call of an instance. What keeps it from its reply is logged in one line; an instance that faulted
     /// is not used again.
-    pub(crate) async fn call<R>(
+    pub(crate) async fn call_instance<R>(
         &self,
-        store: &Arc<Guard>,
+        store: &Arc<StoreGuard>,
         writer: &mut Option<Writer>,
         mut due: CallDeadline,
-        call: impl AsyncFnOnce(&mut Instance, Writer, CallDeadline) -> Result<(R, Writer), Fault>,
-    ) -> Result<R, Refusal> {
+        call: impl AsyncFnOnce(&mut PluginInstance, Writer, CallDeadline) -> Result<(R, Writer), PluginFault>,
+    ) -> Result<R, CallRefusal> {
         let called = async {
-            let mut taken: PooledInstance<'_> = self.pool.take(store, &mut due).await?;
+            let mut taken: PooledInstance<'_> = self.pool.take_instance(store, &mut due).await?;
             taken.instance.use_store(store);
             // Not before there is an instance: a call that never had one has used no number.
             match call(&mut taken.instance, writer.take().unwrap_or_default(), due).await {
                 Ok((reply, returned)) => {
                     *writer = Some(returned);
-                    self.pool.give_back(taken);
+                    self.pool.return_instance(taken);
                     Ok(reply)
                 }
-                Err(fault) => Err(self.pool.fault(taken, fault)),
+                Err(fault) => Err(self.pool.discard_faulted(taken, fault)),
             }
         };
-        called.await.inspect_err(|refusal| self.report(refusal))
+        called.await.inspect_err(|refusal| self.report_refusal(refusal))
     }
 
-    fn report(&self, refusal: &Refusal) {
+    fn report_refusal(&self, refusal: &CallRefusal) {
         let (level, context) = match refusal {
-            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => {
+            CallRefusal::Full(_) | CallRefusal::Late(_) | CallRefusal::NoMemory(_) => {
                 self.tally.count_busy();
                 (LogLevel::Warn, "keepline.busy")
             }
             // That it is left alone was said when that began.
-            Refusal::LeftAlone(_) => return self.tally.count_left_alone(),
-            Refusal::Closed => (LogLevel::Warn, "keepline.closed"),
-            Refusal::Fault(_) => {
+            CallRefusal::LeftAlone(_) => return self.tally.count_left_alone(),
+            CallRefusal::Closed => (LogLevel::Warn, "keepline.closed"),
+            CallRefusal::Fault(_) => {
                 self.tally.count_fault();
                 (LogLevel::Error, "keepline.plugin")
             }
         };
-        self.pool.services().log.report(level, context, &refusal.to_string());
+        self.pool.services().log.log_from_host(level, context, &refusal.to_string());
     }
 }
 
@@ -163,7 +168,7 @@ impl UnusableIds {
     const KINDS: usize = 8;
 
     /// Whether an entry whose session has such an id is the first one of its kind.
-    pub(crate) fn is_first(&self, kind: &str) -> bool {
+    pub(crate) fn is_first_of_kind(&self, kind: &str) -> bool {
         let mut kinds = self.0.lock();
         kinds.len() < Self::KINDS && kinds.insert(kind.to_owned())
     }

@@ -18,23 +18,26 @@ use crate::{
     embedding::{EmbeddingMetrics, EmbeddingScheduler},
     entry::task::{ModelError, Progress},
     inner::{
-        Inner, UnusableIds,
+        KeeplineInner, UnusableIds,
         counters::{Counters, MemoryTally, Tally},
     },
     logging::{LogLevel, MAX_MESSAGE, MAX_NAME, RateLimitedLog, make_printable},
     options::Options,
     pipe::{OpenTurns, Pipe},
     plugin::Plugin,
-    runtime::{CallDeadline, Fault, HostServices, Instance, Limits, MemoryReservation, Pool, Subject, is_task},
+    runtime::{
+        CallDeadline, HostServices, InstancePool, MemoryReservation, PluginFault, PluginInstance, PoolLimits,
+        TaskSubject, is_valid_task,
+    },
     sessions::{Sessions, task_scope},
-    store::{BreakerOptions, Deadline, Failure, Guard, Health, Store},
+    store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
 };
 
 /// The filter's option `require_node` among a filter's options, a JSON object.
 fn requires_node(options: &str) -> bool {
     let mut requires = false;
-    let _ = json::members(options, |key, value| {
-        if json::key_is(key, "require_node") {
+    let _ = json::for_each_member(options, |key, value| {
+        if json::key_matches(key, "require_node") {
             requires = value == "true";
         }
     });
@@ -64,8 +67,8 @@ pub enum KeeplineError {
     Plugin(String),
 }
 
-impl From<Fault> for KeeplineError {
-    fn from(fault: Fault) -> Self {
+impl From<PluginFault> for KeeplineError {
+    fn from(fault: PluginFault) -> Self {
         Self::Plugin(fault.to_string())
     }
 }
@@ -81,8 +84,8 @@ impl From<ConfigProblem> for KeeplineError {
 /// A plugin with a store and a configuration. Cheap to clone, safe to use from many tasks.
 #[derive(Clone)]
 pub struct Keepline {
-    inner: Arc<Inner>,
-    store: Arc<Guard>,
+    inner: Arc<KeeplineInner>,
+    store: Arc<StoreGuard>,
     breaker: BreakerOptions,
 }
 
@@ -93,7 +96,7 @@ impl Keepline {
     /// # Errors
     /// When the component refuses the options, or can't be instantiated; when the store can't be used and is required.
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
-        let store = Arc::new(Guard::new(store, options.breaker));
+        let store = Arc::new(StoreGuard::new(store, options.breaker));
         let tally = Tally::default();
         let services = HostServices {
             store: store.clone(),
@@ -103,7 +106,7 @@ impl Keepline {
             denied: tally.denied.clone(),
             named: Arc::default(),
         };
-        let limits = Limits {
+        let limits = PoolLimits {
             instances: options.max_instances,
             waiting: options.max_waiting,
             wait: options.max_wait,
@@ -114,11 +117,11 @@ impl Keepline {
             .embedder
             .map(|embedder| EmbeddingScheduler::new(embedder, options.embedding_wait, services.log.clone()));
         let session_ids = SessionIds::of_options(&options.filter);
-        let inner = Inner {
+        let inner = KeeplineInner {
             session_ids,
             unusable_ids: UnusableIds::default(),
             requires_node: requires_node(&options.filter),
-            pool: Pool::new(plugin.program().clone(), services, options.filter, limits, due).await??,
+            pool: InstancePool::new(plugin.program().clone(), services, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,
             entry_timeout: options.entry_timeout,
@@ -134,7 +137,7 @@ impl Keepline {
         }
         if let Some(interval) = options.probe_interval {
             let log = inner.pool.services().log.clone();
-            tokio::spawn(store_probe::run(Arc::downgrade(&store), log, interval, options.entry_timeout));
+            tokio::spawn(store_probe::probe_idle_store(Arc::downgrade(&store), log, interval, options.entry_timeout));
         }
         Ok(Self { inner: Arc::new(inner), store, breaker: options.breaker })
     }
@@ -181,8 +184,8 @@ impl Keepline {
     /// it, or the user's list has the session. Cost: at most three transactions one after the other, and one more to look at
     /// that list.
     pub async fn advance(&self, job: &Job, by: Option<Deadline>) -> Progress {
-        let subject = Subject::parse(&job.task.subject).filter(|_| is_task(&job.task));
-        let Some(subject) = subject else { return Progress::no_task(job) };
+        let subject = TaskSubject::parse(&job.task.subject).filter(|_| is_valid_task(&job.task));
+        let Some(subject) = subject else { return Progress::invalid_task(job) };
         let sessions = match by {
             Some(deadline) => self.sessions().by(deadline),
             None => self.sessions(),
@@ -191,11 +194,11 @@ impl Keepline {
             Ok(scope) => scope,
             Err(error) => return Progress::failed(job, error.into()),
         };
-        let due = self.inner.due(Instant::now(), by);
+        let due = self.inner.call_deadline(Instant::now(), by);
         let mut writer = None;
-        let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, scope, job).await;
+        let call = async |instance: &mut PluginInstance, writer, due| instance.advance(writer, due, scope, job).await;
         self.inner
-            .call(&self.store, &mut writer, due, call)
+            .call_instance(&self.store, &mut writer, due, call)
             .await
             .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
     }
@@ -218,18 +221,18 @@ impl Keepline {
         self.inner.entry_timeout
     }
 
-    pub(crate) fn report(&self, level: LogLevel, context: &str, message: &str) {
-        self.inner.pool.services().log.report(level, context, message);
+    pub(crate) fn log_from_host(&self, level: LogLevel, context: &str, message: &str) {
+        self.inner.pool.services().log.log_from_host(level, context, message);
     }
 
     /// Logs a plugin's text as the plugin's.
     pub(crate) fn report_of_plugin(&self, level: LogLevel, context: &str, message: &str) {
-        self.inner.pool.services().log.log(level, context, message);
+        self.inner.pool.services().log.log_from_plugin(level, context, message);
     }
 
     /// So much of the memory that all instances share, for what they have the host hold. None: it is taken.
-    pub(crate) fn hold(&self, bytes: usize) -> Option<MemoryReservation> {
-        self.inner.pool.hold(bytes)
+    pub(crate) fn reserve_memory(&self, bytes: usize) -> Option<MemoryReservation> {
+        self.inner.pool.reserve_memory(bytes)
     }
 
     pub(crate) fn memory_tally(&self) -> &MemoryTally {
@@ -247,7 +250,11 @@ impl Keepline {
     /// # Errors
     /// When the new one refuses the options, or can't be instantiated: then the old one goes on.
     pub async fn replace_plugin(&self, plugin: Plugin) -> Result<(), KeeplineError> {
-        Ok(self.inner.pool.replace(plugin.program().clone(), self.inner.due(Instant::now(), None)).await??)
+        Ok(self
+            .inner
+            .pool
+            .replace_program(plugin.program().clone(), self.inner.call_deadline(Instant::now(), None))
+            .await??)
     }
 
     /// Takes no new calls, of this Keepline and its clones, and lets those under way finish within the limit.
@@ -275,7 +282,7 @@ impl Keepline {
         if store.capabilities() != self.store.store().capabilities() {
             return Err(KeeplineError::Store("the other store has other capabilities".into()));
         }
-        let store = Arc::new(Guard::new(store, self.breaker));
+        let store = Arc::new(StoreGuard::new(store, self.breaker));
         Ok(Self { inner: self.inner.clone(), store, breaker: self.breaker })
     }
 
@@ -289,7 +296,7 @@ impl Keepline {
 
     /// Counters, latencies and gauges.
     pub fn metrics(&self) -> Metrics {
-        let (instances_at_work, instances_idle, calls_waiting) = self.inner.pool.gauges();
+        let (instances_at_work, instances_idle, calls_waiting) = self.inner.pool.read_gauges();
         Metrics {
             entries: self.counters(),
             skips: self.inner.tally.skips.read(),

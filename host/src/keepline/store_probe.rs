@@ -11,27 +11,32 @@ use tokio::time::sleep;
 
 use crate::{
     logging::{LogLevel, RateLimitedLog},
-    store::{Deadline, Guard},
+    store::{Deadline, StoreGuard},
 };
 
 /// Checks the store whenever it was idle for an interval, and logs when it fails and when it is back.
-pub(crate) async fn run(store: Weak<Guard>, log: Arc<RateLimitedLog>, interval: Duration, limit: Duration) {
+pub(crate) async fn probe_idle_store(
+    store: Weak<StoreGuard>,
+    log: Arc<RateLimitedLog>,
+    interval: Duration,
+    limit: Duration,
+) {
     let (mut is_good, mut asked) = (true, 0);
     loop {
         sleep(interval).await;
         let Some(store) = store.upgrade() else { return };
-        let before = std::mem::replace(&mut asked, store.asked());
+        let before = std::mem::replace(&mut asked, store.count_asked());
         if asked != before {
             continue;
         }
         let problem = store.check(Deadline::after(limit)).await.problem;
-        asked = store.asked();
+        asked = store.count_asked();
         match &problem {
             Some(problem) if is_good => {
                 let message = format!("the store can't be used, as found while idle: {}", problem.message);
-                log.report(LogLevel::Warn, "keepline.store", &message);
+                log.log_from_host(LogLevel::Warn, "keepline.store", &message);
             }
-            None if !is_good => log.report(LogLevel::Info, "keepline.store", "the store can be used again"),
+            None if !is_good => log.log_from_host(LogLevel::Info, "keepline.store", "the store can be used again"),
             _ => {}
         }
         is_good = problem.is_none();

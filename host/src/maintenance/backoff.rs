@@ -8,15 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::queue::Key;
+use super::queue::TaskQueueKey;
 
 const FIRST: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
-const MOST: usize = 4096;
+const MAX_REMEMBERED_TASKS: usize = 4096;
 
 /// The failures of each task in a row.
 #[derive(Default)]
-pub(super) struct Backoff(HashMap<Key, Failures>);
+pub(super) struct Backoff(HashMap<TaskQueueKey, Failures>);
 
 struct Failures {
     count: u32,
@@ -25,15 +25,15 @@ struct Failures {
 
 impl Backoff {
     /// Whether a task has to wait.
-    pub fn holds(&self, key: &Key, now: Instant) -> bool {
+    pub fn is_waiting(&self, key: &TaskQueueKey, now: Instant) -> bool {
         self.0.get(key).is_some_and(|failures| now < failures.until)
     }
 
     /// It failed; how long it has to wait.
-    pub fn fail(&mut self, key: &Key, now: Instant) -> Duration {
-        if self.0.len() >= MOST && !self.0.contains_key(key) {
+    pub fn record_failure(&mut self, key: &TaskQueueKey, now: Instant) -> Duration {
+        if self.0.len() >= MAX_REMEMBERED_TASKS && !self.0.contains_key(key) {
             self.0.retain(|_, failures| now < failures.until);
-            if self.0.len() >= MOST {
+            if self.0.len() >= MAX_REMEMBERED_TASKS {
                 return Duration::ZERO;
             }
         }
@@ -48,7 +48,7 @@ impl Backoff {
     }
 
     /// It went well.
-    pub fn forget(&mut self, key: &Key) {
+    pub fn record_success(&mut self, key: &TaskQueueKey) {
         self.0.remove(key);
     }
 }
@@ -57,33 +57,33 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    fn key(subject: &str) -> Key {
+    fn key(subject: &str) -> TaskQueueKey {
         (subject.to_owned(), "title".to_owned())
     }
 
     #[test]
-    fn what_fails_again_and_again_is_tried_less_and_less_often() {
+    fn a_task_that_keeps_failing_is_retried_at_growing_intervals() {
         let (mut backoff, now) = (Backoff::default(), Instant::now());
-        let pauses: Vec<u64> = (0..10).map(|_| backoff.fail(&key("s"), now).as_secs()).collect();
+        let pauses: Vec<u64> = (0..10).map(|_| backoff.record_failure(&key("s"), now).as_secs()).collect();
         assert_eq!(pauses, [0, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
-        assert!(backoff.holds(&key("s"), now + LONGEST - Duration::from_secs(1)));
-        assert!(!backoff.holds(&key("s"), now + LONGEST) && !backoff.holds(&key("t"), now));
-        backoff.forget(&key("s"));
-        assert!(!backoff.holds(&key("s"), now));
-        assert_eq!(backoff.fail(&key("s"), now), Duration::ZERO);
-        assert!(!backoff.holds(&key("s"), now), "the next answer tries it again");
+        assert!(backoff.is_waiting(&key("s"), now + LONGEST - Duration::from_secs(1)));
+        assert!(!backoff.is_waiting(&key("s"), now + LONGEST) && !backoff.is_waiting(&key("t"), now));
+        backoff.record_success(&key("s"));
+        assert!(!backoff.is_waiting(&key("s"), now));
+        assert_eq!(backoff.record_failure(&key("s"), now), Duration::ZERO);
+        assert!(!backoff.is_waiting(&key("s"), now), "the next answer tries it again");
     }
 
     #[test]
-    fn no_more_than_so_many_are_remembered() {
+    fn the_number_of_remembered_failures_is_bounded() {
         let (mut backoff, now) = (Backoff::default(), Instant::now());
-        for number in 0..MOST + 10 {
+        for number in 0..MAX_REMEMBERED_TASKS + 10 {
             for _ in 0..2 {
-                backoff.fail(&key(&number.to_string()), now);
+                backoff.record_failure(&key(&number.to_string()), now);
             }
         }
-        assert_eq!(backoff.0.len(), MOST);
-        backoff.fail(&key("new"), now + LONGEST);
+        assert_eq!(backoff.0.len(), MAX_REMEMBERED_TASKS);
+        backoff.record_failure(&key("new"), now + LONGEST);
         assert_eq!(backoff.0.len(), 1);
     }
 }

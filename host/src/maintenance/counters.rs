@@ -62,24 +62,24 @@ impl MaintenanceCounters {
 }
 
 #[derive(Default)]
-pub(super) struct Tally {
-    summaries: Tasks,
-    titles: Tasks,
-    others: Tasks,
+pub(super) struct MaintenanceTally {
+    summaries: TaskTally,
+    titles: TaskTally,
+    others: TaskTally,
     dropped: AtomicU64,
     abandoned: AtomicU64,
 }
 
 #[derive(Default)]
-struct Tasks {
+struct TaskTally {
     done: AtomicU64,
     taken: AtomicU64,
     ended: AtomicU64,
     failed: AtomicU64,
 }
 
-impl Tally {
-    pub(super) fn count(&self, name: &str, outcome: &Outcome) {
+impl MaintenanceTally {
+    pub(super) fn count_outcome(&self, name: &str, outcome: &Outcome) {
         let tasks = match name {
             "summary" => &self.summaries,
             "title" => &self.titles,
@@ -113,7 +113,7 @@ impl Tally {
     }
 }
 
-impl Tasks {
+impl TaskTally {
     fn read(&self) -> TaskCounters {
         TaskCounters {
             done: self.done.load(Ordering::Relaxed),

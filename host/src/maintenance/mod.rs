@@ -46,7 +46,7 @@ pub use self::{
     options::{Archive, MaintenanceOptions},
     runner::Maintenance,
 };
-use crate::runtime::Subject;
+use crate::runtime::TaskSubject;
 pub use crate::{
     contract::{
         filter::{Task, Vector},
@@ -67,5 +67,5 @@ pub const TASKS: [&str; 5] = ["title", "summary", "retention", "recall", "vector
 /// session that has an owner, which [`Sessions::describe`](crate::Sessions::describe) names. None: one of the two can't be
 /// the name of a bucket. The user's bucket is lent only if its list has the session.
 pub fn subject_with_user(session: &str, owner: &str) -> Option<String> {
-    Subject::of_session(session, Some(owner)).map(|subject| subject.as_str().to_owned())
+    TaskSubject::of_session(session, Some(owner)).map(|subject| subject.as_str().to_owned())
 }

@@ -12,22 +12,22 @@ use super::Task;
 const ACTIVITY: &str = "activity";
 
 /// Subject and name.
-pub(super) type Key = (String, String);
+pub(super) type TaskQueueKey = (String, String);
 
 #[derive(Default)]
 pub(super) struct Queue {
     /// Per key with a worker. Empty: the worker is at its last task.
-    waiting: HashMap<Key, VecDeque<Task>>,
+    waiting: HashMap<TaskQueueKey, VecDeque<Task>>,
     /// Tasks that wait or are at work.
     count: usize,
 }
 
 /// What became of a task that was handed in.
-pub(super) enum Added {
+pub(super) enum EnqueueOutcome {
     /// It waits, and its key needs a worker.
-    First(Key),
+    NeedsWorker(TaskQueueKey),
     /// It waits behind others, or in the place of an older one.
-    Waits,
+    QueuedBehind,
     /// There is no room.
     Full,
 }
@@ -38,32 +38,32 @@ impl Queue {
     }
 
     /// A task comes, where there may be so many.
-    pub fn add(&mut self, task: Task, most: usize) -> Added {
+    pub fn enqueue_task(&mut self, task: Task, most: usize) -> EnqueueOutcome {
         let key = (task.subject.clone(), task.name.clone());
         if let Some(waiting) = self.waiting.get_mut(&key)
-            && let Some(older) = waiting.iter().position(|other| about(other) == about(&task))
+            && let Some(older) = waiting.iter().position(|other| activity_session(other) == activity_session(&task))
         {
             // What is known of it now comes after what became known meanwhile of others.
             waiting.remove(older);
             waiting.push_back(task);
-            return Added::Waits;
+            return EnqueueOutcome::QueuedBehind;
         }
         if self.count >= most {
-            return Added::Full;
+            return EnqueueOutcome::Full;
         }
         self.count += 1;
         let is_known = self.waiting.contains_key(&key);
         self.waiting.entry(key.clone()).or_default().push_back(task);
-        if is_known { Added::Waits } else { Added::First(key) }
+        if is_known { EnqueueOutcome::QueuedBehind } else { EnqueueOutcome::NeedsWorker(key) }
     }
 
     /// The next one, to be worked on.
-    pub fn next(&mut self, key: &Key) -> Option<Task> {
+    pub fn take_next(&mut self, key: &TaskQueueKey) -> Option<Task> {
         self.waiting.get_mut(key)?.pop_front()
     }
 
     /// One that was worked on is over. Whether others wait.
-    pub fn goes_on(&mut self, key: &Key) -> bool {
+    pub fn finish_task(&mut self, key: &TaskQueueKey) -> bool {
         self.count = self.count.saturating_sub(1);
         let waits = self.waiting.get(key).is_some_and(|waiting| !waiting.is_empty());
         if !waits {
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// Drops the tasks of a key that has lost its worker. Returns how many, with the one at work if there is one.
-    pub fn give_up(&mut self, key: &Key, is_at_work: bool) -> usize {
+    pub fn give_up(&mut self, key: &TaskQueueKey, is_at_work: bool) -> usize {
         let waiting = self.waiting.remove(key).map_or(0, |waiting| waiting.len());
         let left = waiting.saturating_add(usize::from(is_at_work));
         self.count = self.count.saturating_sub(left);
@@ -82,7 +82,7 @@ impl Queue {
 }
 
 /// Which of the tasks of its key it is.
-fn about(task: &Task) -> Option<&str> {
+fn activity_session(task: &Task) -> Option<&str> {
     (task.name == ACTIVITY).then(|| task.state.split(' ').next().unwrap_or_default())
 }
 
@@ -94,24 +94,24 @@ mod tests {
         Task { subject: "user/anna".to_owned(), name: name.to_owned(), state: state.to_owned() }
     }
 
-    fn key(name: &str) -> Key {
+    fn key(name: &str) -> TaskQueueKey {
         ("user/anna".to_owned(), name.to_owned())
     }
 
     fn states(queue: &mut Queue, name: &str) -> Vec<String> {
         let mut states = Vec::new();
-        while let Some(task) = queue.next(&key(name)) {
+        while let Some(task) = queue.take_next(&key(name)) {
             states.push(task.state);
-            queue.goes_on(&key(name));
+            queue.finish_task(&key(name));
         }
         states
     }
 
     #[test]
-    fn a_task_is_there_once_as_it_was_named_last() {
+    fn a_task_is_queued_once_with_its_latest_state() {
         let mut queue = Queue::default();
-        assert!(matches!(queue.add(task("title", "1"), 3), Added::First(_)));
-        assert!(matches!(queue.add(task("title", "2"), 3), Added::Waits));
+        assert!(matches!(queue.enqueue_task(task("title", "1"), 3), EnqueueOutcome::NeedsWorker(_)));
+        assert!(matches!(queue.enqueue_task(task("title", "2"), 3), EnqueueOutcome::QueuedBehind));
         assert_eq!((queue.len(), states(&mut queue, "title")), (1, vec!["2".to_owned()]));
         assert_eq!(queue.len(), 0);
     }
@@ -120,22 +120,22 @@ mod tests {
     fn the_last_use_of_each_session_is_queued_in_order() {
         let mut queue = Queue::default();
         for state in ["a 1 10", "b 1 20", "a 1 30", "", "c 1 40"] {
-            assert!(!matches!(queue.add(task("activity", state), 4), Added::Full));
+            assert!(!matches!(queue.enqueue_task(task("activity", state), 4), EnqueueOutcome::Full));
         }
-        assert!(matches!(queue.add(task("activity", "d 1 50"), 4), Added::Full));
-        assert!(matches!(queue.add(task("activity", "b 1 60"), 4), Added::Waits));
+        assert!(matches!(queue.enqueue_task(task("activity", "d 1 50"), 4), EnqueueOutcome::Full));
+        assert!(matches!(queue.enqueue_task(task("activity", "b 1 60"), 4), EnqueueOutcome::QueuedBehind));
         assert_eq!(queue.len(), 4);
         assert_eq!(states(&mut queue, "activity"), ["a 1 30", "", "c 1 40", "b 1 60"]);
-        assert!(matches!(queue.add(task("activity", "a 1 70"), 4), Added::First(_)));
+        assert!(matches!(queue.enqueue_task(task("activity", "a 1 70"), 4), EnqueueOutcome::NeedsWorker(_)));
     }
 
     #[test]
     fn a_task_behind_one_at_work_waits_and_both_are_given_up() {
         let mut queue = Queue::default();
-        queue.add(task("title", "1"), 2);
-        assert!(queue.next(&key("title")).is_some());
-        assert!(matches!(queue.add(task("title", "2"), 2), Added::Waits));
-        assert!(matches!(queue.add(task("summary", ""), 2), Added::Full));
+        queue.enqueue_task(task("title", "1"), 2);
+        assert!(queue.take_next(&key("title")).is_some());
+        assert!(matches!(queue.enqueue_task(task("title", "2"), 2), EnqueueOutcome::QueuedBehind));
+        assert!(matches!(queue.enqueue_task(task("summary", ""), 2), EnqueueOutcome::Full));
         assert_eq!((queue.give_up(&key("title"), true), queue.len()), (2, 0));
     }
 }

@@ -26,8 +26,8 @@ use super::{
     Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MaintenanceOptions, MissingResult, Model,
     ModelError, Need, NeedResult, Outcome, Step, Task, VectorsNeed, VectorsResult,
     backoff::Backoff,
-    counters::Tally,
-    queue::{Added, Key, Queue},
+    counters::MaintenanceTally,
+    queue::{EnqueueOutcome, Queue, TaskQueueKey},
 };
 use crate::{
     entry::{Problem, ProblemCode},
@@ -63,21 +63,21 @@ const MODEL: &str = "model";
 /// Who can't have work done in the background awaits [`Self::run`] for each task instead, whenever it suits.
 #[derive(Clone)]
 pub struct Maintenance {
-    inner: Arc<Inner>,
+    inner: Arc<MaintenanceInner>,
 }
 
-struct Inner {
+struct MaintenanceInner {
     keepline: Keepline,
     model: Arc<dyn Model>,
     options: MaintenanceOptions,
     runtime: Handle,
     places: Semaphore,
-    state: Mutex<State>,
-    tally: Tally,
+    state: Mutex<RunnerState>,
+    tally: MaintenanceTally,
 }
 
 #[derive(Default)]
-struct State {
+struct RunnerState {
     is_closed: bool,
     tasks: JoinSet<()>,
     queue: Queue,
@@ -91,8 +91,8 @@ impl Maintenance {
     /// threads that entries pass on.
     pub fn new(keepline: Keepline, model: Arc<dyn Model>, options: MaintenanceOptions, runtime: Handle) -> Self {
         let places = Semaphore::new(options.concurrency.clamp(1, Semaphore::MAX_PERMITS));
-        let (state, tally) = (Mutex::default(), Tally::default());
-        Self { inner: Arc::new(Inner { keepline, model, options, runtime, places, state, tally }) }
+        let (state, tally) = (Mutex::default(), MaintenanceTally::default());
+        Self { inner: Arc::new(MaintenanceInner { keepline, model, options, runtime, places, state, tally }) }
     }
 
     /// Has these tasks done in the background, and returns at once. One that the model has failed more than once in a row
@@ -100,15 +100,15 @@ impl Maintenance {
     /// last; one that is too many, or comes after the [end](Self::shutdown), is dropped and counted.
     pub fn submit(&self, due: impl IntoIterator<Item = Task>) {
         for task in due {
-            self.inner.submit(task);
+            self.inner.submit_task(task);
         }
     }
 
     /// Does a task now, when it is its turn: at most [`MaintenanceOptions::model_timeout`] for each thing that it needs,
     /// and the time of the store. A call that is dropped abandons the task.
     pub async fn run(&self, task: Task) -> Outcome {
-        let subject = self.inner.subject(&task.subject);
-        let _turn = self.inner.turn(&subject).await;
+        let subject = self.inner.subject_gate(&task.subject);
+        let _turn = self.inner.wait_for_turn(&subject).await;
         self.inner.work_counted(task).await
     }
 
@@ -127,13 +127,13 @@ impl Maintenance {
     pub async fn shutdown(&self, grace: Duration) -> usize {
         self.inner.state.lock().is_closed = true;
         // Whatever is left then, how much it was is counted below.
-        _ = timeout(grace, self.inner.all_over()).await;
+        _ = timeout(grace, self.inner.wait_until_idle()).await;
         let abandoned = {
             let mut state = self.inner.state.lock();
             state.tasks.abort_all();
             state.queue.len()
         };
-        self.inner.all_over().await;
+        self.inner.wait_until_idle().await;
         // Those that no worker has begun.
         let left = mem::take(&mut self.inner.state.lock().queue);
         self.inner.tally.count_abandoned(left.len());
@@ -141,7 +141,7 @@ impl Maintenance {
     }
 }
 
-impl State {
+impl RunnerState {
     /// Drops what is left of tasks that are over.
     fn reap(&mut self) {
         while self.tasks.try_join_next().is_some() {}
@@ -149,30 +149,30 @@ impl State {
 }
 
 /// Who works on the tasks of a key, one after the other: what is left without it is abandoned.
-struct Worker<'a> {
-    inner: &'a Inner,
-    key: &'a Key,
+struct TaskWorker<'a> {
+    inner: &'a MaintenanceInner,
+    key: &'a TaskQueueKey,
     is_at_work: bool,
     is_over: bool,
 }
 
-impl Worker<'_> {
+impl TaskWorker<'_> {
     /// The next task.
-    fn begin(&mut self) -> Option<Task> {
-        let task = self.inner.state.lock().queue.next(self.key);
+    fn begin_next_task(&mut self) -> Option<Task> {
+        let task = self.inner.state.lock().queue.take_next(self.key);
         self.is_at_work = task.is_some();
         task
     }
 
     /// It is over. Whether there is another one.
-    fn goes_on(&mut self) -> bool {
+    fn finish_task(&mut self) -> bool {
         self.is_at_work = false;
-        self.is_over = !self.inner.state.lock().queue.goes_on(self.key);
+        self.is_over = !self.inner.state.lock().queue.finish_task(self.key);
         !self.is_over
     }
 }
 
-impl Drop for Worker<'_> {
+impl Drop for TaskWorker<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             let left = self.inner.state.lock().queue.give_up(self.key, self.is_at_work);
@@ -182,13 +182,13 @@ impl Drop for Worker<'_> {
 }
 
 /// Leave to work on a subject; the last one takes its gate along.
-struct Subject<'a> {
-    inner: &'a Inner,
+struct SubjectGate<'a> {
+    inner: &'a MaintenanceInner,
     name: String,
     gate: Arc<Gate<()>>,
 }
 
-impl Drop for Subject<'_> {
+impl Drop for SubjectGate<'_> {
     fn drop(&mut self) {
         let mut state = self.inner.state.lock();
         // This one only.
@@ -198,9 +198,9 @@ impl Drop for Subject<'_> {
     }
 }
 
-impl Inner {
+impl MaintenanceInner {
     /// Until no task is left in the background.
-    async fn all_over(&self) {
+    async fn wait_until_idle(&self) {
         poll_fn(|context| {
             let mut state = self.state.lock();
             while ready!(state.tasks.poll_join_next(context)).is_some() {}
@@ -209,28 +209,28 @@ impl Inner {
         .await;
     }
 
-    fn submit(self: &Arc<Self>, task: Task) {
+    fn submit_task(self: &Arc<Self>, task: Task) {
         let mut state = self.state.lock();
         state.reap();
-        if state.backoff.holds(&(task.subject.clone(), task.name.clone()), Instant::now()) {
+        if state.backoff.is_waiting(&(task.subject.clone(), task.name.clone()), Instant::now()) {
             return;
         }
         let most = if state.is_closed { 0 } else { self.options.max_tasks };
-        let key = match state.queue.add(task, most) {
-            Added::First(key) => key,
-            Added::Waits => return,
-            Added::Full => return self.tally.count_dropped(),
+        let key = match state.queue.enqueue_task(task, most) {
+            EnqueueOutcome::NeedsWorker(key) => key,
+            EnqueueOutcome::QueuedBehind => return,
+            EnqueueOutcome::Full => return self.tally.count_dropped(),
         };
         let inner = self.clone();
         let work = async move {
-            let mut worker = Worker { inner: &inner, key: &key, is_at_work: false, is_over: false };
+            let mut worker = TaskWorker { inner: &inner, key: &key, is_at_work: false, is_over: false };
             loop {
-                let subject = inner.subject(&key.0);
-                let _turn = inner.turn(&subject).await;
-                let Some(task) = worker.begin() else { break };
+                let subject = inner.subject_gate(&key.0);
+                let _turn = inner.wait_for_turn(&subject).await;
+                let Some(task) = worker.begin_next_task() else { break };
                 let outcome = inner.work_counted(task).await;
                 inner.remember_failure(&key, &outcome);
-                if !worker.goes_on() {
+                if !worker.finish_task() {
                     break;
                 }
             }
@@ -239,7 +239,10 @@ impl Inner {
     }
 
     /// Waits for the subject to be free, and for one of the places for tasks at work.
-    async fn turn<'a>(&'a self, subject: &'a Subject<'_>) -> (MutexGuard<'a, ()>, Option<SemaphorePermit<'a>>) {
+    async fn wait_for_turn<'a>(
+        &'a self,
+        subject: &'a SubjectGate<'_>,
+    ) -> (MutexGuard<'a, ()>, Option<SemaphorePermit<'a>>) {
         let gate = subject.gate.lock().await;
         // It is never closed.
         (gate, self.places.acquire().await.ok())
@@ -247,18 +250,18 @@ impl Inner {
 
     async fn work_counted(&self, task: Task) -> Outcome {
         let name = task.name.clone();
-        let outcome = self.work(task).await;
-        self.tally.count(&name, &outcome);
+        let outcome = self.run_steps(task).await;
+        self.tally.count_outcome(&name, &outcome);
         outcome
     }
 
     /// A task that the model has failed again waits before it is tried once more: what comes of it may be paid for.
-    fn remember_failure(&self, key: &Key, outcome: &Outcome) {
+    fn remember_failure(&self, key: &TaskQueueKey, outcome: &Outcome) {
         let is_of_model = |problem: &Problem| matches!(&problem.code, ProblemCode::Other(code) if code == MODEL);
         let mut state = self.state.lock();
         match outcome {
             Outcome::Failed(problem) if is_of_model(problem) => {
-                let pause = state.backoff.fail(key, Instant::now());
+                let pause = state.backoff.record_failure(key, Instant::now());
                 drop(state);
                 if !pause.is_zero() {
                     let (subject, name) = key;
@@ -266,32 +269,32 @@ impl Inner {
                         "deferred task {name} of {subject} has failed again: it waits for {} s",
                         pause.as_secs()
                     );
-                    self.keepline.report(LogLevel::Info, "keepline.maintenance", &message);
+                    self.keepline.log_from_host(LogLevel::Info, "keepline.maintenance", &message);
                 }
             }
-            Outcome::Done => state.backoff.forget(key),
+            Outcome::Done => state.backoff.record_success(key),
             _ => {}
         }
     }
 
-    fn subject(&self, name: &str) -> Subject<'_> {
+    fn subject_gate(&self, name: &str) -> SubjectGate<'_> {
         // Of several buckets the first is the one that is worked on.
         let name = name.split(' ').next().unwrap_or(name);
         let mut state = self.state.lock();
         let gate = state.gates.get(name).and_then(Weak::upgrade).unwrap_or_default();
         state.gates.insert(name.to_owned(), Arc::downgrade(&gate));
-        Subject { inner: self, name: name.to_owned(), gate }
+        SubjectGate { inner: self, name: name.to_owned(), gate }
     }
 
     /// Step by step, to its end.
-    async fn work(&self, task: Task) -> Outcome {
+    async fn run_steps(&self, task: Task) -> Outcome {
         let (name, subject) = (task.name.clone(), task.subject.clone());
         // The store may take its time before and after the model.
         let lease = self.options.model_timeout.saturating_add(self.keepline.entry_timeout().saturating_mul(2));
         let lease_milliseconds = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let holder = format!("{:032x}", fastrand::u128(..));
         let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
-        let mut asked = Asked::default();
+        let mut asked = TaskUsage::default();
         let mut archive = self.options.archive.as_ref().filter(|_| name == RETENTION);
         let (mut problem, mut is_plugins) = (None, false);
         for _ in 0..MAX_STEPS {
@@ -305,16 +308,16 @@ impl Inner {
                 Step::Again => {
                     // Before anything is removed, it is archived if there is an archive.
                     if let Some(archive) = archive.take()
-                        && let Err(failed) = self.keep(&**archive, &subject).await
+                        && let Err(failed) = self.archive_subject(&**archive, &subject).await
                     {
-                        problem = Some(self.leave(&mut job, 0, failed).await);
+                        problem = Some(self.report_failed_need(&mut job, 0, failed).await);
                         break;
                     }
                 }
-                Step::Needs => match self.get(progress.needs, &mut asked).await {
+                Step::Needs => match self.fulfil_needs(progress.needs, &mut asked).await {
                     Ok(results) => job.results = results,
                     Err((id, failed)) => {
-                        problem = Some(self.leave(&mut job, id, failed).await);
+                        problem = Some(self.report_failed_need(&mut job, id, failed).await);
                         break;
                     }
                 },
@@ -330,7 +333,7 @@ impl Inner {
         }
         let problem = problem.unwrap_or_else(|| match is_plugins {
             true => problem_of(ProblemCode::Other("failed".to_owned()), "it failed".to_owned()),
-            false => over(format!("it was not finished after {MAX_STEPS} steps")),
+            false => limit_problem(format!("it was not finished after {MAX_STEPS} steps")),
         });
         let again = "it is tried again after the session's next answer";
         // The plugin's own words are logged as such.
@@ -340,18 +343,18 @@ impl Inner {
         } else {
             format!("deferred task '{name}' of {subject} failed: {problem}; {again}")
         };
-        self.keepline.report(LogLevel::Warn, "keepline.maintenance", &message);
+        self.keepline.log_from_host(LogLevel::Warn, "keepline.maintenance", &message);
         Outcome::Failed(problem)
     }
 
     /// Tells the filter that a need could not be met, so that the next attempt need not wait for the lease to run out.
-    async fn leave(&self, job: &mut Job, id: u32, failed: Problem) -> Problem {
+    async fn report_failed_need(&self, job: &mut Job, id: u32, failed: Problem) -> Problem {
         job.results = vec![NeedResult::Failed(FailedResult { id, message: failed.message.clone() })];
         self.keepline.advance(job, None).await;
         failed
     }
 
-    async fn keep(&self, archive: &dyn Archive, subject: &str) -> Result<(), Problem> {
+    async fn archive_subject(&self, archive: &dyn Archive, subject: &str) -> Result<(), Problem> {
         let limit = self.options.model_timeout;
         let late = |_| format!("it was not archived within {} ms", limit.as_millis());
         let kept = timeout(limit, archive.keep(subject)).await.map_err(late).flatten();
@@ -359,13 +362,13 @@ impl Inner {
     }
 
     /// All that a step needs, one after the other.
-    async fn get(&self, needs: Vec<Need>, asked: &mut Asked) -> Result<Vec<NeedResult>, (u32, Problem)> {
+    async fn fulfil_needs(&self, needs: Vec<Need>, asked: &mut TaskUsage) -> Result<Vec<NeedResult>, (u32, Problem)> {
         // What is needed, and what comes of it, is held until the next step has it.
         asked.held = None;
         let room = needs.iter().map(room_of).fold(0, usize::saturating_add);
-        asked.held = self.keepline.hold(room);
+        asked.held = self.keepline.reserve_memory(room);
         if asked.held.is_none() {
-            let id = needs.first().map_or(0, id_of);
+            let id = needs.first().map_or(0, id_of_need);
             let message = format!(
                 "there is no room for the {room} bytes of what it needs beside the plugin's instances \
                  (sandbox_pool_memory_bytes)"
@@ -378,12 +381,15 @@ impl Inner {
                 Need::Completion(mut need) => {
                     asked.completions += 1;
                     if asked.completions > MAX_COMPLETIONS {
-                        return Err((need.id, over(format!("it asked for more than {MAX_COMPLETIONS} completions"))));
+                        return Err((
+                            need.id,
+                            limit_problem(format!("it asked for more than {MAX_COMPLETIONS} completions")),
+                        ));
                     }
                     asked.prompted = asked.prompted.saturating_add(need.instructions.len() + need.input.len());
                     if asked.prompted > MAX_PROMPTED {
                         let message = format!("it asked for completions of more than {MAX_PROMPTED} bytes of prompts");
-                        return Err((need.id, over(message)));
+                        return Err((need.id, limit_problem(message)));
                     }
                     need.max_tokens = need.max_tokens.min(MAX_TOKENS);
                     let id = need.id;
@@ -391,39 +397,45 @@ impl Inner {
                     let late = |_| ModelError(format!("the model has not answered within {} ms", limit.as_millis()));
                     match timeout(limit, self.model.complete(&need)).await.map_err(late).flatten() {
                         Ok(Some(text)) if text.trim().is_empty() => {
-                            return Err((id, of_model("the model's answer is blank".to_owned())));
+                            return Err((id, model_problem("the model's answer is blank".to_owned())));
                         }
                         Ok(Some(text)) if text.len() > MAX_TEXT => {
                             let message = format!("the model's answer is longer than {MAX_TEXT} bytes");
-                            return Err((id, of_model(message)));
+                            return Err((id, model_problem(message)));
                         }
                         Ok(Some(text)) => NeedResult::Completion(CompletionResult { id, text }),
-                        Ok(None) => missing(id, "there is no model"),
-                        Err(error) => return Err((id, of_model(error.0))),
+                        Ok(None) => missing_result(id, "there is no model"),
+                        Err(error) => return Err((id, model_problem(error.0))),
                     }
                 }
                 Need::Vectors(VectorsNeed { id, texts }) => {
                     asked.embeddings += 1;
                     if asked.embeddings > MAX_EMBEDDINGS {
-                        return Err((id, over(format!("it asked for embeddings more than {MAX_EMBEDDINGS} times"))));
+                        return Err((
+                            id,
+                            limit_problem(format!("it asked for embeddings more than {MAX_EMBEDDINGS} times")),
+                        ));
                     }
                     asked.texts = asked.texts.saturating_add(texts.len());
                     if asked.texts > MAX_TEXTS {
-                        return Err((id, over(format!("it asked for embeddings of more than {MAX_TEXTS} texts"))));
+                        return Err((
+                            id,
+                            limit_problem(format!("it asked for embeddings of more than {MAX_TEXTS} texts")),
+                        ));
                     }
                     let bytes = texts.iter().map(String::len).fold(0, usize::saturating_add);
                     asked.embedded = asked.embedded.saturating_add(bytes);
                     if asked.embedded > MAX_EMBEDDED {
                         let message = format!("it asked for embeddings of more than {MAX_EMBEDDED} bytes of text");
-                        return Err((id, over(message)));
+                        return Err((id, limit_problem(message)));
                     }
                     let limit = self.options.model_timeout;
                     let late =
                         |_| ModelError(format!("the embedding model has not answered within {} ms", limit.as_millis()));
                     match timeout(limit, self.keepline.embed(&texts)).await.map_err(late).flatten() {
                         Ok(Some(vectors)) => NeedResult::Vectors(VectorsResult { id, vectors }),
-                        Ok(None) => missing(id, "there is no embedding model"),
-                        Err(error) => return Err((id, of_model(error.0))),
+                        Ok(None) => missing_result(id, "there is no embedding model"),
+                        Err(error) => return Err((id, model_problem(error.0))),
                     }
                 }
             });
@@ -434,7 +446,7 @@ impl Inner {
 
 /// What a task has asked for so far.
 #[derive(Default)]
-struct Asked {
+struct TaskUsage {
     completions: usize,
     /// Bytes.
     prompted: usize,
@@ -446,7 +458,7 @@ struct Asked {
     held: Option<MemoryReservation>,
 }
 
-fn id_of(need: &Need) -> u32 {
+fn id_of_need(need: &Need) -> u32 {
     match need {
         Need::Completion(need) => need.id,
         Need::Vectors(need) => need.id,
@@ -464,15 +476,15 @@ fn room_of(need: &Need) -> usize {
     }
 }
 
-fn missing(id: u32, message: &str) -> NeedResult {
+fn missing_result(id: u32, message: &str) -> NeedResult {
     NeedResult::Missing(MissingResult { id, message: message.to_owned() })
 }
 
-fn of_model(message: String) -> Problem {
+fn model_problem(message: String) -> Problem {
     problem_of(ProblemCode::Other(MODEL.to_owned()), message)
 }
 
-fn over(message: String) -> Problem {
+fn limit_problem(message: String) -> Problem {
     problem_of(ProblemCode::Limit, message)
 }
 

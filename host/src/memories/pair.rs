@@ -30,7 +30,7 @@ enum Speaker {
 }
 
 /// What follows a message of a user.
-struct Turn {
+struct ChatTurn {
     user: String,
     answer: Option<String>,
     has_tools: bool,
@@ -46,11 +46,11 @@ impl Pair {
         while turns.last().is_some_and(|turn| turn.answer.is_none() && !turn.has_tools) {
             turns.pop();
         }
-        let Some(Turn { user, answer: Some(assistant), .. }) = turns.pop() else { return Err(MemorySkip::NoPair) };
+        let Some(ChatTurn { user, answer: Some(assistant), .. }) = turns.pop() else { return Err(MemorySkip::NoPair) };
         if user.trim().is_empty() || assistant.trim().is_empty() {
             return Err(MemorySkip::Empty);
         }
-        let is_same = |turn: &&Turn| turn.user == user && turn.answer.as_ref() == Some(&assistant);
+        let is_same = |turn: &&ChatTurn| turn.user == user && turn.answer.as_ref() == Some(&assistant);
         let repetition = turns.iter().filter(is_same).count() as u64;
         Ok(Self { user, assistant, repetition })
     }
@@ -70,8 +70,8 @@ impl Pair {
     }
 }
 
-fn turns(messages: &[Value]) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+fn turns(messages: &[Value]) -> Vec<ChatTurn> {
+    let mut turns: Vec<ChatTurn> = Vec::new();
     for message in messages {
         let Some(speaker) = speaker(message) else { continue };
         if speaker == Speaker::User && is_only_results(message) {
@@ -81,7 +81,7 @@ fn turns(messages: &[Value]) -> Vec<Turn> {
             continue;
         }
         if speaker == Speaker::User {
-            turns.push(Turn { user: said(message), answer: None, has_tools: false });
+            turns.push(ChatTurn { user: message_text(message), answer: None, has_tools: false });
             continue;
         }
         let Some(turn) = turns.last_mut() else { continue };
@@ -89,7 +89,7 @@ fn turns(messages: &[Value]) -> Vec<Turn> {
             // What was said before is no answer yet.
             (turn.answer, turn.has_tools) = (None, true);
         } else {
-            turn.answer = Some(said(message));
+            turn.answer = Some(message_text(message));
         }
     }
     turns
@@ -113,7 +113,7 @@ fn calls_tools(message: &Value) -> bool {
 
 /// Whether a user's message says nothing: in Anthropic's form it brings the results of tools.
 fn is_only_results(message: &Value) -> bool {
-    has_part(message, "tool_result") && said(message).trim().is_empty()
+    has_part(message, "tool_result") && message_text(message).trim().is_empty()
 }
 
 /// Whether a part of the content is of this type.
@@ -123,12 +123,12 @@ fn has_part(message: &Value, kind: &str) -> bool {
 }
 
 /// A message's `content`.
-fn said(message: &Value) -> String {
-    message.get("content").map(text_of).unwrap_or_default()
+fn message_text(message: &Value) -> String {
+    message.get("content").map(content_text).unwrap_or_default()
 }
 
 /// A text, or the texts among the parts that content may consist of.
-pub(super) fn text_of(content: &Value) -> String {
+pub(super) fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_exchange_is_taken_also_when_tools_were_at_work_in_it() {
+    fn the_newest_exchange_is_taken_even_if_it_contains_tool_calls() {
         let older = [("user", "old"), ("assistant", "older")];
         let pair = |user: &str, assistant: &str| Ok((user.to_owned(), assistant.to_owned()));
         for (rows, expected) in [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_exchange_is_told() {
+    fn messages_without_an_exchange_are_skipped_with_a_reason() {
         for (rows, expected) in [
             (&[][..], MemorySkip::TooFewMessages),
             (&[("user", "q")], MemorySkip::TooFewMessages),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn anthropic_s_results_of_tools_are_no_question() {
+    fn anthropic_tool_results_are_not_taken_for_a_question() {
         let rows = json!([
             {"role": "user", "content": "Which berth has shore power?"},
             {"role": "assistant", "content": [{"type": "text", "text": "Let me see."}, {"type": "tool_use", "id": "a", "name": "berths", "input": {}}]},
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_has_an_id_of_its_own() {
+    fn each_pair_has_a_distinct_id_unaffected_by_truncated_history() {
         let id = |rows: &[(&str, &str)]| Pair::newest(&messages(rows)).unwrap().id();
         let once = [("user", "yes"), ("assistant", "ok")];
         let before = [("user", "older"), ("assistant", "x")];

@@ -165,16 +165,20 @@ impl Keepline {
         // As in an entry's metadata, an empty id names no session.
         wanted.session = wanted.session.filter(|session| !session.is_empty());
         let mut due = Vec::new();
-        let outcome = match self.exchange(&wanted) {
+        let outcome = match self.select_pair(&wanted) {
             Ok((pair, session)) => self.store_pair(&wanted, &pair, session, by, &mut due).await,
             Err(skip) => RememberOutcome::Skipped(skip),
         };
         match &outcome {
             RememberOutcome::Skipped(skip) => {
-                self.report(LogLevel::Debug, "keepline.memory", &format!("memory not stored: {skip}"));
+                self.log_from_host(LogLevel::Debug, "keepline.memory", &format!("memory not stored: {skip}"));
             }
             RememberOutcome::Failed(problem) => {
-                self.report(LogLevel::Warn, "keepline.memory", &format!("memory not stored: {}", problem.message));
+                self.log_from_host(
+                    LogLevel::Warn,
+                    "keepline.memory",
+                    &format!("memory not stored: {}", problem.message),
+                );
             }
             RememberOutcome::Stored { .. } | RememberOutcome::Repeated { .. } => {}
         }
@@ -183,15 +187,15 @@ impl Keepline {
     }
 
     /// What is to be stored, and where.
-    fn exchange(&self, wanted: &Remember<'_>) -> Result<(Pair, String), MemorySkip> {
+    fn select_pair(&self, wanted: &Remember<'_>) -> Result<(Pair, String), MemorySkip> {
         if !(1..=USER_MAX).contains(&wanted.user.len()) {
             return Err(MemorySkip::NoUser);
         }
         let pair = Pair::newest(wanted.messages)?;
-        let scope = Scope::of(self).ok_or(MemorySkip::NoConversations)?;
+        let scope = RecallScope::from_filter_options(self).ok_or(MemorySkip::NoConversations)?;
         match wanted.session {
             Some(session) => Ok((pair, session.to_owned())),
-            None if scope == Scope::User => Ok((pair, own_session(wanted.user))),
+            None if scope == RecallScope::User => Ok((pair, user_memory_session(wanted.user))),
             None => Err(MemorySkip::NoSession),
         }
     }
@@ -240,15 +244,15 @@ impl Keepline {
 
 /// How far recall reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum RecallScope {
     Off,
     Session,
     User,
 }
 
-impl Scope {
+impl RecallScope {
     /// As it is configured. None: without conversations.
-    pub(super) fn of(keepline: &Keepline) -> Option<Self> {
+    pub(super) fn from_filter_options(keepline: &Keepline) -> Option<Self> {
         let options: Value = serde_json::from_str(&keepline.filter_options()).ok()?;
         let is_on = options.get("conversation") == Some(&Value::Bool(true));
         is_on.then(|| match options.get("recall").and_then(Value::as_str) {
@@ -261,7 +265,7 @@ impl Scope {
 
 /// The session of a user's memories that belong to no other. A hash, so that no two users share one, and no other
 /// session has this name by chance; one that takes the name on purpose does not belong to the user.
-fn own_session(user: &str) -> String {
+fn user_memory_session(user: &str) -> String {
     let mut hash = Sha256::new();
     hash.update("keepline memories of user\0");
     hash.update(user);
@@ -274,12 +278,12 @@ fn own_session(user: &str) -> String {
 fn stored_metadata(given: &str) -> Option<String> {
     let (mut out, mut has_source) = (String::from("{"), false);
     if !given.trim().is_empty() {
-        let given = json::value(given)?;
-        json::members(given, |key, raw| {
-            if json::key_is(key, "auto_generated") || json::key_is(key, "storage_version") {
+        let given = json::as_strict_value(given)?;
+        json::for_each_member(given, |key, raw| {
+            if json::key_matches(key, "auto_generated") || json::key_matches(key, "storage_version") {
                 return;
             }
-            has_source |= json::key_is(key, "source");
+            has_source |= json::key_matches(key, "source");
             for part in [key, ":", raw, ","] {
                 out.push_str(part);
             }
@@ -345,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_users_session_takes_no_memory() {
+    async fn a_memory_for_another_users_session_is_skipped() {
         let keepline = keepline(r#"{"conversation": true}"#).await;
         let said = messages("Where?", "In Bonn.");
         let told = Remember { user: "ben", session: Some("s"), messages: &said, ..Remember::default() };
@@ -389,12 +393,12 @@ mod tests {
         let told = Remember { user: "anna", messages: &said, ..Remember::default() };
         let remembered = keepline.remember(told, None).await;
         assert!(remembered.due.iter().any(|task| task.name == "title"));
-        let own = own_session("anna");
+        let own = user_memory_session("anna");
         assert_eq!(keepline.sessions().describe((&*own).into()).await.unwrap().title.as_deref(), Some("Where?"));
     }
 
     #[tokio::test]
-    async fn a_title_says_no_more_than_what_is_stored_and_goes_with_it() {
+    async fn a_title_is_redacted_like_the_record_and_deleted_with_it() {
         let keepline = keepline(r#"{"conversation": true, "redact": ["sk-{w4+}"]}"#).await;
         let said = messages("My key is sk-1234567, keep it.", "No.");
         let told = Remember { user: "anna", session: Some("s"), messages: &said, ..Remember::default() };
@@ -425,11 +429,11 @@ mod tests {
     }
 
     #[test]
-    fn each_user_has_a_session_of_their_own() {
-        let name = own_session("anna");
+    fn each_user_has_a_separate_memories_session() {
+        let name = user_memory_session("anna");
         assert!(name.starts_with("memories-") && name.len() <= 128);
         assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
-        assert_eq!(name, own_session("anna"));
-        assert_ne!(name, own_session("Anna"));
+        assert_eq!(name, user_memory_session("anna"));
+        assert_ne!(name, user_memory_session("Anna"));
     }
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use keepline_json as json;
 use serde_json::Value;
 
-use super::{FoundMemory, pair::text_of};
-use crate::sessions::{Listed, MessageQuery, SessionError, SessionErrorCode, Sessions, alone_if_listed};
+use super::{FoundMemory, pair::content_text};
+use crate::sessions::{MessageQuery, SessionError, SessionErrorCode, Sessions, UserListing, narrow_if_listed};
 
 /// Records of a turn that are read on each side of a message: tools may have been at work between its ends.
-const AROUND: u64 = 64;
+const RECORDS_AROUND: u64 = 64;
 
 /// A message of a transcript.
-pub(super) struct Message {
+pub(super) struct TranscriptMessage {
     pub position: u64,
     pub turn: String,
     pub text: String,
@@ -29,23 +29,23 @@ pub(super) struct Message {
     begins_branch: bool,
 }
 
-impl Message {
+impl TranscriptMessage {
     pub(super) fn parse(position: u64, record: &str) -> Option<Self> {
         let (mut turn, mut role, mut kind, mut text) = (String::new(), String::new(), None, String::new());
         let (mut id, mut at, mut metadata, mut begins_branch) = (None, None, None, false);
-        let string = |raw| json::string(raw).map(std::borrow::Cow::into_owned);
-        json::members(record, |key, raw| match key {
+        let string = |raw| json::decode_string(raw).map(std::borrow::Cow::into_owned);
+        json::for_each_member(record, |key, raw| match key {
             r#""turn""# => turn = string(raw).unwrap_or_default(),
             r#""role""# => role = string(raw).unwrap_or_default(),
             r#""kind""# => kind = string(raw),
             r#""id""# => id = string(raw),
             r#""after""# => begins_branch = true,
-            r#""at""# => at = json::number(raw),
+            r#""at""# => at = json::parse_number(raw),
             r#""metadata""# => metadata = Some(raw.to_owned()),
             r#""content""# => {
                 text = string(raw).unwrap_or_else(|| {
-                    let parts = json::mended(raw).and_then(|json| serde_json::from_str::<Value>(&json).ok());
-                    parts.map_or_else(String::new, |parts| text_of(&parts))
+                    let parts = json::mend_json(raw).and_then(|json| serde_json::from_str::<Value>(&json).ok());
+                    parts.map_or_else(String::new, |parts| content_text(&parts))
                 });
             }
             _ => {}
@@ -60,38 +60,38 @@ impl Message {
 }
 
 /// What was read, session by session.
-pub(super) struct Transcripts<'a> {
+pub(super) struct TranscriptReader<'a> {
     sessions: &'a mut Sessions,
-    user: &'a Listed,
+    user: &'a UserListing,
     /// The session without an owner that may be read: the named one.
     named: Option<&'a str>,
-    read: Vec<Read>,
+    read: Vec<ReadSession>,
 }
 
-struct Read {
+struct ReadSession {
     session: String,
     title: Option<String>,
     /// How it may be read. None: it is not there, or not the user's.
-    from: Option<From>,
-    messages: Vec<Message>,
+    from: Option<ReadPermission>,
+    messages: Vec<TranscriptMessage>,
 }
 
 /// The reason why a session may be read.
 #[derive(Clone)]
-enum From {
+enum ReadPermission {
     /// It is on the user's list.
-    List(Arc<Listed>),
+    List(Arc<UserListing>),
     /// The caller has named it.
     Name,
 }
 
-impl<'a> Transcripts<'a> {
-    pub(super) fn new(sessions: &'a mut Sessions, user: &'a Listed, named: Option<&'a str>) -> Self {
+impl<'a> TranscriptReader<'a> {
+    pub(super) fn new(sessions: &'a mut Sessions, user: &'a UserListing, named: Option<&'a str>) -> Self {
         Self { sessions, user, named, read: Vec::new() }
     }
 
     /// The exchange that holds the message, with its turn. None: it is not there any more, or not for the user.
-    pub(super) async fn exchange(
+    pub(super) async fn read_exchange(
         &mut self,
         session: &str,
         position: u64,
@@ -101,17 +101,19 @@ impl<'a> Transcripts<'a> {
             None => {
                 let allowed = self.title_if_allowed(session).await?;
                 let (title, from) = allowed.map_or((None, None), |(title, from)| (title, Some(from)));
-                self.read.push(Read { session: session.to_owned(), title, from, messages: Vec::new() });
+                self.read.push(ReadSession { session: session.to_owned(), title, from, messages: Vec::new() });
                 self.read.len() - 1
             }
         };
-        let Some(Read { title, from: Some(from), messages, .. }) = self.read.get_mut(index) else { return Ok(None) };
+        let Some(ReadSession { title, from: Some(from), messages, .. }) = self.read.get_mut(index) else {
+            return Ok(None);
+        };
         if !messages.iter().any(|message| message.position == position) {
-            let before = Some(position.saturating_add(AROUND));
-            let query = MessageQuery { before, limit: 2 * AROUND as u32, ..MessageQuery::default() };
+            let before = Some(position.saturating_add(RECORDS_AROUND));
+            let query = MessageQuery { before, limit: 2 * RECORDS_AROUND as u32, ..MessageQuery::default() };
             let read = match from {
-                From::List(listed) => self.sessions.messages_of(listed, session, query).await,
-                From::Name => self.sessions.messages_named(session, query).await,
+                ReadPermission::List(listed) => self.sessions.messages_of_listed(listed, session, query).await,
+                ReadPermission::Name => self.sessions.messages_of_named(session, query).await,
             };
             let page = match read {
                 Ok(page) => page.messages,
@@ -121,7 +123,7 @@ impl<'a> Transcripts<'a> {
             let known = messages.len();
             for message in page {
                 if !messages.iter().take(known).any(|other| other.position == message.position) {
-                    messages.extend(Message::parse(message.position, &message.text));
+                    messages.extend(TranscriptMessage::parse(message.position, &message.text));
                 }
             }
         }
@@ -137,9 +139,10 @@ impl<'a> Transcripts<'a> {
             begins.map(|begin| begin.position).filter(|begin| *begin <= position).max()
         };
         let line = begin_of_line(found.position);
-        let is_on_line = |message: &&Message| found.is_by("user") || begin_of_line(message.position) == line;
+        let is_on_line = |message: &&TranscriptMessage| found.is_by("user") || begin_of_line(message.position) == line;
         let answer = in_turn("assistant").filter(is_on_line).max_by_key(|message| message.position);
-        let text = |message: Option<&Message>| message.map(|message| message.text.clone()).unwrap_or_default();
+        let text =
+            |message: Option<&TranscriptMessage>| message.map(|message| message.text.clone()).unwrap_or_default();
         let memory = FoundMemory {
             id: answer.and_then(|answer| answer.id.clone()),
             position: question.or(answer).unwrap_or(found).position,
@@ -153,10 +156,13 @@ impl<'a> Transcripts<'a> {
     }
 
     /// The session's title, if the session may be read: it is on the user's list, or has no owner and was named.
-    async fn title_if_allowed(&mut self, session: &str) -> Result<Option<(Option<String>, From)>, SessionError> {
-        if let Some(listed) = alone_if_listed(self.sessions, self.user, session).await? {
+    async fn title_if_allowed(
+        &mut self,
+        session: &str,
+    ) -> Result<Option<(Option<String>, ReadPermission)>, SessionError> {
+        if let Some(listed) = narrow_if_listed(self.sessions, self.user, session).await? {
             return match self.sessions.describe_of(&listed, session).await {
-                Ok(state) => Ok(Some((state.title, From::List(listed.into())))),
+                Ok(state) => Ok(Some((state.title, ReadPermission::List(listed.into())))),
                 Err(error) if is_gone(&error) => Ok(None),
                 Err(error) => Err(error),
             };
@@ -165,7 +171,7 @@ impl<'a> Transcripts<'a> {
             return Ok(None);
         }
         match self.sessions.describe(session.into()).await {
-            Ok(state) => Ok(state.owner.is_none().then_some((state.title, From::Name))),
+            Ok(state) => Ok(state.owner.is_none().then_some((state.title, ReadPermission::Name))),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }

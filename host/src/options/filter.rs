@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_left_to_the_filter() {
+    fn unset_options_are_left_to_the_filter() {
         assert_eq!(String::from(FilterOptions::default()), "{}");
         let options = FilterOptions {
             session_ttl_hours: Some(0.5),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn given_options_are_written_with_the_switch_that_turns_conversations_on() {
+    fn given_options_are_written_with_conversation_enabled() {
         let conversation = ConversationOptions {
             max_context_tokens: Some(4000),
             window_form: Some(WindowForm::Text),

@@ -13,12 +13,12 @@ pub use crate::entry::{
 };
 use crate::{
     contract::filter::{AnswerReply, QuestionReply},
-    entry::metadata::{Attached, Metadata},
-    inner::Inner,
+    entry::metadata::{AttachedRanges, EntryMetadata},
+    inner::KeeplineInner,
     logging::LogLevel,
     options::OnStoreError,
-    runtime::{Instance, Owner, Refusal, Scope},
-    store::{Deadline, FailureCode, Guard, Writer},
+    runtime::{CallRefusal, CallScope, EntryOwner, PluginInstance},
+    store::{Deadline, FailureCode, StoreGuard, Writer},
 };
 
 /// The lanes of one stream of entries, of any number of conversations: what knows, between a question and its answers,
@@ -31,8 +31,8 @@ use crate::{
 /// A call that is dropped before it is done loses its entry's memory, and nothing else: one that waits for an
 /// instance leaves the line, one that has an instance takes it along.
 pub struct Pipe {
-    inner: Arc<Inner>,
-    store: Arc<Guard>,
+    inner: Arc<KeeplineInner>,
+    store: Arc<StoreGuard>,
     turns: OpenTurns,
     /// None while a call is under way, and after one that was dropped: its number may be in use.
     writer: Option<Writer>,
@@ -41,13 +41,13 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn new(inner: Arc<Inner>, store: Arc<Guard>) -> Self {
+    pub(crate) fn new(inner: Arc<KeeplineInner>, store: Arc<StoreGuard>) -> Self {
         let turns = OpenTurns::new(inner.clone());
         Self { inner, store, turns, writer: None, reads_only: false }
     }
 
     /// For questions that change nothing in the store, whatever the plugin does.
-    pub(crate) fn reading(self) -> Self {
+    pub(crate) fn into_read_only(self) -> Self {
         Self { reads_only: true, ..self }
     }
 
@@ -93,9 +93,9 @@ impl Pipe {
         question: Question<'_>,
         by: Option<Deadline>,
     ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
-        let metadata = Metadata::read(question.metadata);
+        let metadata = EntryMetadata::parse(question.metadata);
         let may_continue = metadata.names_message || question.message_id.is_some();
-        let turn = self.turns.begin(&metadata, Arc::new(metadata.owner()), question.text.len(), may_continue);
+        let turn = self.turns.begin_turn(&metadata, Arc::new(metadata.owner()), question.text.len(), may_continue);
         self.pass_question(turn, question, metadata, by)
     }
 
@@ -109,23 +109,23 @@ impl Pipe {
         question: Question<'_>,
         by: Option<Deadline>,
     ) -> Result<Passed, EntryError> {
-        self.pass_question(turn.clone(), question, Metadata::read(question.metadata), by).await
+        self.pass_question(turn.clone(), question, EntryMetadata::parse(question.metadata), by).await
     }
 
     async fn pass_question(
         &mut self,
         turn: Turn,
         question: Question<'_>,
-        metadata: Metadata<'_>,
+        metadata: EntryMetadata<'_>,
         by: Option<Deadline>,
     ) -> Result<Passed, EntryError> {
-        if let Some(refused) = self.too_large(question.size()) {
+        if let Some(refused) = self.refuse_if_too_large(question.size()) {
             return Ok(refused);
         }
         let began = Instant::now();
-        let due = self.inner.due(began, by);
+        let due = self.inner.call_deadline(began, by);
         let owner = turn.owner();
-        let most_added = self.inner.pool.most_attached();
+        let most_added = self.inner.pool.max_attached_bytes();
         if self.inner.pool.wants_turns() {
             // For a failed question, too: its answer still answers it.
             turn.edit(|content| {
@@ -134,31 +134,31 @@ impl Pipe {
             });
         }
         let vector = match question.vector {
-            None => self.inner.vector_of(owner, question.text, due).await,
+            None => self.inner.embed_question(owner, question.text, due).await,
             Some(_) => None,
         };
         let question = Question { vector: question.vector.or(vector.as_deref()), ..question };
         let (has_vector, reads_only) = (question.vector.is_some(), self.reads_only);
         let ids = self.inner.session_ids;
-        let call = async |instance: &mut Instance, writer, due| {
-            let scope = if reads_only { Scope::Look(owner.clone()) } else { Scope::Entry(owner.clone()) };
-            let scope = scope.by_id(ids);
+        let call = async |instance: &mut PluginInstance, writer, due| {
+            let scope = if reads_only { CallScope::ReadOnly(owner.clone()) } else { CallScope::Entry(owner.clone()) };
+            let scope = scope.with_session_ids(ids);
             let called = instance.question(writer, due, scope, question).await?;
             let (reply, writer) = called;
             let attached = match &reply.metadata {
-                Some(returned) => metadata.accept(returned, most_added)?,
-                None => Attached::default(),
+                Some(returned) => metadata.check_returned(returned, most_added)?,
+                None => AttachedRanges::default(),
             };
             Ok(((reply, attached), writer))
         };
-        let called = self.inner.call(&self.store, &mut self.writer, due, call).await;
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, call).await;
         self.inner.tally.questions.record(began.elapsed());
         match called {
             Ok((reply, places)) => {
                 let names_message = metadata.names_message || question.message_id.is_some();
                 let may_wait = self.inner.pool.wants_turns()
                     && names_message
-                    && tool_calls::may_wait(&reply, &places, metadata.has_switches);
+                    && tool_calls::may_await_results(&reply, &places, metadata.has_switches);
                 let QuestionReply { metadata, turn: state, effect, attached, due: tasks, problem } = reply;
                 let model = self.inner.model(metadata.as_deref(), &places);
                 turn.edit(|content| {
@@ -166,9 +166,9 @@ impl Pipe {
                 });
                 let metadata = self.inner.with_files(metadata, &places, due).await;
                 let problem = problem.map(Problem::from);
-                self.conclude(Passed { metadata, effect, attached, has_vector, due: tasks, problem })
+                self.record_outcome(Passed { metadata, effect, attached, has_vector, due: tasks, problem })
             }
-            Err(refusal) => self.conclude(without_memory(&refusal)),
+            Err(refusal) => self.record_outcome(without_memory(&refusal)),
         }
     }
 
@@ -203,7 +203,7 @@ impl Pipe {
         let limit = self.inner.max_entry_bytes;
         if !turn.edit(|content| content.stage(activity, limit)) {
             let message = format!("the activity of tools is over max_entry_bytes ({limit}); the rest is not kept");
-            self.inner.pool.services().log.report(LogLevel::Warn, "keepline.limit", &message);
+            self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
         }
     }
 
@@ -227,7 +227,7 @@ impl Pipe {
     /// # Errors
     /// As [`Self::answer`].
     pub async fn reply(&mut self, answer: Answer<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
-        let metadata = Metadata::read(answer.metadata);
+        let metadata = EntryMetadata::parse(answer.metadata);
         let owner = metadata.owner();
         let turn = self.turns.answer_of(&metadata, &owner);
         self.pass_answer(&turn, answer, metadata, owner, by).await
@@ -243,7 +243,7 @@ impl Pipe {
         answer: Answer<'_>,
         by: Option<Deadline>,
     ) -> Result<Passed, EntryError> {
-        let metadata = Metadata::read(answer.metadata);
+        let metadata = EntryMetadata::parse(answer.metadata);
         let owner = metadata.owner();
         self.pass_answer(turn, answer, metadata, owner, by).await
     }
@@ -252,22 +252,22 @@ impl Pipe {
         &mut self,
         turn: &Turn,
         answer: Answer<'_>,
-        metadata: Metadata<'_>,
-        owner: Owner,
+        metadata: EntryMetadata<'_>,
+        owner: EntryOwner,
         by: Option<Deadline>,
     ) -> Result<Passed, EntryError> {
-        let mut content = turn.take();
-        if let Some(refused) = self.too_large(answer.size()) {
+        let mut content = turn.take_content();
+        if let Some(refused) = self.refuse_if_too_large(answer.size()) {
             return Ok(refused);
         }
         if turn.is_refused() {
-            return Ok(self.lost_owner());
+            return Ok(self.refuse_ownerless_answer());
         }
-        let completed = turn.completed(&content.state, &metadata, &owner);
+        let completed = turn.complete_metadata(&content.state, &metadata, &owner);
         let mut answer = Answer { metadata: completed.as_deref().unwrap_or(answer.metadata), ..answer };
         let staged = &content.staged;
         let began = Instant::now();
-        let mut due = self.inner.due(began, by);
+        let mut due = self.inner.call_deadline(began, by);
         if self.inner.counts_tokens() {
             let model = staged.model.as_deref();
             if answer.tokens.is_none() {
@@ -281,62 +281,62 @@ impl Pipe {
                 (None, Some(text)) => self.inner.count_tokens(model, text, due).await,
                 (known, _) => known,
             };
-            due.waited();
+            due.mark_waited();
         }
-        let parts = answer.parts(staged.question_text.as_deref(), &staged.activity);
-        let entry = answer.entry(&content.state, &parts);
-        let scope = Scope::Entry(owner.after(turn.owner())).by_id(self.inner.session_ids);
-        let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, scope, entry).await;
-        let called = self.inner.call(&self.store, &mut self.writer, due, call).await;
+        let parts = answer.turn_parts(staged.question_text.as_deref(), &staged.activity);
+        let entry = answer.to_answer_entry(&content.state, &parts);
+        let scope = CallScope::Entry(owner.merge_with_question(turn.owner())).with_session_ids(self.inner.session_ids);
+        let call = async |instance: &mut PluginInstance, writer, due| instance.answer(writer, due, scope, entry).await;
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, call).await;
         drop(parts);
         self.inner.tally.answers.record(began.elapsed());
         match called {
             // Metadata that a filter returns for an answer is ignored.
             Ok(AnswerReply { metadata: _, effect, due, problem }) => {
                 let problem = problem.map(Problem::from);
-                if takes_turn(effect, problem.as_ref()) {
+                if is_turn_consumed(effect, problem.as_ref()) {
                     let activity = content.staged.activity.iter().chain(answer.activity);
-                    let is_left = tool_calls::are_left(activity);
+                    let is_left = tool_calls::has_unanswered_calls(activity);
                     content.may_wait |= is_left;
                     // What follows goes on from here, or is another answer to the same question.
-                    content.settle(matches!(effect, Effect::Stored | Effect::Repeated));
+                    content.clear_staged(matches!(effect, Effect::Stored | Effect::Repeated));
                 }
-                self.conclude(Passed { metadata: None, effect, attached: 0, has_vector: false, due, problem })
+                self.record_outcome(Passed { metadata: None, effect, attached: 0, has_vector: false, due, problem })
             }
-            Err(refusal) => self.conclude(without_memory(&refusal)),
+            Err(refusal) => self.record_outcome(without_memory(&refusal)),
         }
     }
 
     /// Refuses an answer that would leave its session without its owner.
-    fn lost_owner(&self) -> Passed {
+    fn refuse_ownerless_answer(&self) -> Passed {
         let message =
             "the answer names no user, and the turn that knew its session's user may have been dropped; it is \
                        not stored"
                 .to_owned();
-        self.inner.pool.services().log.report(LogLevel::Warn, "keepline.limit", &message);
+        self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
         self.inner.tally.count(Effect::Limited, None);
-        unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message })
+        passed_unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message })
     }
 
     /// The sandbox's business, not the filter's: what is over the limit never enters an instance.
-    fn too_large(&self, size: usize) -> Option<Passed> {
+    fn refuse_if_too_large(&self, size: usize) -> Option<Passed> {
         let limit = self.inner.max_entry_bytes;
         if size <= limit {
             return None;
         }
         let message = format!("an entry of {size} bytes is over max_entry_bytes ({limit}); it is forwarded unchanged");
-        self.inner.pool.services().log.report(LogLevel::Warn, "keepline.limit", &message);
+        self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
         self.inner.tally.count(Effect::Limited, None);
-        Some(unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message }))
+        Some(passed_unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message }))
     }
 
-    fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
+    fn record_outcome(&self, passed: Passed) -> Result<Passed, EntryError> {
         self.inner.tally.count(passed.effect, passed.problem.as_ref());
         if let (Effect::Ignored, Some(problem)) = (passed.effect, &passed.problem)
-            && self.inner.unusable_ids.is_first(&problem.code.to_string())
+            && self.inner.unusable_ids.is_first_of_kind(&problem.code.to_string())
         {
             let message = format!("an entry passed without memory: {}; more like it are only counted", problem.message);
-            self.inner.pool.services().log.report(LogLevel::Warn, "keepline.session", &message);
+            self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.session", &message);
         }
         // An entry without the node that it must have is not one whose store failed.
         let lacks_node = self.inner.requires_node
@@ -353,7 +353,7 @@ impl Pipe {
 
 /// Whether an answer has taken its question and the activity of tools along. One that was not worth storing, or that a limit
 /// kept out, leaves them to the next one; one that says itself that it is not to be stored does not.
-fn takes_turn(effect: Effect, problem: Option<&Problem>) -> bool {
+fn is_turn_consumed(effect: Effect, problem: Option<&Problem>) -> bool {
     const SWITCHED_OFF: &str = "switched-off";
     match effect {
         Effect::Failed | Effect::Limited | Effect::Ignored => false,
@@ -362,11 +362,11 @@ fn takes_turn(effect: Effect, problem: Option<&Problem>) -> bool {
     }
 }
 
-fn without_memory(refusal: &Refusal) -> Passed {
-    unchanged(Effect::Failed, refusal.into())
+fn without_memory(refusal: &CallRefusal) -> Passed {
+    passed_unchanged(Effect::Failed, refusal.into())
 }
 
-fn unchanged(effect: Effect, problem: Problem) -> Passed {
+fn passed_unchanged(effect: Effect, problem: Problem) -> Passed {
     Passed { metadata: None, effect, attached: 0, has_vector: false, due: Vec::new(), problem: Some(problem) }
 }
 

@@ -37,7 +37,7 @@ async fn an_answer_with_an_id_counts_once() {
 }
 
 #[tokio::test]
-async fn what_tools_do_goes_with_the_answer_only_if_it_is_wanted() {
+async fn tool_activity_is_staged_with_the_answer_only_if_the_filter_wants_turns() {
     let keepline = keepline(Options { max_entry_bytes: 200, ..Options::default() }).await;
     let mut pipe = keepline.pipe();
     pipe.question("?", ANNA).await.unwrap();
@@ -64,7 +64,7 @@ async fn conversations() -> Keepline {
 }
 
 #[tokio::test]
-async fn what_was_said_in_a_session_is_no_part_of_another() {
+async fn messages_of_one_session_never_reach_another() {
     let keepline = conversations().await;
     let mut pipe = keepline.pipe();
     pipe.question("a secret", ANNA).await.unwrap();
@@ -125,7 +125,7 @@ async fn an_answer_is_stored_in_the_turn_of_the_session_it_names() {
 }
 
 #[tokio::test]
-async fn nodes_of_a_session_have_turns_of_their_own() {
+async fn nodes_of_a_session_have_separate_turns() {
     let keepline = conversations().await;
     let mut pipe = keepline.pipe();
     let node = |id: &str| format!(r#"{{"session_id":"anna","memory_mode":"node","node_id":"{id}"}}"#);
@@ -204,7 +204,7 @@ async fn a_conversation_that_was_ended_keeps_its_owner() {
 }
 
 #[tokio::test]
-async fn a_result_that_names_its_tool_is_a_call_too_if_nobody_told_of_one() {
+async fn a_result_that_names_its_tool_implies_a_call_that_was_not_reported() {
     let filter = r#"{"conversation":true}"#.into();
     let keepline = keepline(Options { filter, ..Options::default() }).await;
     let mut pipe = keepline.pipe();
@@ -261,7 +261,7 @@ impl crate::TokenCounter for Words {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_by_whoever_counts_them_and_those_that_come_along_are_kept() {
+async fn tokens_are_counted_by_the_counter_unless_given_with_the_entry() {
     let (filter, token_counter) = (r#"{"conversation":true}"#.into(), Some(Arc::new(Words) as _));
     let keepline = keepline(Options { filter, token_counter, ..Options::default() }).await;
     let mut pipe = keepline.pipe();
@@ -298,7 +298,7 @@ impl crate::FileResolver for Shelf {
 }
 
 #[tokio::test]
-async fn files_come_back_with_where_they_are_and_those_that_nobody_knows_do_not() {
+async fn resolved_files_get_their_location_and_unknown_files_are_left_out() {
     let (filter, file_resolver) = (r#"{"conversation":true}"#.into(), Some(Arc::new(Shelf) as _));
     let keepline = keepline(Options { filter, file_resolver, ..Options::default() }).await;
     let mut pipe = keepline.pipe();
@@ -325,7 +325,7 @@ async fn files_come_back_with_where_they_are_and_those_that_nobody_knows_do_not(
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_knows_fails() {
+async fn a_task_of_unknown_name_fails() {
     let keepline = keepline(Options::default()).await;
     let task = Task { subject: "session/anna".into(), name: "dance".into(), state: String::new() };
     let job = Job { task: task.clone(), holder: "h".into(), lease_milliseconds: 1000, results: Vec::new() };

@@ -9,38 +9,38 @@ use wasmtime::{Engine, component::Component};
 use keepline_component::FILTER as BUNDLED;
 
 use super::{
-    cache::{Kept, Staging},
+    cache::{CacheSlot, Staging},
     compiler_process,
-    engine::{Setup, build, caught},
+    engine::{Setup, build_component, catch_engine_panic},
     error::PluginError,
     meter::Meter,
-    walk::{Interfaces, walk},
+    walk::{Interfaces, walk_component},
 };
 use crate::sandbox::{Compiler, Sandbox};
 
 /// Compiles a component, or finds it compiled.
-pub(super) fn compile(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Component), PluginError> {
+pub(super) fn load_or_compile(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Component), PluginError> {
     let is_ours = bytes == BUNDLED;
     let setup = Setup { is_parallel: is_ours, cache: None };
-    let kept = Kept::of(bytes, sandbox, setup)?;
+    let kept = CacheSlot::for_component(bytes, sandbox, setup)?;
     if let Some(kept) = &kept
-        && let Some(code) = kept.find()?
+        && let Some(code) = kept.find_code()?
     {
-        return build(bytes, Setup { cache: Some(code), ..setup });
+        return build_component(bytes, Setup { cache: Some(code), ..setup });
     }
     if !is_ours {
-        caught(|| walk(bytes, &mut Meter::new(&sandbox.plugin), &mut Interfaces::default()))??;
+        catch_engine_panic(|| walk_component(bytes, &mut Meter::new(&sandbox.plugin), &mut Interfaces::default()))??;
     }
     match &sandbox.compiler {
         Compiler::Process(command) if !is_ours => {
             let staging = Staging::new(kept.as_ref())?;
-            compiler_process::compile(command, bytes, &sandbox.plugin, staging.directory())?;
+            compiler_process::compile_in_process(command, bytes, &sandbox.plugin, staging.directory())?;
             let code = staging.publish(kept.as_ref())?;
-            build(bytes, Setup { cache: Some(code.directory()), ..setup })
+            build_component(bytes, Setup { cache: Some(code.directory()), ..setup })
         }
         _ => {
-            let code = kept.as_ref().and_then(Kept::create);
-            build(bytes, Setup { cache: code, ..setup })
+            let code = kept.as_ref().and_then(CacheSlot::create);
+            build_component(bytes, Setup { cache: code, ..setup })
         }
     }
 }

@@ -29,10 +29,10 @@ const PATIENCE: u32 = 6;
 const MOST_THREADS: usize = 4;
 const REFUSED: u8 = 1;
 const DEFECT: u8 = 2;
-const LIMITED: &str = "limited";
+const LIMITED_ARGUMENT: &str = "limited";
 
 /// Compiles a component into a directory.
-pub(super) fn compile(
+pub(super) fn compile_in_process(
     command: &CompilerCommand,
     bytes: &[u8],
     limits: &PluginLimits,
@@ -67,7 +67,7 @@ pub(super) fn compile(
     });
     let (status, output, errors) = ended.map_err(failed)?;
     let Some(status) = status else { return Err(out_of_time(limits)) };
-    verdict(status, output, &errors, limits)
+    check_exit_status(status, output, &errors, limits)
 }
 
 fn out_of_time(limits: &PluginLimits) -> PluginError {
@@ -75,7 +75,12 @@ fn out_of_time(limits: &PluginLimits) -> PluginError {
 }
 
 /// What the end of the process says.
-fn verdict(status: ExitStatus, output: String, errors: &str, limits: &PluginLimits) -> Result<(), PluginError> {
+fn check_exit_status(
+    status: ExitStatus,
+    output: String,
+    errors: &str,
+    limits: &PluginLimits,
+) -> Result<(), PluginError> {
     // The allocator's words, in either stream; or the system's, of memory that was not allocated by it.
     let is_out_of_memory = [output.as_str(), errors]
         .iter()
@@ -152,7 +157,7 @@ fn serve_checked(arguments: &[OsString]) -> Result<(), PluginError> {
     let usage = || PluginError::Sandbox("a compiler takes a directory, bytes of memory and seconds".into());
     let [directory, memory, seconds, more @ ..] = arguments else { return Err(usage()) };
     let number = |text: &OsStr| text.to_str().and_then(|text| text.parse().ok()).ok_or_else(usage);
-    if more.first().is_none_or(|word| word != LIMITED) {
+    if more.first().is_none_or(|word| word != LIMITED_ARGUMENT) {
         limit(number(memory)?, number(seconds)?).map_err(|error| PluginError::Sandbox(error.to_string()))?;
     }
     let mut bytes = Vec::new();
@@ -176,7 +181,7 @@ fn limit(memory: u64, seconds: u64) -> io::Result<()> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     let mut again = Command::new(running_program()?);
-    Err(again.args(env::args_os().skip(1)).arg(LIMITED).exec())
+    Err(again.args(env::args_os().skip(1)).arg(LIMITED_ARGUMENT).exec())
 }
 
 /// Only the time on the clock is limited, by the host.

@@ -42,27 +42,27 @@ pub(super) fn engine(setup: Setup<'_>) -> Result<Engine, PluginError> {
 }
 
 /// wasmtime compiles it, unless the code is there.
-pub(super) fn build(bytes: &[u8], setup: Setup<'_>) -> Result<(Engine, Component), PluginError> {
+pub(super) fn build_component(bytes: &[u8], setup: Setup<'_>) -> Result<(Engine, Component), PluginError> {
     let engine = engine(setup)?;
-    let component = component(&engine, bytes)?;
+    let component = compile_component(&engine, bytes)?;
     Ok((engine, component))
 }
 
 /// What a compiler process does: compiled code goes to the directory.
 pub(super) fn compile_into(directory: &Path, bytes: &[u8]) -> Result<(), PluginError> {
     let engine = engine(Setup { is_parallel: true, cache: Some(directory) })?;
-    component(&engine, bytes).map(drop)
+    compile_component(&engine, bytes).map(drop)
 }
 
-fn component(engine: &Engine, bytes: &[u8]) -> Result<Component, PluginError> {
+fn compile_component(engine: &Engine, bytes: &[u8]) -> Result<Component, PluginError> {
     let refused = |error: wasmtime::Error| PluginError::NotAComponent(printable_text(format!("{error:#}")));
-    caught(|| Component::from_binary(engine, bytes))?.map_err(refused)
+    catch_engine_panic(|| Component::from_binary(engine, bytes))?.map_err(refused)
 }
 
 /// Runs code of the engine on untrusted bytes.
 ///
 /// # Errors
 /// When it panics.
-pub(super) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, PluginError> {
+pub(super) fn catch_engine_panic<T>(body: impl FnOnce() -> T) -> Result<T, PluginError> {
     catch_panic(body).map_err(PluginError::EngineDefect)
 }

@@ -53,7 +53,7 @@ pub enum PluginError {
         limit_bytes: u64,
     },
     /// It asks for more than the contract's imports: the names of those, each printable and 256 bytes long at most.
-    #[error("refused: the plugin imports {}; this host provides only {}", list(.0), list(&IMPORTS))]
+    #[error("refused: the plugin imports {}; this host provides only {}", join_names(.0), join_names(&IMPORTS))]
     ForbiddenImports(Vec<String>),
     /// It does not fit the contract.
     #[error("the plugin does not fit the world keepline:memory/memory-filter: {0}")]
@@ -96,7 +96,7 @@ pub(super) fn printable_name(name: &str) -> String {
 }
 
 /// Names in a message that has to stay readable.
-fn list(names: &[impl AsRef<str>]) -> String {
+fn join_names(names: &[impl AsRef<str>]) -> String {
     const MOST: usize = 12;
     let mut shown: Vec<_> = names.iter().take(MOST).map(|name| printable_name(name.as_ref())).collect();
     if let Some(more @ 1..) = names.len().checked_sub(MOST) {

@@ -15,13 +15,13 @@ impl<'a> Meter<'a> {
     }
 
     /// More of what is added up.
-    pub(super) fn add(&mut self, measure: Measure, more: u64) -> Result<(), PluginError> {
+    pub(super) fn add_to_measure(&mut self, measure: Measure, more: u64) -> Result<(), PluginError> {
         let sum = self.slot(measure).map_or(0, |found| found.saturating_add(more));
-        self.at_least(measure, sum)
+        self.raise_measure(measure, sum)
     }
 
     /// One that counts if it is the largest so far.
-    pub(super) fn at_least(&mut self, measure: Measure, value: u64) -> Result<(), PluginError> {
+    pub(super) fn raise_measure(&mut self, measure: Measure, value: u64) -> Result<(), PluginError> {
         if let Some(found) = self.slot(measure) {
             *found = (*found).max(value);
         }

@@ -21,16 +21,16 @@ use wasmtime::{Engine, component::Component};
 
 use self::{
     cache::hexadecimal,
-    engine::caught,
+    engine::catch_engine_panic,
     error::{printable_name, printable_text},
     meter::Meter,
-    walk::{Interfaces, walk},
+    walk::{Interfaces, walk_component},
 };
 pub use self::{compiler_process::serve as serve_compiler, error::PluginError, file::read};
 pub use crate::sandbox::{CodeCache, Compiler, CompilerCommand, Measure, Measured, PluginLimits, Sandbox};
 use crate::{
     contract::may_import,
-    runtime::{Program, start_ticking},
+    runtime::{PluginProgram, start_ticking},
 };
 
 /// The bundled filter, as a component.
@@ -62,7 +62,7 @@ pub struct Inspection {
 pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginError> {
     let mut meter = Meter::new(&sandbox.plugin);
     let mut interfaces = Interfaces::default();
-    let walked = caught(|| walk(bytes, &mut meter, &mut interfaces)).flatten();
+    let walked = catch_engine_panic(|| walk_component(bytes, &mut meter, &mut interfaces)).flatten();
     let loaded = walked.and_then(|()| load(bytes, sandbox).map(drop));
     let refusal = match loaded {
         Err(error @ (PluginError::NotAComponent(_) | PluginError::UntrustedCache { .. })) => return Err(error),
@@ -76,7 +76,7 @@ pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginErro
 /// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.
 #[derive(Clone)]
 pub struct Plugin {
-    program: Program,
+    program: PluginProgram,
 }
 
 impl Plugin {
@@ -107,7 +107,7 @@ impl Plugin {
         Ok(Self { program })
     }
 
-    pub(crate) fn program(&self) -> &Program {
+    pub(crate) fn program(&self) -> &PluginProgram {
         &self.program
     }
 }
@@ -118,13 +118,13 @@ impl fmt::Debug for Plugin {
     }
 }
 
-fn load(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Program), PluginError> {
-    let (engine, component) = compile::compile(bytes, sandbox)?;
+fn load(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, PluginProgram), PluginError> {
+    let (engine, component) = compile::load_or_compile(bytes, sandbox)?;
     let forbidden = forbidden_imports(&engine, &component);
     if !forbidden.is_empty() {
         return Err(PluginError::ForbiddenImports(forbidden));
     }
-    let linked = caught(|| Program::link(&engine, &component, bytes, sandbox))?;
+    let linked = catch_engine_panic(|| PluginProgram::link(&engine, &component, bytes, sandbox))?;
     let program = linked.map_err(|error| PluginError::Misfit(printable_text(format!("{error:#}"))))?;
     Ok((engine, program))
 }

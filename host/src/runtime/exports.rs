@@ -7,7 +7,7 @@ use wasmtime::{
 
 use super::instance_state::InstanceState;
 use crate::contract::{
-    filter::{AnswerEntry, AnswerReply, ConfigProblem, Configured, Question, QuestionReply},
+    filter::{AnswerEntry, AnswerReply, ConfigProblem, ConfigureReply, Question, QuestionReply},
     logging::LogLevel,
     maintenance::{Job, PluginProgress},
     sessions::{
@@ -87,7 +87,7 @@ macro_rules! exports {
 
 exports! {
     "keepline:memory/filter@0.2.0" {
-        "configure" configure(options: &str, log_from: LogLevel) -> Result<Configured, ConfigProblem>;
+        "configure" configure(options: &str, log_from: LogLevel) -> Result<ConfigureReply, ConfigProblem>;
         "question" question(entry: Question<'_>) -> QuestionReply;
         "answer" answer(entry: AnswerEntry<'_>) -> AnswerReply;
     }

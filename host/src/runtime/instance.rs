@@ -6,16 +6,16 @@ use wasmtime::{Store, Trap, UpdateDeadline};
 
 use super::{
     exports::Exports,
-    fault::Fault,
+    fault::PluginFault,
     instance_state::{HostServices, InstanceState},
     limits::{call_deadline::CallDeadline, cpu_meter::CpuMeter},
-    program::Program,
-    reply_bounds::Bounded,
-    scope::Scope,
+    program::PluginProgram,
+    reply_bounds::BoundedReply,
+    scope::CallScope,
 };
 use crate::{
     contract::{
-        filter::{AnswerEntry, AnswerReply, ConfigProblem, Configured, Question, QuestionReply},
+        filter::{AnswerEntry, AnswerReply, ConfigProblem, ConfigureReply, Question, QuestionReply},
         logging::LogLevel,
         maintenance::{Job, PluginProgress},
         sessions::{
@@ -28,14 +28,14 @@ use crate::{
             UserValueStored, UserValues,
         },
     },
-    store::{Guard, Writer},
+    store::{StoreGuard, Writer},
 };
 
 /// Handles of a component's own resources that are alive at one time. The contract has none.
 const MAX_HANDLES: usize = 10_000;
 
 /// An instance, configured.
-pub(crate) struct Instance {
+pub(crate) struct PluginInstance {
     store: Store<InstanceState>,
     /// Boxed: an instance changes hands with each call.
     exports: Box<Exports>,
@@ -53,23 +53,27 @@ macro_rules! calls {
                 &mut self,
                 writer: Writer,
                 due: CallDeadline,
-                scope: Scope,
+                scope: CallScope,
                 $($argument: $type),*
-            ) -> Result<($reply, Writer), Fault> {
-                self.begin(writer, due, scope);
+            ) -> Result<($reply, Writer), PluginFault> {
+                self.begin_call(writer, due, scope);
                 let call = self.exports.$name(&mut self.store, $($argument),*);
-                let reply = self.meter.run(call).await.map_err(|error| self.fault(error))?;
-                reply.check(&self.store.data().scope)?;
-                self.store.data().note(reply.due());
-                Ok((reply, self.end()))
+                let reply = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
+                reply.check_bounds(&self.store.data().scope)?;
+                self.store.data().remember_subjects(reply.due_tasks());
+                Ok((reply, self.end_call()))
             }
         )*
     };
 }
 
-impl Instance {
+impl PluginInstance {
     /// Cost: some 20 µs, and as much again in the first call.
-    pub(crate) async fn new(program: &Program, services: HostServices, due: CallDeadline) -> Result<Self, Fault> {
+    pub(crate) async fn new(
+        program: &PluginProgram,
+        services: HostServices,
+        due: CallDeadline,
+    ) -> Result<Self, PluginFault> {
         let sandbox = &program.sandbox;
         let state = InstanceState::new(services, sandbox, program.ticks.clone());
         let meter = state.meter().clone();
@@ -85,16 +89,19 @@ impl Instance {
         });
         store.set_epoch_deadline(1);
         store.set_hostcall_fuel(sandbox.copy_bytes);
-        store.data_mut().begin(Writer::new(), due, Scope::Nothing);
-        if !store.data_mut().memory.take(program.state_bytes) {
+        store.data_mut().begin_call(Writer::new(), due, CallScope::Nothing);
+        if !store.data_mut().memory.try_grow(program.state_bytes) {
             let why = "the state of its instances (globals, functions) is more than the memory that it may hold";
-            return Err(Fault { is_pool_exhausted: store.data().memory.is_pool_exhausted(), ..Fault::of(why.into()) });
+            return Err(PluginFault {
+                is_pool_exhausted: store.data().memory.is_pool_exhausted(),
+                ..PluginFault::from_reason(why.into())
+            });
         }
-        let instance = match meter.run(program.pre.instantiate_async(&mut store)).await {
+        let instance = match meter.run_measured(program.pre.instantiate_async(&mut store)).await {
             Ok(instance) => instance,
             Err(error) => {
                 let is_pool_exhausted = store.data().memory.is_pool_exhausted();
-                return Err(Fault { is_pool_exhausted, ..Fault::from(error) });
+                return Err(PluginFault { is_pool_exhausted, ..PluginFault::from(error) });
             }
         };
         let exports = Box::new(Exports::of(&instance, &mut store, &program.indices)?);
@@ -103,8 +110,8 @@ impl Instance {
     }
 
     /// Everything that it holds, bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.store.data().memory.bytes()
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.store.data().memory.held_bytes()
     }
 
     /// Whether it has served its time, or holds far more memory than it needs.
@@ -117,46 +124,49 @@ impl Instance {
         options: &str,
         log_from: LogLevel,
         due: CallDeadline,
-    ) -> Result<Result<Configured, ConfigProblem>, Fault> {
-        self.begin(Writer::new(), due, Scope::Nothing);
+    ) -> Result<Result<ConfigureReply, ConfigProblem>, PluginFault> {
+        self.begin_call(Writer::new(), due, CallScope::Nothing);
         let call = self.exports.configure(&mut self.store, options, log_from);
-        let configured = self.meter.run(call).await.map_err(|error| self.fault(error))?;
+        let configured = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
         self.store.data_mut().memory.started();
         Ok(configured)
     }
 
     /// Whether its last calls used that store.
-    pub(super) fn serves(&self, store: &Arc<Guard>) -> bool {
+    pub(super) fn is_using_store(&self, store: &Arc<StoreGuard>) -> bool {
         Arc::ptr_eq(&self.store.data().store, store)
     }
 
     /// The store that the next calls use.
-    pub(crate) fn use_store(&mut self, store: &Arc<Guard>) {
+    pub(crate) fn use_store(&mut self, store: &Arc<StoreGuard>) {
         let services = &mut self.store.data_mut().store;
         if !Arc::ptr_eq(services, store) {
             *services = store.clone();
         }
     }
 
-    fn begin(&mut self, writer: Writer, due: CallDeadline, scope: Scope) {
+    fn begin_call(&mut self, writer: Writer, due: CallDeadline, scope: CallScope) {
         self.store.set_hostcall_fuel(self.copy_bytes);
         // Ticks that passed while it rested are none that it computes.
         self.store.set_epoch_deadline(1);
-        self.store.data_mut().begin(writer, due, scope);
+        self.store.data_mut().begin_call(writer, due, scope);
     }
 
-    fn fault(&self, error: wasmtime::Error) -> Fault {
+    fn to_fault(&self, error: wasmtime::Error) -> PluginFault {
         // Who was refused memory and gave up; not who went on until it was over a budget.
         let gave_up = error.downcast_ref::<Trap>().is_some();
         let is_pool_exhausted = gave_up && self.store.data().memory.is_pool_exhausted();
         // wasmtime's own words, as it gives no type for it.
         if error.root_cause().to_string().starts_with("too much data is being copied") {
-            return Fault::of(format!("it made the host copy more than {} bytes for one entry", self.copy_bytes));
+            return PluginFault::from_reason(format!(
+                "it made the host copy more than {} bytes for one entry",
+                self.copy_bytes
+            ));
         }
-        Fault { is_pool_exhausted, ..Fault::from(error) }
+        PluginFault { is_pool_exhausted, ..PluginFault::from(error) }
     }
 
-    fn end(&mut self) -> Writer {
+    fn end_call(&mut self) -> Writer {
         self.calls_left = self.calls_left.saturating_sub(1);
         std::mem::replace(&mut self.store.data_mut().writer, Writer::placeholder())
     }
@@ -207,27 +217,27 @@ mod tests {
         CallDeadline::by(Deadline::NEVER)
     }
 
-    async fn bundled() -> Instance {
+    async fn bundled() -> PluginInstance {
         let plugin = plugin::for_tests();
-        let mut instance = Instance::new(plugin.program(), HostServices::for_tests(), never()).await.unwrap();
+        let mut instance = PluginInstance::new(plugin.program(), HostServices::for_tests(), never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance
     }
 
-    async fn pair(instance: &mut Instance, answer: &str) -> usize {
+    async fn pair(instance: &mut PluginInstance, answer: &str) -> usize {
         let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
-        let scope = Scope::session("s");
+        let scope = CallScope::for_session("s");
         let (asked, writer) = instance.question(Writer::new(), never(), scope.clone(), question).await.unwrap();
-        let entry = Answer { text: answer, ..Answer::default() }.entry(&asked.turn, &[]);
+        let entry = Answer { text: answer, ..Answer::default() }.to_answer_entry(&asked.turn, &[]);
         let (answered, _) = instance.answer(writer, never(), scope, entry).await.unwrap();
         assert_eq!(answered.effect, Effect::Stored);
-        instance.bytes()
+        instance.held_bytes()
     }
 
     #[tokio::test]
-    async fn an_instance_begins_small_and_usual_entries_leave_it_so() {
+    async fn an_instance_starts_small_and_ordinary_entries_do_not_grow_it() {
         let mut instance = bundled().await;
-        let at_start = instance.bytes();
+        let at_start = instance.held_bytes();
         assert!(at_start <= 512 << 10, "{at_start}");
         for _ in 0..500 {
             assert_eq!(pair(&mut instance, &"x".repeat(400)).await, at_start);
@@ -239,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_instance_that_rested_for_a_tick_does_not_wait_for_those_that_compute() {
+    async fn an_instance_idle_for_a_tick_does_not_queue_behind_computing_ones() {
         let mut instance = bundled().await;
         // As many as may compute at a time do so, once other tests' instances have made way: at ticks, so these have to pass.
         let plugin = plugin::for_tests();
@@ -254,7 +264,7 @@ mod tests {
         let mut quick = 0;
         for _ in 0..20 {
             tokio::time::sleep(TICK * 2).await;
-            let call = instance.question(Writer::new(), never(), Scope::session("s"), question);
+            let call = instance.question(Writer::new(), never(), CallScope::for_session("s"), question);
             // It is polled once: one that has to wait for a place is not done then.
             match call.now_or_never() {
                 Some(asked) => {
@@ -269,7 +279,7 @@ mod tests {
     }
 
     /// Another instance: to be made, it may have to compute for more than a tick.
-    async fn bundled_while(busy: &mut Vec<ComputeSlot>, ticks: &Ticks) -> Instance {
+    async fn bundled_while(busy: &mut Vec<ComputeSlot>, ticks: &Ticks) -> PluginInstance {
         let count = busy.len();
         busy.clear();
         let instance = bundled().await;
@@ -282,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_instance_that_met_a_large_entry_is_worn() {
+    async fn an_instance_is_worn_after_a_large_entry() {
         let mut instance = bundled().await;
         pair(&mut instance, &"x".repeat(1_000_000)).await;
         assert!(instance.is_worn());

@@ -16,16 +16,16 @@ use super::{
         budget::Budget,
         call_deadline::CallDeadline,
         cpu_meter::CpuMeter,
-        epoch::{TICK, Ticks, ticks},
+        epoch::{TICK, Ticks, duration_to_ticks},
         memory::{MemoryLimiter, PoolMemory},
     },
-    scope::{NamedSubjects, Scope},
+    scope::{CallScope, NamedSubjects},
 };
 use crate::{
     contract::{filter::Task, logging::LogLevel},
     logging::{Clock, RateLimitedLog},
     sandbox::Sandbox,
-    store::{Deadline, Guard, Writer},
+    store::{Deadline, StoreGuard, Writer},
 };
 #[cfg(test)]
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct HostServices {
     /// Each call may have another.
-    pub(crate) store: Arc<Guard>,
+    pub(crate) store: Arc<StoreGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<RateLimitedLog>,
     pub(crate) memory: Arc<PoolMemory>,
@@ -52,7 +52,7 @@ impl HostServices {
     /// An empty store in memory, the system's clock, and a log that goes to `tracing`.
     pub(super) fn for_tests() -> Self {
         Self {
-            store: Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default())),
+            store: Arc::new(StoreGuard::new(Arc::new(MemoryStore::default()), BreakerOptions::default())),
             clock: Arc::new(SystemClock),
             log: Arc::new(RateLimitedLog::new(Arc::new(TracingLog))),
             memory: Arc::default(),
@@ -66,15 +66,15 @@ impl HostServices {
 pub(crate) struct InstanceState {
     pub(super) services: HostServices,
     /// Of the call that the instance is serving.
-    pub(super) store: Arc<Guard>,
+    pub(super) store: Arc<StoreGuard>,
     pub(super) memory: MemoryLimiter,
     /// Whose call the instance is serving.
     pub(super) writer: Writer,
     /// By when that call has to be over.
     pub(super) due: CallDeadline,
     /// What it may reach.
-    pub(super) scope: Scope,
-    time: Time,
+    pub(super) scope: CallScope,
+    time: ComputeTime,
     host_calls: Budget,
     copied: Budget,
     store_calls: Budget,
@@ -96,8 +96,8 @@ impl InstanceState {
             services,
             writer: Writer::placeholder(),
             due: CallDeadline::by(Deadline::NEVER),
-            scope: Scope::Nothing,
-            time: Time::new(sandbox.cpu_time, Arc::new(CpuMeter::new(ticks))),
+            scope: CallScope::Nothing,
+            time: ComputeTime::new(sandbox.cpu_time, Arc::new(CpuMeter::new(ticks))),
             host_calls: Budget::new(sandbox.host_calls_per_entry.into()),
             copied: Budget::new(sandbox.copy_bytes as u64),
             store_calls: Budget::new(sandbox.store_calls_per_entry.into()),
@@ -109,8 +109,8 @@ impl InstanceState {
     }
 
     /// A new call begins, with full budgets, and has to be over by the deadline.
-    pub(super) fn begin(&mut self, writer: Writer, due: CallDeadline, scope: Scope) {
-        let entries = scope.entries();
+    pub(super) fn begin_call(&mut self, writer: Writer, due: CallDeadline, scope: CallScope) {
+        let entries = scope.entry_allowance();
         (self.writer, self.due, self.scope) = (writer, due, scope);
         let Self { host_calls, copied, store_calls, store_pieces, read, log_lines, .. } = self;
         for budget in [host_calls, copied, store_calls, store_pieces, read] {
@@ -127,10 +127,10 @@ impl InstanceState {
 
     /// A call of the host begins, for which so many bytes were copied.
     pub(super) fn begin_host_call(&mut self, bytes: u64) -> wasmtime::Result<()> {
-        if !self.host_calls.take(1) {
+        if !self.host_calls.try_spend(1) {
             bail!("it called the host more than {} times for one entry", self.host_calls.full());
         }
-        if !self.copied.take(bytes) {
+        if !self.copied.try_spend(bytes) {
             bail!("it made the host copy more than {} bytes for one entry", self.copied.full());
         }
         Ok(())
@@ -150,16 +150,16 @@ impl InstanceState {
     /// the host, until it may go on: a time is returned if it has to make way for other tasks first, for that long at
     /// most. So one that loops does not hold up the pipes which share its thread.
     pub(super) fn on_tick(&mut self) -> wasmtime::Result<Option<Duration>> {
-        self.due.waited();
+        self.due.mark_waited();
         self.time.check(self.due.deadline)
     }
 
     /// So many calls of the store are about to be made, with so many pieces.
     pub(super) fn begin_store_calls(&mut self, count: usize, pieces: u64) -> wasmtime::Result<()> {
-        if !self.store_calls.take(count as u64) {
+        if !self.store_calls.try_spend(count as u64) {
             bail!("it called the store more than {} times for one entry", self.store_calls.full());
         }
-        if !self.store_pieces.take(pieces) {
+        if !self.store_pieces.try_spend(pieces) {
             let full = self.store_pieces.full();
             bail!("it asked the store for more than {full} operations, keys and records for one entry");
         }
@@ -176,28 +176,28 @@ impl InstanceState {
 
     /// The store's answer has brought in so many bytes. The last one may be over the budget: a record comes whatever
     /// its size.
-    pub(super) fn has_read(&mut self, bytes: u64) {
-        let _ = self.read.take(bytes);
+    pub(super) fn record_read_bytes(&mut self, bytes: u64) {
+        let _ = self.read.try_spend(bytes);
     }
 
     /// What a reply names is known from now on: its entry named what these tasks are about.
-    pub(super) fn note(&self, due: &[Task]) {
+    pub(super) fn remember_subjects(&self, due: &[Task]) {
         for task in due {
-            self.services.named.note(&self.store, &task.subject);
+            self.services.named.add_subject(&self.store, &task.subject);
         }
     }
 
     /// A call of the store was for what is not in its scope.
-    pub(super) fn denied(&self, asked: &str) {
+    pub(super) fn report_denied(&self, asked: &str) {
         self.services.denied.fetch_add(1, Ordering::Relaxed);
         let message = format!("the plugin asked the store {asked}, which is beyond the call that it serves: denied");
-        self.services.log.report(LogLevel::Warn, "keepline.denied", &message);
+        self.services.log.log_from_host(LogLevel::Warn, "keepline.denied", &message);
     }
 
-    pub(super) fn log(&mut self, level: LogLevel, context: &str, message: &str) {
+    pub(super) fn log_within_budget(&mut self, level: LogLevel, context: &str, message: &str) {
         // Dropped, not refused: chatter is no reason to lose an entry's memory.
-        if self.log_lines.take(1) {
-            self.services.log.log(level, context, message);
+        if self.log_lines.try_spend(1) {
+            self.services.log.log_from_plugin(level, context, message);
         }
     }
 
@@ -207,7 +207,7 @@ impl InstanceState {
 }
 
 /// How long an instance may compute for one call, and how long it may still be at it after the call's deadline.
-struct Time {
+struct ComputeTime {
     meter: Arc<CpuMeter>,
     of_entry: Duration,
     allowed: Duration,
@@ -217,7 +217,7 @@ struct Time {
     late_since: Option<u64>,
 }
 
-impl Time {
+impl ComputeTime {
     fn new(allowed: Duration, meter: Arc<CpuMeter>) -> Self {
         Self { meter, of_entry: allowed, allowed, checked: 0, late_since: None }
     }
@@ -235,13 +235,13 @@ impl Time {
 
     fn check(&mut self, deadline: Deadline) -> wasmtime::Result<Option<Duration>> {
         self.checked = self.meter.now();
-        if self.meter.computed() > ticks(self.allowed) {
+        if self.meter.computed_ticks() > duration_to_ticks(self.allowed) {
             bail!("it computed for longer than {} ms", self.allowed.as_millis());
         }
         let mut patience = deadline.left().unwrap_or(Duration::MAX);
         if patience.is_zero() {
             let late = self.checked.saturating_sub(*self.late_since.get_or_insert(self.checked));
-            let Some(left) = ticks(REPLY_TIME).checked_sub(late) else {
+            let Some(left) = duration_to_ticks(REPLY_TIME).checked_sub(late) else {
                 bail!("it went on computing for {} ms after its entry's deadline", REPLY_TIME.as_millis());
             };
             patience = TICK.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1));

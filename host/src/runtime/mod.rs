@@ -15,12 +15,12 @@ mod reply_bounds;
 mod scope;
 
 pub(crate) use self::{
-    fault::Fault,
-    instance::Instance,
+    fault::PluginFault,
+    instance::PluginInstance,
     instance_state::HostServices,
     limits::{call_deadline::CallDeadline, epoch::start_ticking, memory::MemoryReservation},
-    pool::{Limits, Pool, PooledInstance, Refusal},
-    program::Program,
-    reply_bounds::is_task,
-    scope::{ObservedBuckets, Owner, Scope, Subject, TaskScope},
+    pool::{CallRefusal, InstancePool, PoolLimits, PooledInstance},
+    program::PluginProgram,
+    reply_bounds::is_valid_task,
+    scope::{CallScope, EntryOwner, ObservedBuckets, TaskScope, TaskSubject},
 };

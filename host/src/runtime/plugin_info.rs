@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keepline_json as json;
 
-use crate::contract::filter::Configured;
+use crate::contract::filter::ConfigureReply;
 
 #[derive(Clone)]
 pub(crate) struct PluginInfo {
@@ -23,14 +23,14 @@ pub(crate) struct PluginInfo {
 
 impl PluginInfo {
     /// What it tells when it is configured with these options, a JSON object.
-    pub(crate) fn of(configured: Configured, options: &str) -> Self {
-        let Configured { effective, wants_vectors, wants_tokens, wants_turns } = configured;
+    pub(crate) fn from_configure_reply(configured: ConfigureReply, options: &str) -> Self {
+        let ConfigureReply { effective, wants_vectors, wants_tokens, wants_turns } = configured;
         let effective = Some(effective).filter(|effective| is_object(effective)).unwrap_or_else(|| "{}".into());
-        let most_attached = most_attached(&effective, options);
+        let most_attached = max_attached_bytes(&effective, options);
         let (mut has_owners, mut is_by_node) = (false, false);
-        let _ = json::members(&effective, |key, value| {
-            has_owners |= json::key_is(key, "conversation") && value == "true";
-            is_by_node |= json::key_is(key, "memory_mode") && value == "\"node\"";
+        let _ = json::for_each_member(&effective, |key, value| {
+            has_owners |= json::key_matches(key, "conversation") && value == "true";
+            is_by_node |= json::key_matches(key, "memory_mode") && value == "\"node\"";
         });
         let effective = effective.into();
         Self { effective, wants_vectors, wants_tokens, wants_turns, has_owners, is_by_node, most_attached }
@@ -41,20 +41,20 @@ impl PluginInfo {
 fn is_object(effective: &str) -> bool {
     const MOST: usize = 1 << 20;
     effective.len() <= MOST
-        && json::object(effective, |_, _| {}).is_some_and(|form| form.is_within(json::Form::default()))
+        && json::scan_object(effective, |_, _| {}).is_some_and(|form| form.is_within(json::JsonForm::default()))
 }
 
 /// Of the limits of values, of windows and of recall, the one that an option sets.
 fn limit_of<'l, T>(limits: &'l mut [T; 3], key: &str) -> Option<&'l mut T> {
     let names = ["max_context_bytes", "max_window_bytes", "recall_tokens"];
-    names.iter().zip(limits).find(|(name, _)| json::key_is(key, name)).map(|(_, limit)| limit)
+    names.iter().zip(limits).find(|(name, _)| json::key_matches(key, name)).map(|(_, limit)| limit)
 }
 
 /// By its options in force: `max_context_bytes` and `max_window_bytes`, which are never more than the contract allows, what
 /// `recall_tokens` come to, and what is around keys and values. Never more than the options that it was given say, or mean
 /// where they say nothing: a plugin that reports more than it was given gains nothing, and windows and recall only where they
 /// were asked for.
-fn most_attached(effective: &str, options: &str) -> usize {
+fn max_attached_bytes(effective: &str, options: &str) -> usize {
     const MOST: f64 = 8_389_632.0;
     const AROUND: usize = 64 << 10;
     // A token is four bytes, in JSON at most six each, and what is recalled stands there twice: as a text, and by passages.
@@ -67,22 +67,22 @@ fn most_attached(effective: &str, options: &str) -> usize {
     const RECALLED: f64 = 2000.0;
     // One that says nothing of values has the most that there may be; of a window, none.
     let mut limits = [MOST, 0.0, 0.0];
-    let _ = json::members(effective, |key, value| {
+    let _ = json::for_each_member(effective, |key, value| {
         if let Some(limit) = limit_of(&mut limits, key) {
-            *limit = json::number(value).unwrap_or(*limit);
+            *limit = json::parse_number(value).unwrap_or(*limit);
         }
     });
     let (mut has_window, mut has_recall) = (false, false);
     let (mut given, mut longest_value) = ([None; 3], None);
-    let _ = json::members(options, |key, value| {
-        if json::key_is(key, "conversation") {
+    let _ = json::for_each_member(options, |key, value| {
+        if json::key_matches(key, "conversation") {
             has_window = value == "true";
-        } else if json::key_is(key, "recall") {
+        } else if json::key_matches(key, "recall") {
             has_recall = value.starts_with('"') && value != "\"off\"";
-        } else if json::key_is(key, "max_value_bytes") {
-            longest_value = json::number(value);
+        } else if json::key_matches(key, "max_value_bytes") {
+            longest_value = json::parse_number(value);
         } else if let Some(limit) = limit_of(&mut given, key) {
-            *limit = json::number(value);
+            *limit = json::parse_number(value);
         }
     });
     let [context, window, recall] = limits;
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_attached_is_bounded_by_the_options_in_force_whatever_the_plugin_says() {
+    fn attached_bytes_are_bounded_by_the_options_whatever_the_plugin_claims() {
         const AROUND: usize = 64 << 10;
         const WINDOW: usize = 8 << 20;
         const BOASTS: &str = r#"{"max_context_bytes":8389632,"max_window_bytes":8388608,"recall_tokens":32768}"#;
@@ -125,7 +125,7 @@ mod tests {
             (BOASTS, r#"{"conversation":true,"recall":"off"}"#, (2 << 20) + WINDOW),
             (BOASTS, r#"{"recall":"user","recall_tokens":64}"#, 2 << 20),
         ] {
-            assert_eq!(most_attached(effective, options), most + AROUND, "{effective} {options}");
+            assert_eq!(max_attached_bytes(effective, options), most + AROUND, "{effective} {options}");
         }
     }
 }

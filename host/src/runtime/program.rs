@@ -17,7 +17,7 @@ use crate::sandbox::Sandbox;
 
 /// A component with what it imports, and where it has its exports. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Program {
+pub(crate) struct PluginProgram {
     pub(super) pre: InstancePre<InstanceState>,
     pub(super) indices: Indices,
     pub(super) sandbox: Arc<Sandbox>,
@@ -26,7 +26,7 @@ pub(crate) struct Program {
     pub(super) state_bytes: usize,
 }
 
-impl Program {
+impl PluginProgram {
     /// `bytes` are those that the component was compiled from.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! in one call. These bounds are for what is kept, passed to the next call or shown. Metadata of an entry is checked
 //! where the entry's own is known, in `entry::metadata`.
 
-use super::{fault::Fault, scope::Scope};
+use super::{fault::PluginFault, scope::CallScope};
 use crate::contract::{
     filter::{AnswerReply, QuestionReply, Task},
     maintenance::{Need, PluginProgress},
@@ -26,44 +26,44 @@ const MAX_TEXTS: usize = 1024;
 const MAX_NEEDED: usize = 8 << 20;
 
 /// What can be looked at before it is believed.
-pub(super) trait Bounded {
+pub(super) trait BoundedReply {
     /// # Errors
     /// When it is over a bound, or about what was out of the call's scope.
-    fn check(&self, scope: &Scope) -> Result<(), Fault>;
+    fn check_bounds(&self, scope: &CallScope) -> Result<(), PluginFault>;
 
     /// The tasks that it names for an entry.
-    fn due(&self) -> &[Task] {
+    fn due_tasks(&self) -> &[Task] {
         &[]
     }
 }
 
-impl Bounded for QuestionReply {
-    fn check(&self, scope: &Scope) -> Result<(), Fault> {
-        printable("turn", &self.turn, MAX_TURN)?;
-        tasks(&self.due, scope)
+impl BoundedReply for QuestionReply {
+    fn check_bounds(&self, scope: &CallScope) -> Result<(), PluginFault> {
+        check_printable("turn", &self.turn, MAX_TURN)?;
+        check_tasks(&self.due, scope)
     }
 
-    fn due(&self) -> &[Task] {
+    fn due_tasks(&self) -> &[Task] {
         &self.due
     }
 }
 
-impl Bounded for AnswerReply {
-    fn check(&self, scope: &Scope) -> Result<(), Fault> {
-        tasks(&self.due, scope)
+impl BoundedReply for AnswerReply {
+    fn check_bounds(&self, scope: &CallScope) -> Result<(), PluginFault> {
+        check_tasks(&self.due, scope)
     }
 
-    fn due(&self) -> &[Task] {
+    fn due_tasks(&self) -> &[Task] {
         &self.due
     }
 }
 
-impl Bounded for PluginProgress {
-    fn check(&self, scope: &Scope) -> Result<(), Fault> {
-        task(&self.task, MAX_PROGRESS_STATE)?;
+impl BoundedReply for PluginProgress {
+    fn check_bounds(&self, scope: &CallScope) -> Result<(), PluginFault> {
+        check_task(&self.task, MAX_PROGRESS_STATE)?;
         in_scope(&self.task, scope)?;
         if self.needs.len() > MAX_NEEDS {
-            return Err(Fault::of(format!("it needs more than {MAX_NEEDS} things at a time")));
+            return Err(PluginFault::from_reason(format!("it needs more than {MAX_NEEDS} things at a time")));
         }
         let (mut texts, mut bytes) = (0_usize, 0_usize);
         for need in &self.needs {
@@ -76,61 +76,68 @@ impl Bounded for PluginProgress {
             }
         }
         if texts > MAX_TEXTS {
-            return Err(Fault::of(format!("it needs embeddings of more than {MAX_TEXTS} texts at a time")));
+            return Err(PluginFault::from_reason(format!(
+                "it needs embeddings of more than {MAX_TEXTS} texts at a time"
+            )));
         }
         if bytes > MAX_NEEDED {
-            return Err(Fault::of(format!("its prompts and texts come to more than {MAX_NEEDED} bytes at a time")));
+            return Err(PluginFault::from_reason(format!(
+                "its prompts and texts come to more than {MAX_NEEDED} bytes at a time"
+            )));
         }
         Ok(())
     }
 }
 
 /// Nothing of it is kept.
-impl<T> Bounded for SessionReply<T> {
-    fn check(&self, _: &Scope) -> Result<(), Fault> {
+impl<T> BoundedReply for SessionReply<T> {
+    fn check_bounds(&self, _: &CallScope) -> Result<(), PluginFault> {
         Ok(())
     }
 }
 
 /// Whether a component could have named this task. Checked before the task is run, so that an instance which hands it
 /// back is not taken for a faulty one.
-pub(crate) fn is_task(task: &Task) -> bool {
-    self::task(task, MAX_PROGRESS_STATE).is_ok()
+pub(crate) fn is_valid_task(task: &Task) -> bool {
+    self::check_task(task, MAX_PROGRESS_STATE).is_ok()
 }
 
-fn tasks(due: &[Task], scope: &Scope) -> Result<(), Fault> {
+fn check_tasks(due: &[Task], scope: &CallScope) -> Result<(), PluginFault> {
     if due.len() > MAX_TASKS {
-        return Err(Fault::of(format!("it names more than {MAX_TASKS} tasks")));
+        return Err(PluginFault::from_reason(format!("it names more than {MAX_TASKS} tasks")));
     }
     due.iter().try_for_each(|one| {
-        task(one, MAX_TASK_STATE)?;
+        check_task(one, MAX_TASK_STATE)?;
         in_scope(one, scope)
     })
 }
 
 /// A task is done within its subject: to name another one would be a way to reach it.
-fn in_scope(task: &Task, scope: &Scope) -> Result<(), Fault> {
+fn in_scope(task: &Task, scope: &CallScope) -> Result<(), PluginFault> {
     if scope.holds_subject(&task.subject) {
         return Ok(());
     }
-    Err(Fault::of(format!("it names a task of '{}', which is not of the entry that it serves", task.subject)))
+    Err(PluginFault::from_reason(format!(
+        "it names a task of '{}', which is not of the entry that it serves",
+        task.subject
+    )))
 }
 
-fn task(task: &Task, max_state: usize) -> Result<(), Fault> {
-    printable("task's subject", &task.subject, MAX_SUBJECT)?;
-    printable("task's name", &task.name, MAX_TASK_NAME)?;
-    printable("task's state", &task.state, max_state)
+fn check_task(task: &Task, max_state: usize) -> Result<(), PluginFault> {
+    check_printable("task's subject", &task.subject, MAX_SUBJECT)?;
+    check_printable("task's name", &task.name, MAX_TASK_NAME)?;
+    check_printable("task's state", &task.state, max_state)
 }
 
-fn printable(what: &str, text: &str, max: usize) -> Result<(), Fault> {
+fn check_printable(what: &str, text: &str, max: usize) -> Result<(), PluginFault> {
     if text.len() > max {
-        return Err(Fault::of(format!("its {what} is over {max} bytes")));
+        return Err(PluginFault::from_reason(format!("its {what} is over {max} bytes")));
     }
     // Without an early end: so a compiler looks at many bytes at a time.
     if text.bytes().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~')) {
         return Ok(());
     }
-    Err(Fault::of(format!("its {what} is not printable ASCII")))
+    Err(PluginFault::from_reason(format!("its {what} is not printable ASCII")))
 }
 
 #[cfg(test)]
@@ -141,7 +148,7 @@ mod tests {
             filter::Effect,
             maintenance::{CompletionNeed, Purpose, Step, VectorsNeed},
         },
-        runtime::{Subject, TaskScope},
+        runtime::{TaskScope, TaskSubject},
     };
 
     fn reply(turn: String, due: Vec<Task>) -> QuestionReply {
@@ -153,9 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_believed_up_to_its_bounds() {
-        let scope = Scope::session("a");
-        let check = |turn: String, due| reply(turn, due).check(&scope);
+    fn a_reply_beyond_its_bounds_is_refused() {
+        let scope = CallScope::for_session("a");
+        let check = |turn: String, due| reply(turn, due).check_bounds(&scope);
         let most = vec![a_task("x".repeat(MAX_TASK_STATE)); MAX_TASKS];
         assert!(check("x".repeat(MAX_TURN), most.clone()).is_ok());
         assert!(check("x".repeat(MAX_TURN + 1), vec![]).is_err());
@@ -168,11 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_step_needs_is_bounded_in_number_and_bytes() {
-        let scope = Scope::Task(TaskScope { subject: Subject::parse("session/a").unwrap(), is_user_withheld: false });
+    fn the_needs_of_a_step_are_bounded_in_number_and_bytes() {
+        let scope =
+            CallScope::Task(TaskScope { subject: TaskSubject::parse("session/a").unwrap(), is_user_withheld: false });
         let check = |needs| {
             let task = a_task(String::new());
-            PluginProgress { step: Step::Needs, task, needs, problem: None }.check(&scope)
+            PluginProgress { step: Step::Needs, task, needs, problem: None }.check_bounds(&scope)
         };
         let prompt = |bytes: usize| {
             let (purpose, instructions, input) = (Purpose::Summary, String::new(), "x".repeat(bytes));
@@ -187,16 +195,17 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_names_no_tasks_of_others() {
+    fn a_reply_that_names_tasks_outside_its_scope_is_refused() {
         let due = || reply(String::new(), vec![a_task(String::new())]);
-        assert!(due().check(&Scope::session("a")).is_ok());
-        let task_scope =
-            |subject| Scope::Task(TaskScope { subject: Subject::parse(subject).unwrap(), is_user_withheld: false });
-        for scope in [Scope::session("b"), Scope::Nothing, Scope::SessionNames, task_scope("user/a")] {
-            assert!(due().check(&scope).is_err(), "{scope:?}");
+        assert!(due().check_bounds(&CallScope::for_session("a")).is_ok());
+        let task_scope = |subject| {
+            CallScope::Task(TaskScope { subject: TaskSubject::parse(subject).unwrap(), is_user_withheld: false })
+        };
+        for scope in [CallScope::for_session("b"), CallScope::Nothing, CallScope::SessionNames, task_scope("user/a")] {
+            assert!(due().check_bounds(&scope).is_err(), "{scope:?}");
         }
         let progress = |task| PluginProgress { step: Step::Again, task, needs: Vec::new(), problem: None };
-        assert!(progress(a_task(String::new())).check(&task_scope("session/a")).is_ok());
-        assert!(progress(a_task(String::new())).check(&task_scope("session/b")).is_err());
+        assert!(progress(a_task(String::new())).check_bounds(&task_scope("session/a")).is_ok());
+        assert!(progress(a_task(String::new())).check_bounds(&task_scope("session/b")).is_err());
     }
 }

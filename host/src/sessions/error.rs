@@ -6,7 +6,7 @@ use crate::{
     contract::sessions::{SessionProblem, SessionProblemCode},
     entry::{Problem, ProblemCode},
     logging::{MAX_MESSAGE, make_printable},
-    runtime::Refusal,
+    runtime::CallRefusal,
     store::{Failure, FailureCode},
 };
 
@@ -81,7 +81,7 @@ impl fmt::Display for SessionErrorCode {
 
 impl SessionErrorCode {
     /// That it is not there, or can't be.
-    pub(super) fn is_about_session(self) -> bool {
+    pub(super) fn is_session_missing(self) -> bool {
         matches!(self, Self::InvalidSession | Self::NotFound | Self::Expired)
     }
 }
@@ -109,12 +109,12 @@ impl From<SessionProblem> for SessionError {
     }
 }
 
-impl From<Refusal> for SessionError {
-    fn from(refusal: Refusal) -> Self {
+impl From<CallRefusal> for SessionError {
+    fn from(refusal: CallRefusal) -> Self {
         let code = match refusal {
-            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => SessionErrorCode::Busy,
-            Refusal::Closed => SessionErrorCode::Closed,
-            Refusal::Fault(_) | Refusal::LeftAlone(_) => SessionErrorCode::Plugin,
+            CallRefusal::Full(_) | CallRefusal::Late(_) | CallRefusal::NoMemory(_) => SessionErrorCode::Busy,
+            CallRefusal::Closed => SessionErrorCode::Closed,
+            CallRefusal::Fault(_) | CallRefusal::LeftAlone(_) => SessionErrorCode::Plugin,
         };
         Self { code, message: refusal.to_string() }
     }
@@ -130,6 +130,6 @@ impl From<SessionError> for Problem {
     }
 }
 
-pub(super) fn of_store(failure: &Failure) -> SessionError {
+pub(super) fn from_store_failure(failure: &Failure) -> SessionError {
     SessionError { code: SessionErrorCode::Store(failure.code), message: failure.message.clone() }
 }

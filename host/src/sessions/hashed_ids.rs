@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, HashMap};
 use keepline_options::bucket_names::{ID_MAX, hashed, is_hash};
 use tokio::time::Instant;
 
-use super::{SessionError, Sessions, error::of_store};
+use super::{SessionError, Sessions, error::from_store_failure};
 use crate::{
-    contract::storage_names::ID,
+    contract::storage_names::SESSION_ID_ENTRY,
     store::{
         BucketId, BucketKind, ExistingLife, GetOperation, Opening, Operation, Outcome, Receipt, Transaction, Writer,
         guard::Missed,
@@ -17,22 +17,25 @@ use crate::{
 };
 
 /// Buckets that are looked at in one wait.
-const TOGETHER: usize = 64;
+const LOOKUP_BATCH_SIZE: usize = 64;
 
 /// In the place of names that are hashes.
-pub(super) async fn put_ids(sessions: &Sessions, names: &mut [String]) -> Result<(), SessionError> {
+pub(super) async fn replace_hashes_by_ids(sessions: &Sessions, names: &mut [String]) -> Result<(), SessionError> {
     // An id may be another session's name.
     let hashes: BTreeSet<String> = names.iter().filter(|name| is_hash(name)).cloned().collect();
     let hashes: Vec<String> = hashes.into_iter().collect();
     let mut ids = HashMap::new();
-    for chunk in hashes.chunks(TOGETHER) {
-        let transactions: Vec<Transaction> = chunk.iter().map(|name| read_entry(name, ID, ID_MAX + 64)).collect();
-        let deadline = sessions.inner.due(Instant::now(), sessions.deadline).deadline;
+    for chunk in hashes.chunks(LOOKUP_BATCH_SIZE) {
+        let transactions: Vec<Transaction> =
+            chunk.iter().map(|name| build_entry_read(name, SESSION_ID_ENTRY, ID_MAX + 64)).collect();
+        let deadline = sessions.inner.call_deadline(Instant::now(), sessions.deadline).deadline;
         let mut writer = Writer::new();
         let writer = writer.advance();
         let asked = sessions.store.call(deadline, |store| store.transact_each(writer, &transactions, deadline)).await;
-        for (name, receipt) in chunk.iter().zip(asked.map_err(|missed| of_store(&Missed::failure(missed)))?) {
-            let id = kept_id(receipt.map_err(|failure| of_store(&failure))?, name);
+        for (name, receipt) in
+            chunk.iter().zip(asked.map_err(|missed| from_store_failure(&Missed::to_failure(missed)))?)
+        {
+            let id = kept_id(receipt.map_err(|failure| from_store_failure(&failure))?, name);
             ids.extend(id.map(|id| (name.as_str(), id)));
         }
     }
@@ -45,7 +48,7 @@ pub(super) async fn put_ids(sessions: &Sessions, names: &mut [String]) -> Result
 }
 
 /// One entry of a session's bucket. To look is no use of it.
-pub(super) fn read_entry(name: &str, (map, key): (&str, &str), max_bytes: usize) -> Transaction {
+pub(super) fn build_entry_read(name: &str, (map, key): (&str, &str), max_bytes: usize) -> Transaction {
     Transaction {
         bucket: BucketId { kind: BucketKind::Session, name: name.to_owned() },
         opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
@@ -59,12 +62,12 @@ pub(super) fn read_entry(name: &str, (map, key): (&str, &str), max_bytes: usize)
 }
 
 /// The text of the entry that was read, if there is one.
-pub(super) fn entry_read(receipt: Receipt) -> Option<String> {
+pub(super) fn extract_entry_text(receipt: Receipt) -> Option<String> {
     let Some(Outcome::Entries(found)) = receipt.outcomes.into_iter().next() else { return None };
     found.entries.into_iter().next().map(|entry| entry.text)
 }
 
 fn kept_id(receipt: Receipt, name: &str) -> Option<String> {
-    let id = entry_read(receipt)?;
+    let id = extract_entry_text(receipt)?;
     (hashed(&id) == name).then_some(id)
 }

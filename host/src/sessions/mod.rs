@@ -11,8 +11,8 @@ use std::{borrow::Cow, sync::Arc};
 use keepline_json as json;
 use tokio::time::Instant;
 
-use self::ownership::Listing;
-pub(crate) use self::ownership::{Listed, alone_if_listed, task_scope};
+use self::ownership::ListingStatus;
+pub(crate) use self::ownership::{UserListing, narrow_if_listed, task_scope};
 pub use self::{
     error::{SessionError, SessionErrorCode},
     search::{FoundMessage, UserSearch},
@@ -29,33 +29,33 @@ pub use crate::contract::{
     },
 };
 use crate::{
-    inner::Inner,
-    runtime::Scope,
-    store::{Deadline, FailureCode, Guard, Writer},
+    inner::KeeplineInner,
+    runtime::CallScope,
+    store::{Deadline, FailureCode, StoreGuard, Writer},
 };
 
 /// Sessions, by id. The rules are the lanes', checked in the same place: the component. See
 /// `wit/sessions.wit` for what each call promises; each fails with a [`SessionError`], in time: it has
 /// [`Options::entry_timeout`](crate::Options::entry_timeout), as an entry has, or a deadline of the caller's.
 pub struct Sessions {
-    pub(crate) inner: Arc<Inner>,
-    store: Arc<Guard>,
+    pub(crate) inner: Arc<KeeplineInner>,
+    store: Arc<StoreGuard>,
     /// Of all calls; none: each has its own.
     deadline: Option<Deadline>,
     writer: Option<Writer>,
 }
 
 /// What a call may reach.
-enum Reach<'a> {
-    Known(Scope),
+enum CallReach<'a> {
+    Known(CallScope),
     /// A transcript, and the memory of its session's owner.
     Owned(Transcript<'a>),
     /// All of a session.
     Whole(&'a str),
 }
 
-impl From<Scope> for Reach<'_> {
-    fn from(scope: Scope) -> Self {
+impl From<CallScope> for CallReach<'_> {
+    fn from(scope: CallScope) -> Self {
         Self::Known(scope)
     }
 }
@@ -68,9 +68,9 @@ macro_rules! calls {
             /// # Errors
             /// See [`SessionError`].
             pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
-                let scope = self.scope($reach.into()).await?.by_id(self.inner.session_ids);
-                let due = self.inner.due(Instant::now(), self.deadline);
-                let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+                let scope = self.resolve_scope($reach.into()).await?.with_session_ids(self.inner.session_ids);
+                let due = self.inner.call_deadline(Instant::now(), self.deadline);
+                let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
                     instance.$call(writer, due, scope, $($argument),*).await
                 });
                 Ok(called.await??)
@@ -82,71 +82,71 @@ macro_rules! calls {
 impl Sessions {
     calls! {
         /// Create a session that must not be there.
-        create = create(session: &str) in Scope::session(session) => SessionCreated;
+        create = create(session: &str) in CallScope::for_session(session) => SessionCreated;
         /// Look at a session. It counts as a use of it.
-        resume = resume(session: &str) in Scope::session(session) => SessionState;
+        resume = resume(session: &str) in CallScope::for_session(session) => SessionState;
         /// Store a JSON text under a key.
-        put = put(session: &str, key: &str, value: &str) in Scope::session(session) => ValueStored;
+        put = put(session: &str, key: &str, value: &str) in CallScope::for_session(session) => ValueStored;
         /// The JSON text under a key.
-        get = get(session: &str, key: &str) in Scope::session(session) => ValueFound;
+        get = get(session: &str, key: &str) in CallScope::for_session(session) => ValueFound;
         /// The session's keys, sorted.
-        keys = keys(session: &str) in Scope::session(session) => KeyList;
+        keys = keys(session: &str) in CallScope::for_session(session) => KeyList;
         /// Clear one key, or all.
-        clear = clear(session: &str, key: Option<&str>) in Scope::session(session) => KeysCleared;
+        clear = clear(session: &str, key: Option<&str>) in CallScope::for_session(session) => KeysCleared;
         /// Add to a counter.
-        increment = increment(session: &str, key: &str, amount: i64) in Scope::session(session) => KeyCounted;
+        increment = increment(session: &str, key: &str, amount: i64) in CallScope::for_session(session) => KeyCounted;
         /// At most `limit` records of the session's history before the position `before` (none: the newest), oldest first;
         /// 0: as many as fit in one reply.
-        history = history(session: &str, before: Option<u64>, limit: u32) in Scope::session(session) => HistoryPage;
+        history = history(session: &str, before: Option<u64>, limit: u32) in CallScope::for_session(session) => HistoryPage;
         /// What there is to tell of a transcript: owner, title, summary, size. No use of it is counted.
-        describe = describe(transcript: Transcript<'_>) in Scope::transcript(&transcript) => TranscriptState;
+        describe = describe(transcript: Transcript<'_>) in CallScope::for_transcript(&transcript) => TranscriptState;
         /// Messages of a transcript, oldest first, page by page from the newest on: by thread, id, role or text. No use of it
         /// is counted. Cost: two transactions, and no more than 2,048 records or 4 MiB looked at.
         messages = messages(transcript: Transcript<'_>, query: MessageQuery<'_>)
-            in Scope::transcript(&transcript) => MessagePage;
+            in CallScope::for_transcript(&transcript) => MessagePage;
         /// The text of a message by characters, at most `limit` (0: 50,000; no more than 200,000) from `offset` on; of a
         /// tool's result that was cut when it was stored, of the whole.
         content = content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
-            in Scope::transcript(&transcript) => MessageContent;
+            in CallScope::for_transcript(&transcript) => MessageContent;
         /// The lines of a message that hold a text, with their numbers and as many lines around them as asked for; of a tool's
         /// result that was cut when it was stored, of the whole. At most 1,000 that hold it, and 256 KiB; `next` says where to go
         /// on. Cost: one transaction, two for a whole result.
         find_lines = find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>)
-            in Scope::transcript(&transcript) => FoundLines;
+            in CallScope::for_transcript(&transcript) => FoundLines;
         /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
-        set_title = set_title(transcript: Transcript<'_>, title: Option<&str>) in Scope::transcript(&transcript) => TitleSet;
+        set_title = set_title(transcript: Transcript<'_>, title: Option<&str>) in CallScope::for_transcript(&transcript) => TitleSet;
         /// Set the size of a transcript's window, and the name of its model, in place of all that was set before; with none, the
         /// configuration holds again. `InvalidValue` names the field that is out of range, and its range.
         set_settings = set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
-            in Scope::transcript(&transcript) => SettingsSet;
+            in CallScope::for_transcript(&transcript) => SettingsSet;
         /// The values of a user, which each question that names the user gets; or the one under that key.
-        user_values = user_values(user: &str, key: Option<&str>) in Scope::of_user(user) => UserValues;
+        user_values = user_values(user: &str, key: Option<&str>) in CallScope::for_user(user) => UserValues;
         /// Store a JSON text as a value of a user; none: remove it.
         put_user_value = put_user_value(user: &str, key: &str, value: Option<&str>)
-            in Scope::of_user(user) => UserValueStored;
+            in CallScope::for_user(user) => UserValueStored;
         /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
         /// until nothing is `remaining`.
-        forget_user = forget_user(user: &str) in Scope::forget(user) => UserForgotten;
+        forget_user = forget_user(user: &str) in CallScope::for_forgetting(user) => UserForgotten;
     }
 
     // What their owner's memory has of it, is corrected with them.
     calls! {
         /// Delete a session and all that it holds, its nodes, and what its owner's memory has of it.
-        delete = delete(session: &str) in Reach::Whole(session) => SessionDeleted;
+        delete = delete(session: &str) in CallReach::Whole(session) => SessionDeleted;
         /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
         rewrite = rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
-            in Reach::Owned(transcript) => TranscriptChanged;
+            in CallReach::Owned(transcript) => TranscriptChanged;
         /// Remove all messages, with summary and title, or those from a position on that go on from there.
         clear_messages = clear_messages(transcript: Transcript<'_>, branch: Option<u64>)
-            in Reach::Owned(transcript) => TranscriptChanged;
+            in CallReach::Owned(transcript) => TranscriptChanged;
         /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. Each is a
         /// JSON object as [`messages`](Self::messages) returns them, with `role` and `content`; more in `wit/transcripts.wit`. At
         /// most 10,000, and 16 MiB.
         set_messages = set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>)
-            in Reach::Owned(transcript) => TranscriptChanged;
+            in CallReach::Owned(transcript) => TranscriptChanged;
     }
 
-    pub(crate) fn new(inner: Arc<Inner>, store: Arc<Guard>) -> Self {
+    pub(crate) fn new(inner: Arc<KeeplineInner>, store: Arc<StoreGuard>) -> Self {
         Self { inner, store, deadline: None, writer: None }
     }
 
@@ -156,12 +156,12 @@ impl Sessions {
     /// # Errors
     /// See [`SessionError`].
     pub async fn list(&mut self, cursor: &str, limit: u32) -> Result<SessionPage, SessionError> {
-        let due = self.inner.due(Instant::now(), self.deadline);
-        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
-            instance.list_sessions(writer, due, Scope::SessionNames, cursor, limit).await
+        let due = self.inner.call_deadline(Instant::now(), self.deadline);
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.list_sessions(writer, due, CallScope::SessionNames, cursor, limit).await
         });
         let mut page: SessionPage = called.await??;
-        hashed_ids::put_ids(self, &mut page.sessions).await?;
+        hashed_ids::replace_hashes_by_ids(self, &mut page.sessions).await?;
         Ok(page)
     }
 
@@ -180,52 +180,52 @@ impl Sessions {
         user: Option<&str>,
     ) -> Result<TranscriptRegistered, SessionError> {
         let scope = match user {
-            Some(user) => Scope::registered(&transcript, None, Some(user)),
+            Some(user) => CallScope::for_correction(&transcript, None, Some(user)),
             None => self.registered_with_owner(&transcript).await?,
         };
-        let scope = scope.by_id(self.inner.session_ids);
-        let due = self.inner.due(Instant::now(), self.deadline);
-        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+        let scope = scope.with_session_ids(self.inner.session_ids);
+        let due = self.inner.call_deadline(Instant::now(), self.deadline);
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
             instance.register(writer, due, scope, transcript, user).await
         });
         Ok(called.await??)
     }
 
-    async fn registered_with_owner(&mut self, transcript: &Transcript<'_>) -> Result<Scope, SessionError> {
+    async fn registered_with_owner(&mut self, transcript: &Transcript<'_>) -> Result<CallScope, SessionError> {
         let session = transcript.session;
         let Some(owner) = self.describe(session.into()).await?.owner else {
-            return Ok(Scope::registered(transcript, None, None));
+            return Ok(CallScope::for_correction(transcript, None, None));
         };
         let name = self.inner.session_ids.bucket_name_or_id(session);
         let is_lent = if is_node(transcript) {
-            ownership::listing(self, &name, &owner).await? != Listing::Unlisted
+            ownership::check_listing(self, &name, &owner).await? != ListingStatus::Unlisted
         } else {
             // That it is listed is what this is for.
             ownership::names_owner(self, &name, &owner).await?
         };
-        Ok(Scope::registered(transcript, Some(&*owner).filter(|_| is_lent), None))
+        Ok(CallScope::for_correction(transcript, Some(&*owner).filter(|_| is_lent), None))
     }
 
     /// Of an owned transcript, its session names the owner, even where this plugin keeps no conversations: those
     /// that another one keeps are deleted whole. One call of the plugin more, and one of the store.
-    async fn scope(&mut self, reach: Reach<'_>) -> Result<Scope, SessionError> {
+    async fn resolve_scope(&mut self, reach: CallReach<'_>) -> Result<CallScope, SessionError> {
         let transcript = match reach {
-            Reach::Known(scope) => return Ok(scope),
-            Reach::Owned(transcript) => transcript,
-            Reach::Whole(session) => return Ok(self.whole(session).await?.whole()),
+            CallReach::Known(scope) => return Ok(scope),
+            CallReach::Owned(transcript) => transcript,
+            CallReach::Whole(session) => return Ok(self.removal_scope(session).await?.into_removal()),
         };
         if is_node(&transcript) {
-            return Ok(Scope::registered(&transcript, None, None));
+            return Ok(CallScope::for_correction(&transcript, None, None));
         }
         let has_owners = self.inner.pool.plugin_info().has_owners;
         match Box::pin(self.describe(transcript.session.into())).await {
-            Ok(TranscriptState { owner: Some(owner), .. }) => self.owned(&transcript, &owner).await,
-            Ok(_) => Ok(Scope::registered(&transcript, None, None)),
+            Ok(TranscriptState { owner: Some(owner), .. }) => self.correction_scope(&transcript, &owner).await,
+            Ok(_) => Ok(CallScope::for_correction(&transcript, None, None)),
             // Reading an expired session clears it away, so this is reported only once.
             Err(error) if error.code == SessionErrorCode::Expired => Err(error),
             // The call itself says it best.
-            Err(error) if error.code.is_about_session() || !has_owners => {
-                Ok(Scope::registered(&transcript, None, None))
+            Err(error) if error.code.is_session_missing() || !has_owners => {
+                Ok(CallScope::for_correction(&transcript, None, None))
             }
             Err(error) => Err(error),
         }
@@ -233,15 +233,15 @@ impl Sessions {
 
     /// Of a session that is to be deleted: what is damaged can be deleted as well, and its owner is read alone, if that can
     /// be read.
-    async fn whole(&mut self, session: &str) -> Result<Scope, SessionError> {
-        match Box::pin(self.scope(Reach::Owned(session.into()))).await {
+    async fn removal_scope(&mut self, session: &str) -> Result<CallScope, SessionError> {
+        match Box::pin(self.resolve_scope(CallReach::Owned(session.into()))).await {
             Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
                 let transcript = session.into();
-                match ownership::kept_owner(self, &self.inner.session_ids.bucket_name_or_id(session)).await {
-                    Ok(Some(owner)) => self.owned(&transcript, &owner).await,
-                    Ok(None) => Ok(Scope::registered(&transcript, None, None)),
+                match ownership::read_stored_owner(self, &self.inner.session_ids.bucket_name_or_id(session)).await {
+                    Ok(Some(owner)) => self.correction_scope(&transcript, &owner).await,
+                    Ok(None) => Ok(CallScope::for_correction(&transcript, None, None)),
                     Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
-                        Ok(Scope::registered(&transcript, None, None))
+                        Ok(CallScope::for_correction(&transcript, None, None))
                     }
                     Err(error) => Err(error),
                 }
@@ -252,11 +252,11 @@ impl Sessions {
 
     /// The owner's bucket is lent only if it lists the session. Otherwise it is as if it were not there: a session whose
     /// owner has no list, or no longer, is still to be corrected and deleted.
-    async fn owned(&self, transcript: &Transcript<'_>, owner: &str) -> Result<Scope, SessionError> {
-        let scope = Scope::registered(transcript, Some(owner), None);
+    async fn correction_scope(&self, transcript: &Transcript<'_>, owner: &str) -> Result<CallScope, SessionError> {
+        let scope = CallScope::for_correction(transcript, Some(owner), None);
         let name = self.inner.session_ids.bucket_name_or_id(transcript.session);
         let listing = ownership::listing_reported(self, &name, owner).await?;
-        Ok(if listing == Listing::Listed { scope } else { scope.without_user() })
+        Ok(if listing == ListingStatus::Listed { scope } else { scope.without_user() })
     }
 
     /// The sessions of a user that are there, the one used last first as of the last note ([`maintenance`] makes it): at most
@@ -274,27 +274,27 @@ impl Sessions {
         before: Option<u64>,
         limit: u32,
     ) -> Result<UserSessions, SessionError> {
-        self.list_of(&Listed::of_user(user), user, before, limit).await
+        self.list_user_sessions(&UserListing::for_user(user), user, before, limit).await
     }
 
     /// The same, with the sessions recorded for later reads.
-    pub(crate) async fn list_of(
+    pub(crate) async fn list_user_sessions(
         &mut self,
-        listed: &Listed,
+        listed: &UserListing,
         user: &str,
         before: Option<u64>,
         limit: u32,
     ) -> Result<UserSessions, SessionError> {
-        let due = self.inner.due(Instant::now(), self.deadline);
-        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+        let due = self.inner.call_deadline(Instant::now(), self.deadline);
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
             instance.user_sessions(writer, due, listed.scope(), user, before, limit).await
         });
         let mut page: UserSessions = called.await??;
         // With an empty list, the plugin has read no one's data.
         listed.name().clone_into(&mut page.user);
-        page.sessions.retain(|text| match session_of(text) {
+        page.sessions.retain(|text| match parse_listed_session(text) {
             // The host has seen the name, and the plugin tells the id.
-            Some(session) if listed.has(&self.inner.session_ids.bucket_name_or_id(&session)) => true,
+            Some(session) if listed.is_verified_session(&self.inner.session_ids.bucket_name_or_id(&session)) => true,
             session => {
                 ownership::report_unlisted(self, &session.unwrap_or_default(), listed.name());
                 false
@@ -306,20 +306,20 @@ impl Sessions {
     /// What there is to tell of a session that is on a user's list.
     pub(crate) async fn describe_of(
         &mut self,
-        listed: &Listed,
+        listed: &UserListing,
         session: &str,
     ) -> Result<TranscriptState, SessionError> {
-        let due = self.inner.due(Instant::now(), self.deadline);
-        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+        let due = self.inner.call_deadline(Instant::now(), self.deadline);
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
             instance.describe(writer, due, listed.scope(), session.into()).await
         });
         Ok(called.await??)
     }
 
     /// Messages of a session that is on a user's list.
-    pub(crate) async fn messages_of(
+    pub(crate) async fn messages_of_listed(
         &mut self,
-        listed: &Listed,
+        listed: &UserListing,
         session: &str,
         query: MessageQuery<'_>,
     ) -> Result<MessagePage, SessionError> {
@@ -327,22 +327,23 @@ impl Sessions {
     }
 
     /// Those of a session that the caller's own caller names.
-    pub(crate) async fn messages_named(
+    pub(crate) async fn messages_of_named(
         &mut self,
         session: &str,
         query: MessageQuery<'_>,
     ) -> Result<MessagePage, SessionError> {
-        self.messages_within(Scope::look(session).by_id(self.inner.session_ids), session, query).await
+        self.messages_within(CallScope::for_reading(session).with_session_ids(self.inner.session_ids), session, query)
+            .await
     }
 
     async fn messages_within(
         &mut self,
-        scope: Scope,
+        scope: CallScope,
         session: &str,
         query: MessageQuery<'_>,
     ) -> Result<MessagePage, SessionError> {
-        let due = self.inner.due(Instant::now(), self.deadline);
-        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+        let due = self.inner.call_deadline(Instant::now(), self.deadline);
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
             instance.messages(writer, due, scope, session.into(), query).await
         });
         Ok(called.await??)
@@ -368,14 +369,14 @@ impl Sessions {
     }
 
     /// As [`Self::search_user`], in one session, whoever owns it.
-    pub(crate) async fn search_in(
+    pub(crate) async fn search_one_session(
         &mut self,
         session: &str,
         words: &str,
         after: Option<&str>,
         limit: u32,
     ) -> Result<UserSearch, SessionError> {
-        search::search_in(self, session, words, after, limit).await
+        search::search_one_session(self, session, words, after, limit).await
     }
 
     /// The id of the session that this is the name of, as lists of users and what is recalled have it: the name itself, or
@@ -385,14 +386,14 @@ impl Sessions {
     /// See [`SessionError`].
     pub async fn id_of(&self, name: &str) -> Result<String, SessionError> {
         let mut names = [name.to_owned()];
-        self.put_ids(&mut names).await?;
+        self.replace_hashes_by_ids(&mut names).await?;
         let [id] = names;
         Ok(id)
     }
 
     /// Replaces names that are hashes by the ids that they are hashes of.
-    pub(crate) async fn put_ids(&self, names: &mut [String]) -> Result<(), SessionError> {
-        hashed_ids::put_ids(self, names).await
+    pub(crate) async fn replace_hashes_by_ids(&self, names: &mut [String]) -> Result<(), SessionError> {
+        hashed_ids::replace_hashes_by_ids(self, names).await
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.
@@ -405,11 +406,11 @@ impl Sessions {
 }
 
 /// The session of an entry of a user's list.
-fn session_of(text: &str) -> Option<String> {
+fn parse_listed_session(text: &str) -> Option<String> {
     let mut session = None;
-    json::members(text, |key, raw| {
-        if json::key_is(key, "session") {
-            session = json::string(raw).map(Cow::into_owned);
+    json::for_each_member(text, |key, raw| {
+        if json::key_matches(key, "session") {
+            session = json::decode_string(raw).map(Cow::into_owned);
         }
     })?;
     session

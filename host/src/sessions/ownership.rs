@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::{
     SessionError, Sessions,
-    error::of_store,
-    hashed_ids::{entry_read, read_entry},
+    error::from_store_failure,
+    hashed_ids::{build_entry_read, extract_entry_text},
 };
 use crate::{
-    contract::storage_names::{OWNER, SESSION, SESSIONS},
+    contract::storage_names::{OWNER_KEY, SESSION_MAP, SESSIONS_MAP},
     logging::{LogLevel, MAX_MESSAGE, make_printable},
-    runtime::{ObservedBuckets, Owner, Scope, Subject, TaskScope},
+    runtime::{CallScope, EntryOwner, ObservedBuckets, TaskScope, TaskSubject},
     store::{
         BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Opening, Receipt, Status,
         Transaction, Writer, guard::Missed, names::is_bucket,
@@ -27,7 +27,7 @@ const OWNER_MAX: usize = 256;
 
 /// What a user's bucket says of a session that is said to be theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listing {
+pub(super) enum ListingStatus {
     Listed,
     Unlisted,
     /// There is no such bucket.
@@ -35,65 +35,69 @@ pub(super) enum Listing {
 }
 
 /// A user, whose bucket's name the host makes itself, and sessions that their list has.
-pub(crate) struct Listed {
-    user: Arc<Owner>,
+pub(crate) struct UserListing {
+    user: Arc<EntryOwner>,
     found: Arc<ObservedBuckets>,
 }
 
-impl Listed {
-    pub(crate) fn of_user(user: &str) -> Self {
-        Self { user: Owner::user(user).into(), found: Arc::default() }
+impl UserListing {
+    pub(crate) fn for_user(user: &str) -> Self {
+        Self { user: EntryOwner::from_user(user).into(), found: Arc::default() }
     }
 
     /// The name of the user's bucket.
     pub(crate) fn name(&self) -> &str {
-        self.user.user_name().unwrap_or_default()
+        self.user.user_bucket_name().unwrap_or_default()
     }
 
     /// To read what the list names.
-    pub(super) fn scope(&self) -> Scope {
-        Scope::list(self.user.clone(), self.found.clone())
+    pub(super) fn scope(&self) -> CallScope {
+        CallScope::for_user_list(self.user.clone(), self.found.clone())
     }
 
     /// Whether the store says so: the user's list has it, and it names the user as its owner.
-    pub(super) fn has(&self, session: &str) -> bool {
-        self.found.is_theirs(&BucketId { kind: BucketKind::Session, name: session.to_owned() })
+    pub(super) fn is_verified_session(&self, session: &str) -> bool {
+        self.found.is_user_bucket(&BucketId { kind: BucketKind::Session, name: session.to_owned() })
     }
 
     /// The same user, and this session alone.
-    fn alone(&self, session: &str) -> Self {
-        Self { user: self.user.clone(), found: ObservedBuckets::listing(session).into() }
+    fn narrow_to_session(&self, session: &str) -> Self {
+        Self { user: self.user.clone(), found: ObservedBuckets::with_listed_session(session).into() }
     }
 }
 
 /// What a task may reach: the bucket that its subject begins with, and that of the user in it if entries of both have
 /// named it, or the user's list has the session. Otherwise the user's bucket is as if it were not there.
-pub(crate) async fn task_scope(sessions: &Sessions, subject: Subject) -> Result<Scope, SessionError> {
+pub(crate) async fn task_scope(sessions: &Sessions, subject: TaskSubject) -> Result<CallScope, SessionError> {
     let is_user_withheld = match &subject.user {
-        Some(user) if !sessions.inner.pool.services().named.knows(&sessions.store, &subject) => {
+        Some(user) if !sessions.inner.pool.services().named.contains(&sessions.store, &subject) => {
             let (session, user) = (&*subject.bucket.name, &*user.name);
-            listing_reported(sessions, session, user).await? != Listing::Listed
+            listing_reported(sessions, session, user).await? != ListingStatus::Listed
         }
         _ => false,
     };
-    Ok(Scope::Task(TaskScope { subject, is_user_withheld }))
+    Ok(CallScope::Task(TaskScope { subject, is_user_withheld }))
 }
 
 /// To read a session that may be the user's. None: it is not on their list.
-pub(crate) async fn alone_if_listed(
+pub(crate) async fn narrow_if_listed(
     sessions: &Sessions,
-    listed: &Listed,
+    listed: &UserListing,
     session: &str,
-) -> Result<Option<Listed>, SessionError> {
+) -> Result<Option<UserListing>, SessionError> {
     let session = sessions.inner.session_ids.bucket_name_or_id(session);
-    let listing = listing(sessions, &session, listed.name()).await?;
-    Ok((listing == Listing::Listed).then(|| listed.alone(&session)))
+    let listing = check_listing(sessions, &session, listed.name()).await?;
+    Ok((listing == ListingStatus::Listed).then(|| listed.narrow_to_session(&session)))
 }
 
-/// The same as [`listing`]; a session that is not on the user's list is reported.
-pub(super) async fn listing_reported(sessions: &Sessions, session: &str, owner: &str) -> Result<Listing, SessionError> {
-    let listing = listing(sessions, session, owner).await?;
-    if listing == Listing::Unlisted {
+/// The same as [`check_listing`]; a session that is not on the user's list is reported.
+pub(super) async fn listing_reported(
+    sessions: &Sessions,
+    session: &str,
+    owner: &str,
+) -> Result<ListingStatus, SessionError> {
+    let listing = check_listing(sessions, session, owner).await?;
+    if listing == ListingStatus::Unlisted {
         report_unlisted(sessions, session, owner);
     }
     Ok(listing)
@@ -105,38 +109,42 @@ pub(super) fn report_unlisted(sessions: &Sessions, session: &str, owner: &str) {
          that user was read or changed"
     );
     make_printable(&mut message, MAX_MESSAGE);
-    sessions.inner.pool.services().log.report(LogLevel::Warn, "keepline.owner", &message);
+    sessions.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.owner", &message);
 }
 
 /// Whether the user's bucket lists the session of this name. One transaction.
-pub(super) async fn listing(sessions: &Sessions, session: &str, owner: &str) -> Result<Listing, SessionError> {
-    let listed = entry(SESSIONS, session, EntryState::Present, "");
-    Ok(match expected(sessions, BucketKind::User, owner, session, listed).await? {
-        Some(Status::Applied | Status::Repeated) => Listing::Listed,
-        Some(Status::Unmet) | None => Listing::Unlisted,
-        Some(_) => Listing::NoBucket,
+pub(super) async fn check_listing(
+    sessions: &Sessions,
+    session: &str,
+    owner: &str,
+) -> Result<ListingStatus, SessionError> {
+    let listed = expected_entry(SESSIONS_MAP, session, EntryState::Present, "");
+    Ok(match check_expectation(sessions, BucketKind::User, owner, session, listed).await? {
+        Some(Status::Applied | Status::Repeated) => ListingStatus::Listed,
+        Some(Status::Unmet) | None => ListingStatus::Unlisted,
+        Some(_) => ListingStatus::NoBucket,
     })
 }
 
 /// Whether the session's bucket names this owner. One transaction.
 pub(super) async fn names_owner(sessions: &Sessions, session: &str, owner: &str) -> Result<bool, SessionError> {
-    let named = entry(SESSION, OWNER, EntryState::Equal, owner);
-    let status = expected(sessions, BucketKind::Session, session, owner, named).await?;
+    let named = expected_entry(SESSION_MAP, OWNER_KEY, EntryState::Equal, owner);
+    let status = check_expectation(sessions, BucketKind::Session, session, owner, named).await?;
     Ok(matches!(status, Some(Status::Applied | Status::Repeated)))
 }
 
 /// The owner whom the session's bucket names. One transaction.
-pub(super) async fn kept_owner(sessions: &Sessions, session: &str) -> Result<Option<String>, SessionError> {
+pub(super) async fn read_stored_owner(sessions: &Sessions, session: &str) -> Result<Option<String>, SessionError> {
     if !is_bucket(session) {
         return Ok(None);
     }
-    let transaction = read_entry(session, (SESSION, OWNER), OWNER_MAX);
-    Ok(entry_read(look(sessions, &transaction).await?))
+    let transaction = build_entry_read(session, (SESSION_MAP, OWNER_KEY), OWNER_MAX);
+    Ok(extract_entry_text(run_read_transaction(sessions, &transaction).await?))
 }
 
 /// What becomes of a transaction on that bucket that expects this and does nothing. None: a name is none, so there is
 /// nothing to ask.
-async fn expected(
+async fn check_expectation(
     sessions: &Sessions,
     kind: BucketKind,
     name: &str,
@@ -153,17 +161,17 @@ async fn expected(
         expectations: vec![Expectation::Entry(expected)],
         operations: Vec::new(),
     };
-    Ok(Some(look(sessions, &transaction).await?.status))
+    Ok(Some(run_read_transaction(sessions, &transaction).await?.status))
 }
 
-async fn look(sessions: &Sessions, transaction: &Transaction) -> Result<Receipt, SessionError> {
-    let deadline = sessions.inner.due(Instant::now(), sessions.deadline).deadline;
+async fn run_read_transaction(sessions: &Sessions, transaction: &Transaction) -> Result<Receipt, SessionError> {
+    let deadline = sessions.inner.call_deadline(Instant::now(), sessions.deadline).deadline;
     let mut writer = Writer::new();
     let writer = writer.advance();
     let asked = sessions.store.call(deadline, |store| store.transact(writer, transaction, deadline)).await;
-    asked.map_err(Missed::failure).and_then(|answer| answer).map_err(|failure| of_store(&failure))
+    asked.map_err(Missed::to_failure).and_then(|answer| answer).map_err(|failure| from_store_failure(&failure))
 }
 
-fn entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {
+fn expected_entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {
     ExpectedEntry { map_name: map.to_owned(), key: key.to_owned(), state, text: text.to_owned() }
 }

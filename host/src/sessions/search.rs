@@ -4,13 +4,13 @@
 //! finds nothing in sessions of other owners. It is built on the component's lists and messages, not on an index,
 //! because words are matched literally.
 
-use keepline_json::mended;
+use keepline_json::mend_json;
 use serde_json::Value;
 
-use super::{Listed, MessageQuery, SessionError, SessionErrorCode, Sessions};
+use super::{MessageQuery, SessionError, SessionErrorCode, Sessions, UserListing};
 
 /// Pages of transcripts and of the list in one call: of each transcript's page 2,048 records or 4 MiB are looked at.
-const WORK: u32 = 8;
+const MAX_PAGES_PER_CALL: u32 = 8;
 /// Sessions of a page of the list.
 const SESSIONS: u32 = 50;
 const LIMIT: u32 = 20;
@@ -57,11 +57,11 @@ pub(super) async fn search_user(
     let words = Words::parse(words)?;
     let mut at = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
     let limit = usize::try_from(if limit == 0 { LIMIT } else { limit.min(LIMIT_MAX) }).unwrap_or(usize::MAX);
-    let listed = Listed::of_user(user);
+    let listed = UserListing::for_user(user);
     let mut search = UserSearch::default();
-    let mut work = WORK;
+    let mut work = MAX_PAGES_PER_CALL;
     loop {
-        let list = sessions.list_of(&listed, user, at.list, SESSIONS).await?;
+        let list = sessions.list_user_sessions(&listed, user, at.list, SESSIONS).await?;
         check_progress(list.older, at.list)?;
         let page: Vec<ListedSession> = list.sessions.iter().filter_map(|text| ListedSession::parse(text)).collect();
         // By name, if it is still on this page.
@@ -77,7 +77,8 @@ pub(super) async fn search_user(
                 }
                 work -= 1;
                 let room = limit - search.found.len();
-                let (mut found, older) = search_session(sessions, Some(&listed), session, &words, before, room).await?;
+                let (mut found, older) =
+                    search_transcript_page(sessions, Some(&listed), session, &words, before, room).await?;
                 search.found.append(&mut found);
                 before = older;
                 if before.is_none() {
@@ -96,7 +97,7 @@ pub(super) async fn search_user(
 }
 
 /// As [`search_user`], in one session, whoever owns it.
-pub(super) async fn search_in(
+pub(super) async fn search_one_session(
     sessions: &mut Sessions,
     session: &str,
     words: &str,
@@ -108,9 +109,9 @@ pub(super) async fn search_in(
     let session = ListedSession { session: session.to_owned(), title: None };
     let mut place = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
     let mut search = UserSearch::default();
-    for _ in 0..WORK {
+    for _ in 0..MAX_PAGES_PER_CALL {
         let room = limit.saturating_sub(search.found.len());
-        let (mut found, older) = search_session(sessions, None, &session, &words, place.before, room).await?;
+        let (mut found, older) = search_transcript_page(sessions, None, &session, &words, place.before, room).await?;
         search.found.append(&mut found);
         place.before = older;
         if older.is_none() || search.found.len() >= limit {
@@ -123,9 +124,9 @@ pub(super) async fn search_in(
 
 /// At most so many messages of one page of a transcript, and where to go on in it. The session is on the user's list;
 /// without one, it is whosever it is.
-async fn search_session(
+async fn search_transcript_page(
     sessions: &mut Sessions,
-    listed: Option<&Listed>,
+    listed: Option<&UserListing>,
     session: &ListedSession,
     words: &Words,
     before: Option<u64>,
@@ -133,8 +134,8 @@ async fn search_session(
 ) -> Result<(Vec<FoundMessage>, Option<u64>), SessionError> {
     let query = MessageQuery { contains: words.longest(), before, limit: 1000, ..MessageQuery::default() };
     let read = match listed {
-        Some(listed) => sessions.messages_of(listed, &session.session, query).await,
-        None => sessions.messages_named(&session.session, query).await,
+        Some(listed) => sessions.messages_of_listed(listed, &session.session, query).await,
+        None => sessions.messages_of_named(&session.session, query).await,
     };
     let page = match read {
         Ok(page) => page,
@@ -176,7 +177,7 @@ struct ListedSession {
 
 impl ListedSession {
     fn parse(text: &str) -> Option<Self> {
-        let entry: Value = serde_json::from_str(&mended(text)?).ok()?;
+        let entry: Value = serde_json::from_str(&mend_json(text)?).ok()?;
         let text = |name: &str, max: usize| {
             entry.get(name).and_then(Value::as_str).filter(|text| text.len() <= max).map(ToOwned::to_owned)
         };
@@ -213,7 +214,7 @@ impl SearchCursor {
             parts.next().is_none().then_some(place)
         };
         read().ok_or_else(|| {
-            invalid("`after` must be the value that the previous page of this search ended with".to_owned())
+            invalid_value_error("`after` must be the value that the previous page of this search ended with".to_owned())
         })
     }
 }
@@ -227,7 +228,7 @@ impl Words {
         let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
         if !(1..=WORDS_MAX).contains(&words.len()) || words.iter().any(|word| word.len() > WORD_BYTES_MAX) {
             let message = format!("A search has 1 to {WORDS_MAX} words of at most {WORD_BYTES_MAX} bytes");
-            return Err(invalid(message));
+            return Err(invalid_value_error(message));
         }
         Ok(Self(words))
     }
@@ -239,7 +240,7 @@ impl Words {
 
     /// Whether all of them are in a message: in what was said, in a tool's name or in what it was asked for.
     fn are_in(&self, record: &str) -> bool {
-        let record: Value = mended(record).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+        let record: Value = mend_json(record).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
         let mut said = String::new();
         for pointer in ["/content", "/tool/name", "/tool/arguments"] {
             match record.pointer(pointer) {
@@ -262,7 +263,7 @@ fn check_progress(older: Option<u64>, before: Option<u64>) -> Result<(), Session
     Ok(())
 }
 
-fn invalid(message: String) -> SessionError {
+fn invalid_value_error(message: String) -> SessionError {
     SessionError { code: SessionErrorCode::InvalidValue, message }
 }
 
@@ -271,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_as_it_was_written() {
+    fn search_cursors_round_trip_and_invalid_ones_are_refused() {
         for place in [
             SearchCursor::default(),
             SearchCursor { list: Some(7), index: 49, session: "a-b_1".into(), before: Some(u64::MAX) },
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn all_words_are_literal_and_in_either_case() {
+    fn search_words_match_literally_and_ignore_case() {
         // Python writes half of a surrogate pair, and NaN.
         let record =
             r#"{"content":"Größe (a+b) \ud83e","n":NaN,"tool":{"name":"Look","arguments":{"where":"Leipzig"}}}"#;

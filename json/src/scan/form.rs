@@ -7,7 +7,7 @@
     clippy::struct_excessive_bools,
     reason = "these are all the liberties that there are"
 )]
-pub struct Form {
+pub struct JsonForm {
     /// `NaN`, `Infinity` or `-Infinity`.
     pub has_words: bool,
     /// A byte order mark before the text.
@@ -32,7 +32,7 @@ pub const MAX_DEPTH: usize = 120;
 /// How many levels of a line are around such a value.
 const AROUND: usize = 5;
 
-impl Form {
+impl JsonForm {
     /// Whether it takes no liberty that the other does not take.
     #[must_use]
     pub fn is_within(self, other: Self) -> bool {

@@ -11,7 +11,7 @@ mod nesting;
 mod tests;
 
 use super::first_special;
-pub use form::{Form, MAX_DEPTH, MAX_NUMBER};
+pub use form::{JsonForm, MAX_DEPTH, MAX_NUMBER};
 use nesting::Nesting;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -20,30 +20,34 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// as slices of `text`. Members before a fault are handed out before it is found. None: it is not one object
 /// and nothing else.
 #[must_use = "what was handed out is of no use if the text is no object"]
-pub fn object<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> Option<Form> {
+pub fn scan_object<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> Option<JsonForm> {
     let mut scanner = Scanner::lenient(text);
     scanner.container(b'{', b'}', &mut each).map(|()| scanner.form)
 }
 
-/// As [`object`], from behind the value of a member on, at the byte `from`: for a text that is known to begin as one that
+/// As [`scan_object`], from behind the value of a member on, at the byte `from`: for a text that is known to begin as one that
 /// was scanned before. None as well: something that is no member begins there, such as a further
 /// digit of that value.
 #[must_use = "what was handed out is of no use if the text is no object"]
-pub fn rest_of_object<'a>(text: &'a str, from: usize, mut each: impl FnMut(&'a str, &'a str)) -> Option<Form> {
-    let mut scanner = Scanner { text, at: from, is_strict: false, form: Form::default() };
+pub fn rest_of_object<'a>(text: &'a str, from: usize, mut each: impl FnMut(&'a str, &'a str)) -> Option<JsonForm> {
+    let mut scanner = Scanner { text, at: from, is_strict: false, form: JsonForm::default() };
     scanner.rest_of_container(b'}', &mut each).map(|()| scanner.form)
 }
 
-/// As [`object`], without the form.
+/// As [`scan_object`], without the form.
 #[must_use = "what was handed out is of no use if the text is no object"]
-pub fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Option<()> {
-    object(text, each).map(|_| ())
+pub fn for_each_member<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Option<()> {
+    scan_object(text, each).map(|_| ())
 }
 
-/// As [`members`], only the members of these names, each as what stands beside its name in `names`. One that comes in the
+/// As [`for_each_member`], only the members of these names, each as what stands beside its name in `names`. One that comes in the
 /// order of `names` and without blanks, as those of a text of our own do, is found at once.
 #[must_use = "what was handed out is of no use if the text is no object"]
-pub fn named<'a, T: Copy>(text: &'a str, names: &[(&str, T)], mut each: impl FnMut(T, &'a str)) -> Option<()> {
+pub fn for_each_named_member<'a, T: Copy>(
+    text: &'a str,
+    names: &[(&str, T)],
+    mut each: impl FnMut(T, &'a str),
+) -> Option<()> {
     let mut scanner = Scanner::lenient(text);
     let mut next = 0;
     if scanner.opens(b'{', b'}')? {
@@ -70,8 +74,8 @@ fn begins_with_name(bytes: &[u8], name: &[u8]) -> bool {
     name.iter().all(|byte| inner.next() == Some(byte)) && inner.next() == Some(&b'"') && inner.next() == Some(&b':')
 }
 
-/// Passes each element of the array `text` to `each`, as [`members`] does it.
-pub fn elements<'a>(text: &'a str, mut each: impl FnMut(&'a str)) -> Option<()> {
+/// Passes each element of the array `text` to `each`, as [`for_each_member`] does it.
+pub fn for_each_element<'a>(text: &'a str, mut each: impl FnMut(&'a str)) -> Option<()> {
     Scanner::lenient(text).container(b'[', b']', &mut |_, value| each(value))
 }
 
@@ -82,12 +86,12 @@ pub fn is_value(text: &str) -> bool {
 
 /// The text without the blanks around it, if it is one value of the JSON grammar proper.
 pub(super) fn strict_value(text: &str) -> Option<&str> {
-    Scanner { text, at: 0, is_strict: true, form: Form::default() }.whole_value()
+    Scanner { text, at: 0, is_strict: true, form: JsonForm::default() }.whole_value()
 }
 
 /// The same, if every reader takes it.
 pub(super) fn portable_value(text: &str) -> Option<&str> {
-    let mut scanner = Scanner { text, at: 0, is_strict: true, form: Form::default() };
+    let mut scanner = Scanner { text, at: 0, is_strict: true, form: JsonForm::default() };
     scanner.whole_value().filter(|_| scanner.form.is_portable())
 }
 
@@ -97,14 +101,14 @@ struct Scanner<'a> {
     /// Always on the border of a character: whatever is stepped over is ASCII, or ends where ASCII begins.
     at: usize,
     is_strict: bool,
-    form: Form,
+    form: JsonForm,
 }
 
 impl<'a> Scanner<'a> {
     fn lenient(text: &'a str) -> Self {
         let has_mark = text.starts_with(BYTE_ORDER_MARK);
         let at = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
-        Self { text, at, is_strict: false, form: Form { has_mark, ..Form::default() } }
+        Self { text, at, is_strict: false, form: JsonForm { has_mark, ..JsonForm::default() } }
     }
 
     fn whole_value(&mut self) -> Option<&'a str> {
@@ -180,7 +184,7 @@ impl<'a> Scanner<'a> {
         }
         // Spelt otherwise, or behind blanks.
         let key = self.any_name()?;
-        Some(names.iter().find(|(name, _)| super::key_is(key, name)).map(|(_, what)| *what))
+        Some(names.iter().find(|(name, _)| super::key_matches(key, name)).map(|(_, what)| *what))
     }
 
     /// A value behind blanks, as it stands there.

@@ -8,27 +8,27 @@ use serde_json::value::RawValue;
 use super::*;
 
 #[test]
-fn members_come_as_they_stand() {
+fn members_and_elements_are_returned_verbatim() {
     let mut seen = Vec::new();
     let text = "\u{feff} {\"a\" : [1, {\"b\":NaN}] , \"\\u0061\":\"\\ud800\",\"\":-Infinity\n} ";
-    let read = members(text, |key, value| seen.push((key, value)));
+    let read = for_each_member(text, |key, value| seen.push((key, value)));
     assert_eq!(read, Some(()));
     assert_eq!(seen, [("\"a\"", r#"[1, {"b":NaN}]"#), (r#""\u0061""#, r#""\ud800""#), ("\"\"", "-Infinity")]);
     let mut seen = Vec::new();
-    assert_eq!(elements(" [1 ,[], \"x\" ] ", |value| seen.push(value)), Some(()));
+    assert_eq!(for_each_element(" [1 ,[], \"x\" ] ", |value| seen.push(value)), Some(()));
     assert_eq!(seen, ["1", "[]", "\"x\""]);
 }
 
 #[test]
-fn the_rest_of_an_object_is_read_from_behind_a_value_on() {
+fn the_rest_of_an_object_is_scanned_from_the_end_of_a_value() {
     let rest = |text: &'static str, from| {
         let mut seen = Vec::new();
         rest_of_object(text, from, |key, value| seen.push((key, value))).map(|form| (seen, form))
     };
-    let plain = Form::default();
-    assert_eq!(rest(r#"{"a":1,"b":[2]} "#, 6), Some((vec![("\"b\"", "[2]")], Form { depth: 1, ..plain })));
-    assert_eq!(rest("{\"a\":1\n}", 6), Some((vec![], Form { has_feeds: true, ..plain })));
-    assert_eq!(rest(r#"{"a":1 , "b":NaN}"#, 6).unwrap().1, Form { has_words: true, ..plain });
+    let plain = JsonForm::default();
+    assert_eq!(rest(r#"{"a":1,"b":[2]} "#, 6), Some((vec![("\"b\"", "[2]")], JsonForm { depth: 1, ..plain })));
+    assert_eq!(rest("{\"a\":1\n}", 6), Some((vec![], JsonForm { has_feeds: true, ..plain })));
+    assert_eq!(rest(r#"{"a":1 , "b":NaN}"#, 6).unwrap().1, JsonForm { has_words: true, ..plain });
     for (text, from) in
         [(r#"{"a":12}"#, 6), (r#"{"a":1"#, 6), (r#"{"a":1}x"#, 6), (r#"{"a":1,}"#, 6), ("{\"a\":1]", 6), ("{}", 9)]
     {
@@ -52,7 +52,7 @@ fn portable_values_are_those_that_every_reader_takes() {
         long(MAX_NUMBER),
         format!("[-{}]", long(MAX_NUMBER - 1)),
     ] {
-        assert_eq!(crate::portable(&text), Some(&*text));
+        assert_eq!(crate::as_portable_value(&text), Some(&*text));
         assert!(serde_json::from_str::<&RawValue>(&text).is_ok());
     }
     for text in [
@@ -70,18 +70,18 @@ fn portable_values_are_those_that_every_reader_takes() {
         format!("[0.{}]", long(MAX_NUMBER - 1)),
         format!("1e{}", long(MAX_NUMBER - 1)),
     ] {
-        assert_eq!(crate::portable(&text), None, "{text}");
+        assert_eq!(crate::as_portable_value(&text), None, "{text}");
     }
-    let form = |text: &str| object(text, |_, _| ()).unwrap();
-    assert_eq!(form(r#"{"a":[[{}]],"b":[]}"#), Form { depth: 3, ..Form::default() });
+    let form = |text: &str| scan_object(text, |_, _| ()).unwrap();
+    assert_eq!(form(r#"{"a":[[{}]],"b":[]}"#), JsonForm { depth: 3, ..JsonForm::default() });
     assert!(form(r#"{"\ud800":1}"#).has_lone_surrogates && form(&format!(r#"{{"a":{}}}"#, long(101))).has_long_numbers);
-    assert!(form(&format!(r#"{{"a":{}}}"#, deep(125))).is_within(Form::default()));
-    assert!(!form(&format!(r#"{{"a":{}}}"#, deep(126))).is_within(Form::default()));
-    assert!(form(&format!(r#"{{"a":{}}}"#, deep(126))).is_within(Form { depth: 126, ..Form::default() }));
+    assert!(form(&format!(r#"{{"a":{}}}"#, deep(125))).is_within(JsonForm::default()));
+    assert!(!form(&format!(r#"{{"a":{}}}"#, deep(126))).is_within(JsonForm::default()));
+    assert!(form(&format!(r#"{{"a":{}}}"#, deep(126))).is_within(JsonForm { depth: 126, ..JsonForm::default() }));
 }
 
 #[test]
-fn what_no_common_writer_emits_is_refused() {
+fn json_that_no_common_writer_emits_is_refused() {
     for text in [
         "",
         "nan",
@@ -119,9 +119,9 @@ fn what_no_common_writer_emits_is_refused() {
     ] {
         assert!(!is_value(text), "{text}");
     }
-    assert!(members("[1]", |_, _| {}).is_none());
-    assert!(members("{} x", |_, _| {}).is_none());
-    assert!(elements("{}", |_| {}).is_none());
+    assert!(for_each_member("[1]", |_, _| {}).is_none());
+    assert!(for_each_member("{} x", |_, _| {}).is_none());
+    assert!(for_each_element("{}", |_| {}).is_none());
 }
 
 #[test]
@@ -134,32 +134,32 @@ fn strict_values_are_those_of_the_grammar() {
 }
 
 #[test]
-fn a_million_levels_of_nesting_are_no_danger() {
+fn a_million_levels_of_nesting_do_not_overflow_the_stack() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"a\":", "}]")] {
         let deep = format!("{}NaN{}", open.repeat(1_000_000), close.repeat(1_000_000));
         assert!(is_value(&deep));
         assert!(!is_value(&open.repeat(1_000_000)));
         let mut count = 0;
-        assert_eq!(members(&format!("{{\"x\":{deep}}}"), |_, _| count += 1), Some(()));
+        assert_eq!(for_each_member(&format!("{{\"x\":{deep}}}"), |_, _| count += 1), Some(()));
         assert_eq!(count, 1);
     }
 }
 
 #[test]
-fn an_object_tells_its_liberties() {
-    let plain = Form::default();
+fn the_form_of_an_object_records_its_non_standard_json() {
+    let plain = JsonForm::default();
     for (text, form) in [
-        ("{\"a\": [1, \"NaN\", \"\\n\"]}", Form { depth: 1, ..plain }),
-        ("{\"a\":NaN}", Form { has_words: true, ..plain }),
-        ("{\"a\":[{\"b\":-Infinity}]}", Form { has_words: true, depth: 2, ..plain }),
-        ("\u{feff}{}", Form { has_mark: true, ..plain }),
-        ("{}\n", Form { has_feeds: true, ..plain }),
-        ("{\"a\":[1,\r2]}", Form { has_returns: true, depth: 1, ..plain }),
-        ("{\"a\"\n:1}", Form { has_feeds: true, ..plain }),
+        ("{\"a\": [1, \"NaN\", \"\\n\"]}", JsonForm { depth: 1, ..plain }),
+        ("{\"a\":NaN}", JsonForm { has_words: true, ..plain }),
+        ("{\"a\":[{\"b\":-Infinity}]}", JsonForm { has_words: true, depth: 2, ..plain }),
+        ("\u{feff}{}", JsonForm { has_mark: true, ..plain }),
+        ("{}\n", JsonForm { has_feeds: true, ..plain }),
+        ("{\"a\":[1,\r2]}", JsonForm { has_returns: true, depth: 1, ..plain }),
+        ("{\"a\"\n:1}", JsonForm { has_feeds: true, ..plain }),
     ] {
-        let found = object(text, |_, _| {}).unwrap();
+        let found = scan_object(text, |_, _| {}).unwrap();
         assert_eq!(found, form, "{text}");
-        let is_plain = Form { depth: 0, ..form } == plain;
+        let is_plain = JsonForm { depth: 0, ..form } == plain;
         assert!(found.is_within(form) && plain.is_within(found) && found.is_within(plain) == is_plain);
     }
 }
@@ -188,7 +188,7 @@ fn serde_members(text: &str) -> Option<Vec<(&str, &str)>> {
 }
 
 #[test]
-fn what_is_open_is_closed_in_its_own_order_however_deep() {
+fn brackets_must_close_in_order_at_any_depth() {
     for depth in [1, 63, 64, 65, 127, 128, 129, 200] {
         let open: String = (0..depth).map(|n| if n % 3 == 0 { "{\"a\":" } else { "[" }).collect();
         let close: String = (0..depth).rev().map(|n| if n % 3 == 0 { "}" } else { "]" }).collect();
@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_serde_json_takes_is_taken_and_nothing_else(
+    fn strict_values_are_exactly_those_that_serde_json_accepts(
         text in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ":", ",", "\"", "\"a\"", "\"k\":", "\\", "\\n", "\\u00e9", "\\ud800", "é", " ", "\n",
             "0", "-1", "1.5", "2e+3", "-", ".", "e", "true", "false", "null", "{}", "[]", "[1,2]", "\u{1}",
@@ -221,12 +221,12 @@ proptest! {
         prop_assert_eq!(strict_value(&text), theirs);
         prop_assert_eq!(is_value(&text), theirs.is_some());
         let mut ours = Vec::new();
-        let read = members(&text, |key, value| ours.push((key, value)));
+        let read = for_each_member(&text, |key, value| ours.push((key, value)));
         prop_assert_eq!(read.map(|()| ours), serde_members(&text));
     }
 
     #[test]
-    fn members_of_known_names_are_those_of_all(
+    fn a_scan_for_names_finds_the_same_members_as_a_full_scan(
         text in prop::collection::vec(prop::sample::select(vec![
             "\"a\"", "\"ab\"", "\"b\"", "\"\\u0061\"", "\"é\"", ":", "\"a\":", "\"ab\":1,", "\"b\":\"x\",", " ", "\n", ",",
             "1", "[\"a\"]", "{\"a\":2}",
@@ -235,18 +235,18 @@ proptest! {
         let text = ["{", text.strip_suffix(',').unwrap_or(&text), "}"].concat();
         let names = [("a", "a"), ("ab", "ab"), ("é", "é"), ("b", "b"), ("other", "other")];
         let mut all = Vec::new();
-        let read_all = members(&text, |key, value| {
-            let name = names.iter().find(|(name, _)| crate::key_is(key, name));
+        let read_all = for_each_member(&text, |key, value| {
+            let name = names.iter().find(|(name, _)| crate::key_matches(key, name));
             all.extend(name.map(|(name, _)| (*name, value)));
         });
         let mut ours = Vec::new();
-        let read = named(&text, &names, |name, value| ours.push((name, value)));
+        let read = for_each_named_member(&text, &names, |name, value| ours.push((name, value)));
         prop_assert_eq!(read, read_all);
         prop_assert_eq!(ours, all);
     }
 
     #[test]
-    fn the_words_of_python_stand_wherever_null_does(
+    fn nan_and_infinity_are_accepted_wherever_null_is(
         text in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", "\"a\":", "\"NaN\"", " ", "1", "NaN", "Infinity", "-Infinity", "[NaN]", "-",
         ]), 0..10).prop_map(|parts| parts.concat())

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use keepline_recall::{Document, Found, Query, rank};
+use keepline_recall::{IndexMatches, PassageDocument, PassageQuery, rank_documents};
 
 /// Words of many scripts, each with the terms it stands for.
 pub const WORDS: [(&str, &[&str]); 20] = [
@@ -53,7 +53,7 @@ pub struct Index {
 }
 
 impl Index {
-    pub fn of<'a>(documents: impl IntoIterator<Item = Option<Document<'a>>>) -> Self {
+    pub fn of<'a>(documents: impl IntoIterator<Item = Option<PassageDocument<'a>>>) -> Self {
         let mut index = Self { marks: Vec::new(), terms: BTreeMap::new() };
         for document in documents {
             let offset = index.marks.len() as u32;
@@ -61,7 +61,7 @@ impl Index {
                 index.marks.push(0);
                 continue;
             };
-            let posting = document.posting();
+            let posting = document.to_posting();
             index.marks.push(posting.mark);
             for term in posting.terms {
                 index.terms.entry(term).or_default().push(offset);
@@ -70,14 +70,14 @@ impl Index {
         index
     }
 
-    pub fn rows(&self, query: &Query) -> Vec<Vec<u32>> {
+    pub fn rows(&self, query: &PassageQuery) -> Vec<Vec<u32>> {
         query.rows.iter().map(|row| self.terms.get(&row.term).cloned().unwrap_or_default()).collect()
     }
 
     /// Positions in order of score.
-    pub fn ask(&self, query: &Query) -> Vec<u64> {
+    pub fn ask(&self, query: &PassageQuery) -> Vec<u64> {
         let rows = self.rows(query);
-        let found = rank(query, Found { first: 0, marks: &self.marks, rows: &rows }, &[], 512);
+        let found = rank_documents(query, IndexMatches { first: 0, marks: &self.marks, rows: &rows }, &[], 512);
         found.iter().map(|candidate| candidate.position).collect()
     }
 }
@@ -85,7 +85,7 @@ impl Index {
 /// The index of texts that one speaker says in one session, a day each.
 pub fn index(texts: &[&str]) -> Index {
     Index::of(texts.iter().enumerate().map(|(at, text)| {
-        Some(Document { text, speaker: "", time: 0, first: at == 0, tokens: text.len().div_ceil(4) })
+        Some(PassageDocument { text, speaker: "", time: 0, first: at == 0, tokens: text.len().div_ceil(4) })
     }))
 }
 

@@ -2,48 +2,51 @@
 
 use compact_str::ToCompactString;
 
-use super::{Bucket, NOWHERE, Removed, counter, indexes::Index, logs::Log, maps::Map, room::Room};
+use super::{
+    Bucket, DeferredDrop, NOWHERE, counter, indexes::BucketIndex, logs::BucketLog, maps::BucketMap,
+    room::TransactionBudget,
+};
 use crate::{
     CounterValue, Entry, EntryCount, EntryPage, FoundEntries, IndexExtent, LogRecords, LogSpans, Operation, Outcome,
     PositionMark,
-    index::{Matches, NO_INDEX},
+    index::{MatchCollector, NO_INDEX},
     names::VALUES,
 };
 
 impl Bucket {
     /// Apply operations that can be applied, as [`probe`](Self::probe) found, and by which the bucket grows as much as
     /// it said.
-    pub(crate) fn apply(&mut self, operations: &[Operation], growth: i64, now_ms: u64) -> Vec<Outcome> {
+    pub(crate) fn apply_operations(&mut self, operations: &[Operation], growth: i64, now_ms: u64) -> Vec<Outcome> {
         self.cost = self.cost.saturating_add_signed(growth);
-        let mut room = Room::new();
+        let mut room = TransactionBudget::new();
         operations.iter().map(|operation| self.apply_one(operation, now_ms, &mut room)).collect()
     }
 
     /// Answer operations that were applied before.
-    pub(crate) fn repeat(&self, operations: &[Operation], now_ms: u64) -> Vec<Outcome> {
-        let mut room = Room::new();
-        operations.iter().map(|operation| self.answer(operation, now_ms, &mut room)).collect()
+    pub(crate) fn answer_operations(&self, operations: &[Operation], now_ms: u64) -> Vec<Outcome> {
+        let mut room = TransactionBudget::new();
+        operations.iter().map(|operation| self.answer_operation(operation, now_ms, &mut room)).collect()
     }
 
-    fn apply_one(&mut self, operation: &Operation, now_ms: u64, room: &mut Room) -> Outcome {
+    fn apply_one(&mut self, operation: &Operation, now_ms: u64, room: &mut TransactionBudget) -> Outcome {
         match operation {
-            Operation::Put(put) => return changed(self.set_all(&put.map_name, &put.entries)),
+            Operation::Put(put) => return changed_outcome(self.set_all(&put.map_name, &put.entries)),
             Operation::Increment(increment) => {
-                let text = self.entry(&increment.map_name, &increment.key).map(|text| &**text);
+                let text = self.find_entry(&increment.map_name, &increment.key).map(|text| &**text);
                 // Probed before, so this is always a number.
-                let value = counter::counted(text, increment).unwrap_or_default();
+                let value = counter::increment_counter(text, increment).unwrap_or_default();
                 self.map_to_write(&increment.map_name).set(&increment.key, &value.to_compact_string());
                 return Outcome::Counter(CounterValue { value });
             }
-            Operation::Remove(remove) => return changed(self.remove(&remove.map_name, &remove.keys)),
-            Operation::ResetMap(reset) => return changed(self.reset_map(&reset.map_name, &reset.entries)),
+            Operation::Remove(remove) => return changed_outcome(self.remove(&remove.map_name, &remove.keys)),
+            Operation::ResetMap(reset) => return changed_outcome(self.reset_map(&reset.map_name, &reset.entries)),
             Operation::Append(append) if append.records.is_empty() => {}
             Operation::Append(append) => {
                 let log = self.log_to_write(&append.log);
                 let first = log.next();
                 log.append(&append.records);
                 let extent = log.extent();
-                self.mark(first, &append.marks);
+                self.write_position_marks(first, &append.marks);
                 return Outcome::Extent(extent);
             }
             Operation::ResetLog(reset) => {
@@ -51,13 +54,13 @@ impl Bucket {
                     let log = self.log_to_write(&reset.log);
                     let first = log.next();
                     let before = log.reset(&reset.records);
-                    self.removed.push(Removed::Records(before));
-                    self.mark(first, &reset.marks);
+                    self.removed.push(DeferredDrop::Records(before));
+                    self.write_position_marks(first, &reset.marks);
                 }
             }
             Operation::ReplaceOldest(replace) => {
                 if let Some(log) = self.logs.get_mut(&*replace.log) {
-                    log.replace_oldest(log.replaced(replace.count), &replace.records);
+                    log.replace_oldest(log.count_replaceable(replace.count), &replace.records);
                 }
             }
             Operation::Rewrite(rewrite) => {
@@ -68,12 +71,12 @@ impl Bucket {
             Operation::Lease(lease) => self.leases.apply(lease, now_ms),
             Operation::Post(post) => {
                 if !post.documents.is_empty() {
-                    self.indexes.entry(post.index.as_str().into()).or_default().post(post);
+                    self.indexes.entry(post.index.as_str().into()).or_default().post_documents(post);
                 }
             }
             Operation::Unpost(unpost) => {
                 if let Some(index) = self.indexes.get_mut(&*unpost.index) {
-                    index.unpost(unpost);
+                    index.unpost_documents(unpost);
                 }
             }
             Operation::Get(_)
@@ -85,36 +88,36 @@ impl Bucket {
             | Operation::Match(_)
             | Operation::Describe(_) => {}
         }
-        self.answer(operation, now_ms, room)
+        self.answer_operation(operation, now_ms, room)
     }
 
     /// Answer an operation from what is there and write nothing: for one that reads, its whole work.
-    fn answer(&self, operation: &Operation, now_ms: u64, room: &mut Room) -> Outcome {
+    fn answer_operation(&self, operation: &Operation, now_ms: u64, room: &mut TransactionBudget) -> Outcome {
         match operation {
-            Operation::Get(get) => {
-                self.map(&get.map_name).map_or_else(no_entries, |map| map.some(&get.keys, get.max_bytes, room))
-            }
-            Operation::GetAll(all) => {
-                self.map(&all.map_name).map_or_else(no_entries, |map| map.all(all.max_entries, all.max_bytes, room))
-            }
-            Operation::Page(page) => Outcome::Page(match self.map(&page.map_name) {
+            Operation::Get(get) => self
+                .find_map(&get.map_name)
+                .map_or_else(no_entries, |map| map.read_entries(&get.keys, get.max_bytes, room)),
+            Operation::GetAll(all) => self
+                .find_map(&all.map_name)
+                .map_or_else(no_entries, |map| map.read_all_entries(all.max_entries, all.max_bytes, room)),
+            Operation::Page(page) => Outcome::Page(match self.find_map(&page.map_name) {
                 Some(map) => map.page(page, room),
                 None => EntryPage { entries: Vec::new(), unreadable: Vec::new(), cursor: String::new() },
             }),
-            Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed(0),
+            Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed_outcome(0),
             Operation::Increment(increment) => {
-                let text = self.entry(&increment.map_name, &increment.key);
-                let value = text.and_then(|text| counter::integer(text)).unwrap_or_default();
+                let text = self.find_entry(&increment.map_name, &increment.key);
+                let value = text.and_then(|text| counter::parse_counter(text)).unwrap_or_default();
                 Outcome::Counter(CounterValue { value })
             }
-            Operation::Append(append) => Outcome::Extent(self.extent(&append.log)),
-            Operation::ReplaceOldest(replace) => Outcome::Extent(self.extent(&replace.log)),
-            Operation::Rewrite(rewrite) => Outcome::Extent(self.extent(&rewrite.log)),
-            Operation::ResetLog(reset) => Outcome::Extent(self.extent(&reset.log)),
-            Operation::Read(read) => records(self.logs.get(&*read.log).map(|log| log.read(read, room))),
+            Operation::Append(append) => Outcome::Extent(self.log_extent(&append.log)),
+            Operation::ReplaceOldest(replace) => Outcome::Extent(self.log_extent(&replace.log)),
+            Operation::Rewrite(rewrite) => Outcome::Extent(self.log_extent(&rewrite.log)),
+            Operation::ResetLog(reset) => Outcome::Extent(self.log_extent(&reset.log)),
+            Operation::Read(read) => records_outcome(self.logs.get(&*read.log).map(|log| log.read_records(read, room))),
             Operation::Overflow(overflow) => {
-                let surplus = self.logs.get(&*overflow.log).and_then(|log| log.overflow(overflow, room));
-                surplus.map_or_else(|| Outcome::Extent(self.extent(&overflow.log)), Outcome::Records)
+                let surplus = self.logs.get(&*overflow.log).and_then(|log| log.read_overflow(overflow, room));
+                surplus.map_or_else(|| Outcome::Extent(self.log_extent(&overflow.log)), Outcome::Records)
             }
             Operation::ReadAt(read) => Outcome::Spans(match self.logs.get(&*read.log) {
                 Some(log) => log.read_at(read, room),
@@ -125,14 +128,14 @@ impl Bucket {
             Operation::Post(post) => Outcome::Indexed(self.index_extent(&post.index)),
             Operation::Unpost(unpost) => Outcome::Indexed(self.index_extent(&unpost.index)),
             Operation::Match(step) => Outcome::Matches(match self.indexes.get(&*step.index) {
-                Some(index) => index.matches(step),
-                None => Matches::new(NO_INDEX, 0, step.terms.len()).finish(step.max_bytes),
+                Some(index) => index.find_matches(step),
+                None => MatchCollector::new(NO_INDEX, 0, step.terms.len()).finish(step.max_bytes),
             }),
         }
     }
 
     fn index_extent(&self, name: &str) -> IndexExtent {
-        self.indexes.get(name).map_or(NO_INDEX, Index::extent)
+        self.indexes.get(name).map_or(NO_INDEX, BucketIndex::extent)
     }
 
     /// Set entries and tell how many are new.
@@ -163,33 +166,33 @@ impl Bucket {
         }
         let Some(before) = before else { return 0 };
         let count = before.len();
-        self.removed.push(Removed::Map(before));
+        self.removed.push(DeferredDrop::Map(before));
         count
     }
 
-    fn mark(&mut self, first: u64, marks: &[PositionMark]) {
+    fn write_position_marks(&mut self, first: u64, marks: &[PositionMark]) {
         for mark in marks {
             let position = first.saturating_add(mark.record_index.into());
             self.map_to_write(&mark.map_name).set(&mark.key, &position.to_compact_string());
         }
     }
 
-    fn map_mut(&mut self, name: &str) -> Option<&mut Map> {
+    fn map_mut(&mut self, name: &str) -> Option<&mut BucketMap> {
         if name == VALUES { Some(&mut self.values) } else { self.maps.get_mut(name) }
     }
 
     /// The map, there from now on.
-    fn map_to_write(&mut self, name: &str) -> &mut Map {
+    fn map_to_write(&mut self, name: &str) -> &mut BucketMap {
         if name == VALUES { &mut self.values } else { self.maps.entry(name.into()).or_default() }
     }
 
     /// The log, there from now on.
-    fn log_to_write(&mut self, name: &str) -> &mut Log {
+    fn log_to_write(&mut self, name: &str) -> &mut BucketLog {
         self.logs.entry(name.into()).or_default()
     }
 }
 
-fn changed(count: u64) -> Outcome {
+fn changed_outcome(count: u64) -> Outcome {
     Outcome::Changed(EntryCount { count })
 }
 
@@ -197,6 +200,6 @@ fn no_entries() -> Outcome {
     Outcome::Entries(FoundEntries { entries: Vec::new(), unreadable: Vec::new() })
 }
 
-fn records(found: Option<LogRecords>) -> Outcome {
+fn records_outcome(found: Option<LogRecords>) -> Outcome {
     Outcome::Records(found.unwrap_or(LogRecords { extent: NOWHERE, first: 0, records: Vec::new() }))
 }

@@ -3,9 +3,9 @@
 use crate::{Failure, FailureCode, IncrementOperation, failure};
 
 /// What a counter is after a step; `text` is what is there before it, if anything is.
-pub(crate) fn counted(text: Option<&str>, step: &IncrementOperation) -> Result<i64, Failure> {
+pub(crate) fn increment_counter(text: Option<&str>, step: &IncrementOperation) -> Result<i64, Failure> {
     let before = match text {
-        Some(text) => integer(text).ok_or_else(|| {
+        Some(text) => parse_counter(text).ok_or_else(|| {
             let message = format!("the value of {} is not a signed 64-bit integer", step.key);
             failure(FailureCode::NotACounter, &*step.key, message)
         })?,
@@ -19,7 +19,7 @@ pub(crate) fn counted(text: Option<&str>, step: &IncrementOperation) -> Result<i
 
 /// The number that a counter's text stands for: an integer in its one canonical spelling, the one that Redis counts
 /// with too. Leading zeros, a plus sign, spaces and `-0` are none.
-pub(crate) fn integer(text: &str) -> Option<i64> {
+pub(crate) fn parse_counter(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     match digits.first()? {
         b'1'..=b'9' => text.parse().ok(),
@@ -29,12 +29,12 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
 }
 
 /// How long a counter's text is.
-pub(super) fn length(number: i64) -> usize {
-    digits(number.unsigned_abs()) + usize::from(number < 0)
+pub(super) fn counter_text_length(number: i64) -> usize {
+    count_decimal_digits(number.unsigned_abs()) + usize::from(number < 0)
 }
 
 /// How long a position's text is.
-pub(super) fn digits(number: u64) -> usize {
+pub(super) fn count_decimal_digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
@@ -45,17 +45,17 @@ mod tests {
     #[test]
     fn a_number_is_as_long_as_its_text() {
         for number in [0, 1, -1, 9, 10, -10, 99, 100, i64::MAX, i64::MIN] {
-            assert_eq!(length(number), number.to_string().len());
+            assert_eq!(counter_text_length(number), number.to_string().len());
         }
     }
 
     #[test]
     fn a_counter_has_one_spelling() {
         for number in [0, 7, -7, 1200, i64::MAX, i64::MIN] {
-            assert_eq!(integer(&number.to_string()), Some(number));
+            assert_eq!(parse_counter(&number.to_string()), Some(number));
         }
         for text in ["", "-", "-0", "007", "+5", "5.0", " 5", "5\n", "1e3", "9223372036854775808", "٣"] {
-            assert_eq!(integer(text), None, "{text:?}");
+            assert_eq!(parse_counter(text), None, "{text:?}");
         }
     }
 }

@@ -2,28 +2,28 @@
 
 use std::{collections::HashMap, convert::Infallible};
 
-use super::{Bucket, maps::Map};
+use super::{Bucket, maps::BucketMap};
 use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, LogExtent, Operation};
 
 /// What a bucket holds, as far as expectations ask, wherever it is kept.
-pub(crate) trait Contents {
+pub(crate) trait BucketContents {
     type Error;
 
     /// Whether an entry has this text; none: it is not there.
-    fn is(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, Self::Error>;
+    fn entry_equals(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, Self::Error>;
 
     /// Whether an entry is there.
-    fn has(&self, map: &str, key: &str) -> Result<bool, Self::Error>;
+    fn contains_entry(&self, map: &str, key: &str) -> Result<bool, Self::Error>;
 
     /// How many entries a map has.
-    fn entries(&self, map: &str) -> Result<u64, Self::Error>;
+    fn count_entries(&self, map: &str) -> Result<u64, Self::Error>;
 
     /// Where a log stands.
-    fn extent(&self, log: &str) -> Result<LogExtent, Self::Error>;
+    fn log_extent(&self, log: &str) -> Result<LogExtent, Self::Error>;
 }
 
 /// The index of the first expectation that does not hold.
-pub(crate) fn unmet<C: Contents>(
+pub(crate) fn find_unmet_expectation<C: BucketContents>(
     contents: &C,
     expectations: &[Expectation],
     operations: &[Operation],
@@ -34,10 +34,10 @@ pub(crate) fn unmet<C: Contents>(
             Expectation::Entry(expected) => meets_entry(contents, expected)?,
             Expectation::Log(expected) => meets_log(contents, expected)?,
             Expectation::Room(expected) => {
-                let entries = contents.entries(&expected.map_name)?;
+                let entries = contents.count_entries(&expected.map_name)?;
                 // If there is room for an entry of each operation, none of them need be looked up.
                 entries.saturating_add(created.most(operations)) <= expected.limit
-                    || match created.of(contents, expected, operations)? {
+                    || match created.count_created_in_map(contents, expected, operations)? {
                         0 => true,
                         created => entries.saturating_add(created) <= expected.limit,
                     }
@@ -50,47 +50,47 @@ pub(crate) fn unmet<C: Contents>(
     Ok(None)
 }
 
-fn meets_entry<C: Contents>(contents: &C, expected: &ExpectedEntry) -> Result<bool, C::Error> {
+fn meets_entry<C: BucketContents>(contents: &C, expected: &ExpectedEntry) -> Result<bool, C::Error> {
     let ExpectedEntry { map_name, key, state, text } = expected;
     Ok(match state {
-        EntryState::Absent => !contents.has(map_name, key)?,
-        EntryState::Present => contents.has(map_name, key)?,
-        EntryState::Equal => contents.is(map_name, key, text)? == Some(true),
-        EntryState::AbsentOrEqual => contents.is(map_name, key, text)? != Some(false),
+        EntryState::Absent => !contents.contains_entry(map_name, key)?,
+        EntryState::Present => contents.contains_entry(map_name, key)?,
+        EntryState::Equal => contents.entry_equals(map_name, key, text)? == Some(true),
+        EntryState::AbsentOrEqual => contents.entry_equals(map_name, key, text)? != Some(false),
     })
 }
 
-fn meets_log<C: Contents>(contents: &C, expected: &ExpectedLog) -> Result<bool, C::Error> {
-    let extent = contents.extent(&expected.log)?;
+fn meets_log<C: BucketContents>(contents: &C, expected: &ExpectedLog) -> Result<bool, C::Error> {
+    let extent = contents.log_extent(&expected.log)?;
     Ok(expected.first.is_none_or(|first| first == extent.first)
         && expected.next.is_none_or(|next| next == extent.first.saturating_add(extent.length)))
 }
 
 impl Bucket {
     /// The index of the first expectation that does not hold.
-    pub(crate) fn unmet(&self, expectations: &[Expectation], operations: &[Operation]) -> Option<u32> {
-        let Ok(unmet) = unmet(self, expectations, operations);
+    pub(crate) fn find_unmet_expectation(&self, expectations: &[Expectation], operations: &[Operation]) -> Option<u32> {
+        let Ok(unmet) = find_unmet_expectation(self, expectations, operations);
         unmet
     }
 }
 
-impl Contents for Bucket {
+impl BucketContents for Bucket {
     type Error = Infallible;
 
-    fn is(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, Infallible> {
-        Ok(self.entry(map, key).map(|found| found == text))
+    fn entry_equals(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, Infallible> {
+        Ok(self.find_entry(map, key).map(|found| found == text))
     }
 
-    fn has(&self, map: &str, key: &str) -> Result<bool, Infallible> {
-        Ok(self.entry(map, key).is_some())
+    fn contains_entry(&self, map: &str, key: &str) -> Result<bool, Infallible> {
+        Ok(self.find_entry(map, key).is_some())
     }
 
-    fn entries(&self, map: &str) -> Result<u64, Infallible> {
-        Ok(self.map(map).map_or(0, Map::len))
+    fn count_entries(&self, map: &str) -> Result<u64, Infallible> {
+        Ok(self.find_map(map).map_or(0, BucketMap::len))
     }
 
-    fn extent(&self, log: &str) -> Result<LogExtent, Infallible> {
-        Ok(Bucket::extent(self, log))
+    fn log_extent(&self, log: &str) -> Result<LogExtent, Infallible> {
+        Ok(Bucket::log_extent(self, log))
     }
 }
 
@@ -109,7 +109,7 @@ impl<'a> Creations<'a> {
         *self.most.get_or_insert_with(|| most_entries(operations))
     }
 
-    fn of<C: Contents>(
+    fn count_created_in_map<C: BucketContents>(
         &mut self,
         contents: &C,
         expected: &ExpectedRoom,
@@ -119,7 +119,7 @@ impl<'a> Creations<'a> {
         if self.asked == 1 {
             let mut count = 0;
             each_entry(operations, |map, key| {
-                count += u64::from(map == expected.map_name && !contents.has(map, key)?);
+                count += u64::from(map == expected.map_name && !contents.contains_entry(map, key)?);
                 Ok(())
             })?;
             return Ok(count);
@@ -129,7 +129,7 @@ impl<'a> Creations<'a> {
             none => {
                 let mut by_map = HashMap::new();
                 each_entry(operations, |map, key| {
-                    if !contents.has(map, key)? {
+                    if !contents.contains_entry(map, key)? {
                         *by_map.entry(map).or_default() += 1;
                     }
                     Ok(())
@@ -143,7 +143,7 @@ impl<'a> Creations<'a> {
 
 /// How many entries the operations set, in all maps.
 fn most_entries(operations: &[Operation]) -> u64 {
-    let set = operations.iter().filter_map(Operation::writes).map(|writes| writes.entries.count());
+    let set = operations.iter().filter_map(Operation::describe_writes).map(|writes| writes.entries.count());
     set.sum::<usize>() as u64
 }
 
@@ -152,5 +152,5 @@ fn each_entry<'a, E>(
     operations: &'a [Operation],
     mut see: impl FnMut(&'a str, &'a str) -> Result<(), E>,
 ) -> Result<(), E> {
-    operations.iter().filter_map(Operation::writes).try_for_each(|writes| writes.entries.try_each(&mut see))
+    operations.iter().filter_map(Operation::describe_writes).try_for_each(|writes| writes.entries.try_each(&mut see))
 }

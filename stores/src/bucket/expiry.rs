@@ -20,7 +20,7 @@ impl Expiry {
     }
 
     /// Milliseconds left; none: for ever.
-    pub(crate) fn left(&self, now_ms: u64) -> Option<u64> {
+    pub(crate) fn remaining_ms(&self, now_ms: u64) -> Option<u64> {
         self.at.map(|at| at.saturating_sub(now_ms))
     }
 

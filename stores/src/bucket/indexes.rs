@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     FoundMatches, IndexExtent, MatchOperation, PostOperation, Posting, UnpostOperation,
-    index::{self, Matches, Run, SEGMENT},
+    index::{self, MatchCollector, PositionRun, SEGMENT},
 };
 
 /// What an index takes beside its name and segments.
@@ -13,7 +13,7 @@ const INDEX_OVERHEAD: u64 = 1440;
 const SEGMENT_OVERHEAD: u64 = 160;
 
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct BucketIndex {
     next: u64,
     documents: u64,
     /// Terms of all documents.
@@ -31,18 +31,18 @@ struct Segment {
     occurrences: Vec<u32>,
 }
 
-impl Index {
+impl BucketIndex {
     pub(super) fn extent(&self) -> IndexExtent {
         IndexExtent { next: self.next, documents: self.documents }
     }
 
     /// See [`crate::IndexDescription::bytes`].
     pub(super) fn bytes(&self) -> u64 {
-        index::bytes(self.documents, self.terms)
+        index::estimate_bytes(self.documents, self.terms)
     }
 
     /// By how many bytes documents make it grow.
-    pub(super) fn growth(&self, documents: &[Posting]) -> u64 {
+    pub(super) fn added_bytes(&self, documents: &[Posting]) -> u64 {
         let mut last = self.segments.last_key_value().map(|(segment, _)| *segment);
         let mut growth = 0;
         for document in documents {
@@ -55,12 +55,13 @@ impl Index {
     }
 
     /// By how many bytes the removal of these positions makes it shrink.
-    pub(super) fn shrinkage(&self, runs: &[Run]) -> u64 {
+    pub(super) fn removed_bytes(&self, runs: &[PositionRun]) -> u64 {
         let mut shrinkage = 0;
         for runs in runs.chunk_by(|one, other| one.segment == other.segment) {
             let Some((segment, runs)) = self.runs_of(runs) else { continue };
-            let documents = segment.marks.iter().filter(|(offset, _)| within(runs, u64::from(*offset))).count();
-            let terms = segment.occurrences.iter().filter(|entry| within(runs, offset(**entry))).count();
+            let documents =
+                segment.marks.iter().filter(|(offset, _)| contains_offset(runs, u64::from(*offset))).count();
+            let terms = segment.occurrences.iter().filter(|entry| contains_offset(runs, offset(**entry))).count();
             let is_emptied = documents == segment.marks.len();
             shrinkage += contents_cost(documents as u64, terms as u64) + u64::from(is_emptied) * SEGMENT_OVERHEAD;
         }
@@ -68,12 +69,12 @@ impl Index {
     }
 
     /// The segment of these runs, if it is there.
-    fn runs_of<'a>(&self, runs: &'a [Run]) -> Option<(&Segment, &'a [Run])> {
+    fn runs_of<'a>(&self, runs: &'a [PositionRun]) -> Option<(&Segment, &'a [PositionRun])> {
         Some((self.segments.get(&runs.first()?.segment)?, runs))
     }
 
     /// Add documents that are [above](index::check_above) all others.
-    pub(super) fn post(&mut self, step: &PostOperation) {
+    pub(super) fn post_documents(&mut self, step: &PostOperation) {
         for documents in step.documents.chunk_by(|one, other| one.position / SEGMENT == other.position / SEGMENT) {
             let Some(first) = documents.first() else { continue };
             let segment = self.segments.entry(first.position / SEGMENT).or_default();
@@ -93,13 +94,13 @@ impl Index {
         self.next = index::next_after(step, self.next);
     }
 
-    pub(super) fn unpost(&mut self, step: &UnpostOperation) {
-        for runs in index::runs(&step.positions).chunk_by(|one, other| one.segment == other.segment) {
+    pub(super) fn unpost_documents(&mut self, step: &UnpostOperation) {
+        for runs in index::group_into_runs(&step.positions).chunk_by(|one, other| one.segment == other.segment) {
             let Some(number) = runs.first().map(|run| run.segment) else { continue };
             let Some(segment) = self.segments.get_mut(&number) else { continue };
             let (documents, terms) = (segment.marks.len(), segment.occurrences.len());
-            segment.marks.retain(|(offset, _)| !within(runs, u64::from(*offset)));
-            segment.occurrences.retain(|entry| !within(runs, offset(*entry)));
+            segment.marks.retain(|(offset, _)| !contains_offset(runs, u64::from(*offset)));
+            segment.occurrences.retain(|entry| !contains_offset(runs, offset(*entry)));
             self.documents -= (documents - segment.marks.len()) as u64;
             self.terms -= (terms - segment.occurrences.len()) as u64;
             if segment.marks.is_empty() {
@@ -110,16 +111,16 @@ impl Index {
         }
     }
 
-    pub(super) fn matches(&self, step: &MatchOperation) -> FoundMatches {
-        let first = index::oldest(step, self.next);
-        let mut found = Matches::new(self.extent(), first, step.terms.len());
+    pub(super) fn find_matches(&self, step: &MatchOperation) -> FoundMatches {
+        let first = index::oldest_matched_position(step, self.next);
+        let mut found = MatchCollector::new(self.extent(), first, step.terms.len());
         for (number, segment) in self.segments.range(first / SEGMENT..) {
             let begin = number * SEGMENT;
-            segment.marks.iter().for_each(|(offset, mark)| found.mark(begin + u64::from(*offset), *mark));
+            segment.marks.iter().for_each(|(offset, mark)| found.record_mark(begin + u64::from(*offset), *mark));
             for (place, term) in step.terms.iter().enumerate() {
                 let from = segment.occurrences.partition_point(|entry| entry >> 10 < *term);
                 let entries = segment.occurrences.iter().skip(from).take_while(|entry| **entry >> 10 == *term);
-                entries.for_each(|entry| found.occurs(place, begin + offset(*entry)));
+                entries.for_each(|entry| found.record_occurrence(place, begin + offset(*entry)));
             }
         }
         found.finish(step.max_bytes)
@@ -140,7 +141,7 @@ fn offset(entry: u32) -> u64 {
 }
 
 /// Whether one of the runs, which are a few, has this position.
-fn within(runs: &[Run], offset: u64) -> bool {
+fn contains_offset(runs: &[PositionRun], offset: u64) -> bool {
     runs.iter().any(|run| (run.low..=run.high).contains(&offset))
 }
 

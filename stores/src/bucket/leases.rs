@@ -37,7 +37,7 @@ pub(crate) fn lease_state(found: Option<(&str, u64)>, holder: &str, now_ms: u64)
 
 /// The leases of a bucket: a few.
 #[derive(Debug, Default)]
-pub(super) struct Leases(Vec<Lease>);
+pub(super) struct LeaseTable(Vec<Lease>);
 
 #[derive(Debug)]
 struct Lease {
@@ -47,7 +47,7 @@ struct Lease {
     ends_at: u64,
 }
 
-impl Leases {
+impl LeaseTable {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -60,13 +60,13 @@ impl Leases {
 
     /// How the lease stands for a holder.
     pub(super) fn state(&self, name: &str, holder: &str, now_ms: u64) -> LeaseState {
-        lease_state(self.find(name, now_ms).map(|lease| (&*lease.holder, lease.ends_at)), holder, now_ms)
+        lease_state(self.find_active(name, now_ms).map(|lease| (&*lease.holder, lease.ends_at)), holder, now_ms)
     }
 
     /// Whether the step creates a lease, and by how many bytes the leases grow and shrink.
-    pub(super) fn probe(&self, step: &LeaseOperation, now_ms: u64) -> (bool, u64, u64) {
+    pub(super) fn probe_lease_growth(&self, step: &LeaseOperation, now_ms: u64) -> (bool, u64, u64) {
         let cost = PIECE_BYTES.saturating_add((step.lease.len() + step.holder.len()) as u64);
-        match lease_change(self.find(&step.lease, now_ms).map(|lease| &*lease.holder), step) {
+        match lease_change(self.find_active(&step.lease, now_ms).map(|lease| &*lease.holder), step) {
             LeaseChange::Taken => (true, cost, 0),
             LeaseChange::GivenBack => (false, 0, cost),
             LeaseChange::Renewed | LeaseChange::Unchanged => (false, 0, 0),
@@ -88,7 +88,7 @@ impl Leases {
         }
     }
 
-    fn find(&self, name: &str, now_ms: u64) -> Option<&Lease> {
+    fn find_active(&self, name: &str, now_ms: u64) -> Option<&Lease> {
         self.0.iter().find(|lease| lease.name == name && lease.ends_at > now_ms)
     }
 

@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, ops::Range};
 
 use super::{
-    index,
-    room::{AnswerRoom, Room},
+    room::{AnswerBudget, TransactionBudget},
+    saturating_usize,
 };
 use crate::{
     LogEnd, LogExtent, LogRecords, LogSpans, OverflowOperation, PositionedRecord, ReadAtOperation, ReadOperation,
@@ -16,7 +16,7 @@ use crate::{
 const LOG_OVERHEAD: u64 = 896;
 
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct BucketLog {
     /// The position of the oldest record, or of the next one when there is none.
     first: u64,
     records: VecDeque<Box<str>>,
@@ -24,7 +24,7 @@ pub(super) struct Log {
     bytes: u64,
 }
 
-impl Log {
+impl BucketLog {
     pub(super) fn extent(&self) -> LogExtent {
         LogExtent { first: self.first, length: self.records.len() as u64 }
     }
@@ -35,18 +35,18 @@ impl Log {
     }
 
     /// How many of the oldest records are replaced where so many are to be.
-    pub(super) fn replaced(&self, count: u64) -> usize {
+    pub(super) fn count_replaceable(&self, count: u64) -> usize {
         self.surplus(0, count.min(MAX_RECORDS))
     }
 
     /// How many records there are beside the newest `keep`, up to a maximum.
     fn surplus(&self, keep: u64, maximum: u64) -> usize {
-        self.records.len().saturating_sub(index(keep)).min(index(maximum))
+        self.records.len().saturating_sub(saturating_usize(keep)).min(saturating_usize(maximum))
     }
 
     /// The record at a position.
-    pub(super) fn at(&self, position: u64) -> Option<&str> {
-        self.records.get(self.place(position)?).map(AsRef::as_ref)
+    pub(super) fn record_at(&self, position: u64) -> Option<&str> {
+        self.records.get(self.index_of_position(position)?).map(AsRef::as_ref)
     }
 
     /// What all records take.
@@ -66,24 +66,24 @@ impl Log {
     }
 
     pub(super) fn append(&mut self, records: &[String]) {
-        self.bytes = self.bytes.saturating_add(length(records));
+        self.bytes = self.bytes.saturating_add(total_text_bytes(records));
         self.records.extend(records.iter().map(|record| record.as_str().into()));
     }
 
     pub(super) fn replace_oldest(&mut self, count: usize, records: &[String]) {
         let count = count.min(self.records.len());
         self.first = self.first.saturating_add(count.saturating_sub(records.len()) as u64);
-        let dropped = length(self.records.drain(..count));
-        self.bytes = self.bytes.saturating_sub(dropped).saturating_add(length(records));
+        let dropped = total_text_bytes(self.records.drain(..count));
+        self.bytes = self.bytes.saturating_sub(dropped).saturating_add(total_text_bytes(records));
         for record in records.iter().rev() {
             self.records.push_front(record.as_str().into());
         }
-        self.let_go();
+        self.shrink_capacity();
     }
 
     pub(super) fn rewrite(&mut self, records: &[PositionedRecord]) {
         for new in records {
-            if let Some(record) = self.place(new.position).and_then(|place| self.records.get_mut(place)) {
+            if let Some(record) = self.index_of_position(new.position).and_then(|place| self.records.get_mut(place)) {
                 let (old, text) = (record.len() as u64, &*new.text);
                 *record = text.into();
                 self.bytes = self.bytes.saturating_sub(old).saturating_add(text.len() as u64);
@@ -100,34 +100,38 @@ impl Log {
         before
     }
 
-    pub(super) fn read(&self, step: &ReadOperation, room: &mut Room) -> LogRecords {
+    pub(super) fn read_records(&self, step: &ReadOperation, room: &mut TransactionBudget) -> LogRecords {
         let length = self.records.len();
-        let mut answer = room.answer(step.max_records, step.max_bytes);
+        let mut answer = room.answer_budget(step.max_records, step.max_bytes);
         self.reply(match step.end {
-            LogEnd::Oldest => 0..room.fitting(self.records.iter(), &mut answer),
-            LogEnd::Newest => length - room.fitting(self.records.iter().rev(), &mut answer)..length,
+            LogEnd::Oldest => 0..room.take_fitting_records(self.records.iter(), &mut answer),
+            LogEnd::Newest => length - room.take_fitting_records(self.records.iter().rev(), &mut answer)..length,
         })
     }
 
     /// The oldest of a log that is too long; none: it is not, or none may be read.
-    pub(super) fn overflow(&self, step: &OverflowOperation, room: &mut Room) -> Option<LogRecords> {
+    pub(super) fn read_overflow(&self, step: &OverflowOperation, room: &mut TransactionBudget) -> Option<LogRecords> {
         let is_over = self.records.len() as u64 > step.limit;
         let surplus = if is_over { self.surplus(step.keep, step.max_records) } else { 0 };
-        let mut answer = room.answer(surplus as u64, step.max_bytes);
-        let found = room.fitting(self.records.iter(), &mut answer);
+        let mut answer = room.answer_budget(surplus as u64, step.max_bytes);
+        let found = room.take_fitting_records(self.records.iter(), &mut answer);
         (found > 0).then(|| self.reply(0..found))
     }
 
-    pub(super) fn read_at(&self, step: &ReadAtOperation, room: &mut Room) -> LogSpans {
-        let mut answer: AnswerRoom = room.answer(MAX_RECORDS, step.max_bytes);
+    pub(super) fn read_at(&self, step: &ReadAtOperation, room: &mut TransactionBudget) -> LogSpans {
+        let mut answer: AnswerBudget = room.answer_budget(MAX_RECORDS, step.max_bytes);
         let mut spans = Vec::new();
         for span in &step.spans {
             let end = span.position.saturating_add(span.count.into()).min(self.next());
-            let (Some(from), Some(to)) = (self.place(span.position.max(self.first)), self.place(end)) else { continue };
+            let (Some(from), Some(to)) =
+                (self.index_of_position(span.position.max(self.first)), self.index_of_position(end))
+            else {
+                continue;
+            };
             if from >= to {
                 continue;
             }
-            let fit = room.fitting(self.records.range(from..to), &mut answer);
+            let fit = room.take_fitting_records(self.records.range(from..to), &mut answer);
             if fit == 0 {
                 break;
             }
@@ -145,12 +149,12 @@ impl Log {
     }
 
     /// The index of a position, if it is not before the first.
-    fn place(&self, position: u64) -> Option<usize> {
-        position.checked_sub(self.first).map(index)
+    fn index_of_position(&self, position: u64) -> Option<usize> {
+        position.checked_sub(self.first).map(saturating_usize)
     }
 
     /// A log that was long once would keep its queue for ever.
-    fn let_go(&mut self) {
+    fn shrink_capacity(&mut self) {
         if self.records.capacity() > 64 && self.records.capacity() / 4 > self.records.len() {
             self.records.shrink_to(self.records.len().saturating_mul(2));
         }
@@ -162,10 +166,12 @@ pub(super) fn log_cost(name: &str) -> u64 {
 }
 
 pub(super) fn records_cost<T: AsRef<str>>(records: impl IntoIterator<Item = T>) -> u64 {
-    records.into_iter().fold(0, |sum, record| sum.saturating_add(PIECE_BYTES).saturating_add(length([record])))
+    records
+        .into_iter()
+        .fold(0, |sum, record| sum.saturating_add(PIECE_BYTES).saturating_add(total_text_bytes([record])))
 }
 
 /// Bytes of all of them.
-fn length<T: AsRef<str>>(records: impl IntoIterator<Item = T>) -> u64 {
+fn total_text_bytes<T: AsRef<str>>(records: impl IntoIterator<Item = T>) -> u64 {
     records.into_iter().fold(0, |sum: u64, record| sum.saturating_add(record.as_ref().len() as u64))
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use compact_str::CompactString;
 
-use super::{index, room::Room};
+use super::{room::TransactionBudget, saturating_usize};
 use crate::{Entry, EntryPage, FoundEntries, Outcome, PageOperation, Size, limits::PAGE};
 
 /// What a map takes beside its name and entries: places in nodes of trees that are mostly theirs alone.
@@ -13,13 +13,13 @@ const MAP_OVERHEAD: u64 = 1152;
 const ENTRY_OVERHEAD: u64 = 128;
 
 #[derive(Debug, Default)]
-pub(crate) struct Map {
+pub(crate) struct BucketMap {
     entries: BTreeMap<CompactString, CompactString>,
     /// Keys and texts together, in bytes.
     bytes: u64,
 }
 
-impl Map {
+impl BucketMap {
     pub(super) fn len(&self) -> u64 {
         self.entries.len() as u64
     }
@@ -34,7 +34,7 @@ impl Map {
 
     /// The first of the keys.
     pub(super) fn keys(&self, most: u64) -> Vec<String> {
-        self.entries.keys().take(index(most)).map(ToString::to_string).collect()
+        self.entries.keys().take(saturating_usize(most)).map(ToString::to_string).collect()
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -73,7 +73,7 @@ impl Map {
     }
 
     /// The entries with these keys, or how much they are.
-    pub(super) fn some(&self, keys: &[String], max_bytes: u64, room: &mut Room) -> Outcome {
+    pub(super) fn read_entries(&self, keys: &[String], max_bytes: u64, room: &mut TransactionBudget) -> Outcome {
         let found = || keys.iter().filter_map(|key| Some((key, self.entries.get(&**key)?)));
         let (count, bytes) = found().fold((0_u64, 0_u64), |(count, bytes), (_, text)| {
             (count.saturating_add(1), bytes.saturating_add(text.len() as u64))
@@ -81,29 +81,29 @@ impl Map {
         if bytes > room.bytes(max_bytes) || count > room.pieces(u64::MAX) {
             return Outcome::Oversize(Size { bytes, entries: count });
         }
-        room.take(count, bytes);
+        room.consume(count, bytes);
         let entries = found().map(|(key, text)| Entry { key: key.clone(), text: text.to_string() }).collect();
         Outcome::Entries(FoundEntries { entries, unreadable: Vec::new() })
     }
 
     /// All entries, or how much they are.
-    pub(super) fn all(&self, max_entries: u64, max_bytes: u64, room: &mut Room) -> Outcome {
+    pub(super) fn read_all_entries(&self, max_entries: u64, max_bytes: u64, room: &mut TransactionBudget) -> Outcome {
         if self.len() > room.pieces(max_entries) || self.bytes > room.bytes(max_bytes) {
             return Outcome::Oversize(Size { bytes: self.bytes, entries: self.len() });
         }
-        room.take(self.len(), self.bytes);
+        room.consume(self.len(), self.bytes);
         let entries = self.entries.iter().map(|(key, text)| Entry { key: key.to_string(), text: text.to_string() });
         Outcome::Entries(FoundEntries { entries: entries.collect(), unreadable: Vec::new() })
     }
 
     /// The entries that follow the cursor, which is the last key of the page before. One at least is named: a page is
     /// a step forward, room or not.
-    pub(super) fn page(&self, step: &PageOperation, room: &mut Room) -> EntryPage {
-        let most = room.pieces(on_a_page(step.max_entries)).max(1);
+    pub(super) fn page(&self, step: &PageOperation, room: &mut TransactionBudget) -> EntryPage {
+        let most = room.pieces(page_entry_limit(step.max_entries)).max(1);
         let max_bytes = room.bytes(step.max_bytes);
         let mut rest = self.entries.range::<str, _>((Bound::Excluded(&*step.cursor), Bound::Unbounded));
         let (mut entries, mut unreadable, mut last, mut bytes) = (Vec::new(), Vec::new(), None, 0_u64);
-        for (key, text) in rest.by_ref().take(index(most)) {
+        for (key, text) in rest.by_ref().take(saturating_usize(most)) {
             last = Some(key);
             let text = if step.keys_only { "" } else { &**text };
             let longer = bytes.saturating_add((key.len() + text.len()) as u64);
@@ -114,14 +114,14 @@ impl Map {
                 entries.push(Entry { key: key.to_string(), text: text.to_owned() });
             }
         }
-        room.take((entries.len() + unreadable.len()) as u64, bytes);
+        room.consume((entries.len() + unreadable.len()) as u64, bytes);
         let cursor = rest.next().and(last).map(ToString::to_string).unwrap_or_default();
         EntryPage { entries, unreadable, cursor }
     }
 }
 
 /// How many entries a page is asked for.
-pub(crate) fn on_a_page(max_entries: u64) -> u64 {
+pub(crate) fn page_entry_limit(max_entries: u64) -> u64 {
     if max_entries == 0 { PAGE } else { max_entries }
 }
 

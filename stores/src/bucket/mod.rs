@@ -2,8 +2,8 @@
 //! for the store in a directory.
 //!
 //! Nothing here waits, locks, reads a clock or knows of other buckets: a store says what time it is, and in what
-//! order things happen. A transaction goes through [`open`], [`Bucket::unmet`] and [`Bucket::probe`], which change
-//! nothing, and then through [`Bucket::apply`], which can't fail.
+//! order things happen. A transaction goes through [`open`], [`Bucket::find_unmet_expectation`] and [`Bucket::probe_growth`], which change
+//! nothing, and then through [`Bucket::apply_operations`], which can't fail.
 
 mod apply;
 mod counter;
@@ -25,18 +25,20 @@ use compact_str::{CompactString, format_compact};
 
 #[cfg(feature = "directory")]
 pub(crate) use self::{
-    counter::{counted, integer},
-    expectations::{Contents, unmet},
+    counter::{increment_counter, parse_counter},
+    expectations::{BucketContents, find_unmet_expectation},
     leases::{LeaseChange, lease_change, lease_state},
-    maps::on_a_page,
+    maps::page_entry_limit,
     probe::{check_parts, check_replacement, check_values, no_record_at},
-    room::{AnswerRoom, Room},
+    room::{AnswerBudget, TransactionBudget},
 };
 pub(crate) use self::{
     expiry::Expiry,
-    precondition::{FoundBucket, Step, may_write, open, receipt, receipt_without, renews},
+    precondition::{
+        FoundBucket, OpeningDecision, build_receipt, decide_opening, may_write, receipt_without, renews_expiry,
+    },
 };
-use self::{indexes::Index, leases::Leases, logs::Log, maps::Map};
+use self::{indexes::BucketIndex, leases::LeaseTable, logs::BucketLog, maps::BucketMap};
 use crate::{
     Deletion, Description, IndexDescription, LogDescription, LogExtent, MapDescription, Status, TimeToLive,
     limits::MAX_NAMES, names::VALUES,
@@ -56,26 +58,26 @@ pub(crate) struct Bucket {
     pub(crate) expiry: Expiry,
     /// The latest time in any answer, in milliseconds.
     latest: u64,
-    values: Map,
+    values: BucketMap,
     /// The other maps, none of them empty.
-    maps: BTreeMap<CompactString, Map>,
+    maps: BTreeMap<CompactString, BucketMap>,
     /// A log that was emptied stays, because its positions go on.
-    logs: BTreeMap<CompactString, Log>,
+    logs: BTreeMap<CompactString, BucketLog>,
     /// One that was emptied stays, for the same reason.
-    indexes: BTreeMap<CompactString, Index>,
-    leases: Leases,
+    indexes: BTreeMap<CompactString, BucketIndex>,
+    leases: LeaseTable,
     /// Bytes of all that it holds, each with a fixed sum for what the data structures take.
     cost: u64,
     /// What was removed as a whole, until somebody has the time to free it.
-    removed: Vec<Removed>,
+    removed: Vec<DeferredDrop>,
 }
 
 /// Something that takes long to free.
 #[derive(Debug)]
 #[expect(dead_code, reason = "there to be freed")]
-pub(crate) enum Removed {
+pub(crate) enum DeferredDrop {
     Bucket(Bucket),
-    Map(Map),
+    Map(BucketMap),
     Records(VecDeque<Box<str>>),
 }
 
@@ -83,21 +85,21 @@ impl Bucket {
     /// An empty bucket that begins now. `stamp` is in microseconds.
     pub(crate) fn new(stamp: u64, now_ms: u64, time_to_live: Option<TimeToLive>) -> Self {
         Self {
-            incarnation: incarnation(stamp),
+            incarnation: format_incarnation(stamp),
             expiry: Expiry::new(time_to_live, now_ms),
             latest: now_ms,
-            values: Map::default(),
+            values: BucketMap::default(),
             maps: BTreeMap::new(),
             logs: BTreeMap::new(),
             indexes: BTreeMap::new(),
-            leases: Leases::default(),
+            leases: LeaseTable::default(),
             cost: 0,
             removed: Vec::new(),
         }
     }
 
     /// The time for this bucket, where a clock shows this one: never earlier than it was.
-    pub(crate) fn time(&mut self, clock_ms: u64) -> u64 {
+    pub(crate) fn advance_time(&mut self, clock_ms: u64) -> u64 {
         self.latest = self.latest.max(clock_ms);
         self.latest
     }
@@ -108,7 +110,7 @@ impl Bucket {
     }
 
     /// What was removed as a whole since this was last asked, to be freed off the callers' path.
-    pub(crate) fn take_removed(&mut self) -> Vec<Removed> {
+    pub(crate) fn take_removed(&mut self) -> Vec<DeferredDrop> {
         std::mem::take(&mut self.removed)
     }
 
@@ -120,21 +122,21 @@ impl Bucket {
     }
 
     /// The reply to its deletion.
-    pub(crate) fn deletion(&self, now: u64, max_keys: u32) -> Deletion {
+    pub(crate) fn deletion_reply(&self, now: u64, max_keys: u32) -> Deletion {
         let most = MAX_NAMES.min(max_keys.into());
         Deletion { status: Status::Applied, now, values: self.values.len(), keys: self.values.keys(most) }
     }
 
-    fn map(&self, name: &str) -> Option<&Map> {
+    fn find_map(&self, name: &str) -> Option<&BucketMap> {
         if name == VALUES { Some(&self.values) } else { self.maps.get(name) }
     }
 
-    fn entry(&self, map: &str, key: &str) -> Option<&CompactString> {
-        self.map(map)?.get(key)
+    fn find_entry(&self, map: &str, key: &str) -> Option<&CompactString> {
+        self.find_map(map)?.get(key)
     }
 
-    fn extent(&self, log: &str) -> LogExtent {
-        self.logs.get(log).map_or(NOWHERE, Log::extent)
+    fn log_extent(&self, log: &str) -> LogExtent {
+        self.logs.get(log).map_or(NOWHERE, BucketLog::extent)
     }
 
     fn describe(&self, now_ms: u64, parts: bool) -> Description {
@@ -154,7 +156,7 @@ impl Bucket {
         }
         Description {
             time_to_live: self.expiry.time_to_live,
-            expires_in: self.expiry.left(now_ms),
+            expires_in: self.expiry.remaining_ms(now_ms),
             values: self.values.len(),
             maps,
             logs,
@@ -173,11 +175,11 @@ impl Bucket {
 }
 
 /// The name of a life that began at this instant, in microseconds.
-pub(crate) fn incarnation(stamp: u64) -> CompactString {
+pub(crate) fn format_incarnation(stamp: u64) -> CompactString {
     format_compact!("{}.{:06}", stamp / 1_000_000, stamp % 1_000_000)
 }
 
 /// What can't be addressed is more than there is.
-fn index(number: u64) -> usize {
+fn saturating_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

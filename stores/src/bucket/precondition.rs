@@ -15,7 +15,7 @@ pub(crate) enum FoundBucket<'a> {
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum OpeningDecision {
     /// Apply the operations to the bucket.
     Use,
     /// Answer from what is there, and write nothing.
@@ -29,39 +29,43 @@ pub(crate) enum Step {
 }
 
 /// `repeated`: whether an earlier try of the same call was applied.
-pub(crate) fn open(opening: &Opening, found: FoundBucket<'_>, repeated: bool) -> Step {
+pub(crate) fn decide_opening(opening: &Opening, found: FoundBucket<'_>, repeated: bool) -> OpeningDecision {
     let gone = match found {
         FoundBucket::Absent => Status::Absent,
         FoundBucket::Expired => Status::Expired,
         FoundBucket::Alive(incarnation) => {
             return match opening {
                 Opening::Existing(asked) if asked.incarnation.as_ref().is_some_and(|asked| *asked != incarnation) => {
-                    Step::Refuse(Status::AnotherLife)
+                    OpeningDecision::Refuse(Status::AnotherLife)
                 }
                 // Before all else that could tell an earlier try from this one.
-                _ if repeated => Step::Repeat,
-                Opening::Existing(_) | Opening::Create(_) => Step::Use,
-                Opening::CreateNew(_) => Step::Refuse(Status::Exists),
-                Opening::Replace(_) => Step::Replace,
+                _ if repeated => OpeningDecision::Repeat,
+                Opening::Existing(_) | Opening::Create(_) => OpeningDecision::Use,
+                Opening::CreateNew(_) => OpeningDecision::Refuse(Status::Exists),
+                Opening::Replace(_) => OpeningDecision::Replace,
             };
         }
     };
     // A late repetition revives nothing.
-    if repeated || matches!(opening, Opening::Existing(_)) { Step::Refuse(gone) } else { Step::Create }
+    if repeated || matches!(opening, Opening::Existing(_)) {
+        OpeningDecision::Refuse(gone)
+    } else {
+        OpeningDecision::Create
+    }
 }
 
 /// Whether a transaction may write to a bucket that is there: one that can't is no repetition.
 pub(crate) fn may_write(opening: &Opening, operations: &[Operation]) -> bool {
-    matches!(opening, Opening::CreateNew(_) | Opening::Replace(_)) || check::writes(operations)
+    matches!(opening, Opening::CreateNew(_) | Opening::Replace(_)) || check::has_writes(operations)
 }
 
 /// Whether a transaction with this opening starts a sliding time to live again.
-pub(crate) fn renews(opening: &Opening) -> bool {
+pub(crate) fn renews_expiry(opening: &Opening) -> bool {
     !matches!(opening, Opening::Existing(life) if !life.renew)
 }
 
 /// The answer of a bucket that is there, as this incarnation.
-pub(crate) fn receipt(
+pub(crate) fn build_receipt(
     status: Status,
     now: u64,
     opening: &Opening,
@@ -86,9 +90,9 @@ mod tests {
     use crate::{ExistingLife, NewLife};
 
     #[test]
-    fn an_opening_leads_where_the_contract_says() {
+    fn an_opening_is_decided_as_the_contract_specifies() {
+        use OpeningDecision::{Create, Refuse, Repeat, Replace, Use};
         use Status::{Absent, AnotherLife, Exists, Expired};
-        use Step::{Create, Refuse, Repeat, Replace, Use};
         let new = NewLife { time_to_live: None };
         let existing = |incarnation: Option<&str>| {
             Opening::Existing(ExistingLife { incarnation: incarnation.map(Into::into), renew: true })
@@ -103,8 +107,8 @@ mod tests {
             (Opening::Replace(new), [Create, Create, Replace], Repeat),
         ] {
             let found = [FoundBucket::Absent, FoundBucket::Expired, FoundBucket::Alive("1")];
-            assert_eq!(found.map(|found| open(&opening, found, false)), first, "{opening:?}");
-            let again = found.map(|found| open(&opening, found, true));
+            assert_eq!(found.map(|found| decide_opening(&opening, found, false)), first, "{opening:?}");
+            let again = found.map(|found| decide_opening(&opening, found, true));
             assert_eq!(again, [Refuse(Absent), Refuse(Expired), repeated], "{opening:?}, repeated");
         }
     }

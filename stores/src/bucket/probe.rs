@@ -4,20 +4,20 @@ use std::collections::HashMap;
 
 use super::{
     Bucket, counter,
-    indexes::{Index, index_cost},
-    logs::{Log, log_cost, records_cost},
-    maps::{Map, entry_cost, map_cost},
+    indexes::{BucketIndex, index_cost},
+    logs::{BucketLog, log_cost, records_cost},
+    maps::{BucketMap, entry_cost, map_cost},
 };
 use crate::{
     Failure, FailureCode, Operation, PositionMark, PostOperation, ReplaceOldestOperation, RewriteOperation, failure,
-    index::{check_above, runs},
+    index::{check_above, group_into_runs},
     limits::{MAX_PARTS, MAX_VALUES, too_many_parts, too_many_values},
     names::VALUES,
 };
 
 /// What a transaction adds and takes away.
 #[derive(Default)]
-struct Growth<'a> {
+struct GrowthTally<'a> {
     bytes: i64,
     /// By how many entries each map grows, but for `values`.
     entries: Option<HashMap<&'a str, i64>>,
@@ -27,28 +27,28 @@ struct Growth<'a> {
     parts: u64,
 }
 
-impl Growth<'_> {
-    fn add(&mut self, bytes: u64) {
+impl GrowthTally<'_> {
+    fn add_bytes(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add_unsigned(bytes);
     }
 
-    fn take(&mut self, bytes: u64) {
+    fn subtract_bytes(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub_unsigned(bytes);
     }
 }
 
-impl<'a> Growth<'a> {
+impl<'a> GrowthTally<'a> {
     /// An entry with a text of that length, in the place of an old one if there is one.
-    fn entry(&mut self, map: &'a str, key: &str, old: Option<&str>, length: usize) {
-        self.add(entry_cost(key, length));
+    fn add_entry(&mut self, map: &'a str, key: &str, old: Option<&str>, length: usize) {
+        self.add_bytes(entry_cost(key, length));
         match old {
-            Some(old) => self.take(entry_cost(key, old.len())),
-            None => self.entries(map, 1),
+            Some(old) => self.subtract_bytes(entry_cost(key, old.len())),
+            None => self.adjust_entry_count(map, 1),
         }
         self.values += u64::from(old.is_none() && map == VALUES);
     }
 
-    fn entries(&mut self, map: &'a str, by: i64) {
+    fn adjust_entry_count(&mut self, map: &'a str, by: i64) {
         if map != VALUES && by != 0 {
             let entries = self.entries.get_or_insert_default().entry(map).or_default();
             *entries = entries.saturating_add(by);
@@ -88,14 +88,14 @@ impl Bucket {
     ///
     /// # Errors
     /// `not-a-counter`, `counter-overflow`, `invalid`, `too-large`.
-    pub(crate) fn probe(&self, operations: &[Operation], now_ms: u64) -> Result<i64, Failure> {
-        let mut growth = Growth::default();
+    pub(crate) fn probe_growth(&self, operations: &[Operation], now_ms: u64) -> Result<i64, Failure> {
+        let mut growth = GrowthTally::default();
         for operation in operations {
             self.probe_one(operation, now_ms, &mut growth)?;
         }
         let mut created = growth.parts;
         for (name, by) in growth.entries.iter().flatten() {
-            let before = self.maps.get(*name).map_or(0, Map::len);
+            let before = self.maps.get(*name).map_or(0, BucketMap::len);
             let after = before.saturating_add_signed(*by);
             if before == 0 && after > 0 {
                 growth.bytes = growth.bytes.saturating_add_unsigned(map_cost(name));
@@ -109,7 +109,12 @@ impl Bucket {
         Ok(growth.bytes)
     }
 
-    fn probe_one<'a>(&self, operation: &'a Operation, now_ms: u64, growth: &mut Growth<'a>) -> Result<(), Failure> {
+    fn probe_one<'a>(
+        &self,
+        operation: &'a Operation,
+        now_ms: u64,
+        growth: &mut GrowthTally<'a>,
+    ) -> Result<(), Failure> {
         match operation {
             Operation::Put(put) => {
                 for entry in &put.entries {
@@ -117,46 +122,47 @@ impl Bucket {
                 }
             }
             Operation::Increment(increment) => {
-                let old = self.entry(&increment.map_name, &increment.key).map(|text| &**text);
-                let length = counter::length(counter::counted(old, increment)?);
-                growth.entry(&increment.map_name, &increment.key, old, length);
+                let old = self.find_entry(&increment.map_name, &increment.key).map(|text| &**text);
+                let length = counter::counter_text_length(counter::increment_counter(old, increment)?);
+                growth.add_entry(&increment.map_name, &increment.key, old, length);
             }
             Operation::Remove(remove) => {
                 for key in &remove.keys {
-                    if let Some(text) = self.entry(&remove.map_name, key) {
-                        growth.take(entry_cost(key, text.len()));
-                        growth.entries(&remove.map_name, -1);
+                    if let Some(text) = self.find_entry(&remove.map_name, key) {
+                        growth.subtract_bytes(entry_cost(key, text.len()));
+                        growth.adjust_entry_count(&remove.map_name, -1);
                     }
                 }
             }
             Operation::ResetMap(reset) => {
-                if let Some(map) = self.map(&reset.map_name) {
-                    growth.take(map.cost());
-                    growth.entries(&reset.map_name, 0_i64.saturating_sub_unsigned(map.len()));
+                if let Some(map) = self.find_map(&reset.map_name) {
+                    growth.subtract_bytes(map.cost());
+                    growth.adjust_entry_count(&reset.map_name, 0_i64.saturating_sub_unsigned(map.len()));
                 }
                 for entry in &reset.entries {
                     growth.values += u64::from(reset.map_name == VALUES && self.values.get(&entry.key).is_none());
-                    growth.add(entry_cost(&entry.key, entry.text.len()));
+                    growth.add_bytes(entry_cost(&entry.key, entry.text.len()));
                 }
-                growth.entries(&reset.map_name, 0_i64.saturating_add_unsigned(reset.entries.len() as u64));
+                growth.adjust_entry_count(&reset.map_name, 0_i64.saturating_add_unsigned(reset.entries.len() as u64));
             }
             Operation::Append(append) => self.probe_append(&append.log, &append.records, &append.marks, growth),
             Operation::ResetLog(reset) => {
-                growth.take(self.logs.get(&*reset.log).map_or(0, Log::cost));
+                growth.subtract_bytes(self.logs.get(&*reset.log).map_or(0, BucketLog::cost));
                 self.probe_append(&reset.log, &reset.records, &reset.marks, growth);
             }
             Operation::ReplaceOldest(replace) => self.probe_replacement(replace, growth)?,
             Operation::Rewrite(rewrite) => self.probe_rewrite(rewrite, growth)?,
             Operation::Lease(lease) => {
-                let (is_new, added, removed) = self.leases.probe(lease, now_ms);
+                let (is_new, added, removed) = self.leases.probe_lease_growth(lease, now_ms);
                 growth.parts += u64::from(is_new);
-                growth.add(added);
-                growth.take(removed);
+                growth.add_bytes(added);
+                growth.subtract_bytes(removed);
             }
             Operation::Post(post) => self.probe_post(post, growth)?,
             Operation::Unpost(unpost) => {
                 let index = self.indexes.get(&*unpost.index);
-                growth.take(index.map_or(0, |index| index.shrinkage(&runs(&unpost.positions))));
+                growth
+                    .subtract_bytes(index.map_or(0, |index| index.removed_bytes(&group_into_runs(&unpost.positions))));
             }
             Operation::Get(_)
             | Operation::GetAll(_)
@@ -170,53 +176,59 @@ impl Bucket {
         Ok(())
     }
 
-    fn probe_entry<'a>(&self, map: &'a str, key: &str, length: usize, growth: &mut Growth<'a>) {
-        growth.entry(map, key, self.entry(map, key).map(|text| &**text), length);
+    fn probe_entry<'a>(&self, map: &'a str, key: &str, length: usize, growth: &mut GrowthTally<'a>) {
+        growth.add_entry(map, key, self.find_entry(map, key).map(|text| &**text), length);
     }
 
-    fn probe_append<'a>(&self, name: &str, records: &[String], marks: &'a [PositionMark], growth: &mut Growth<'a>) {
+    fn probe_append<'a>(
+        &self,
+        name: &str,
+        records: &[String],
+        marks: &'a [PositionMark],
+        growth: &mut GrowthTally<'a>,
+    ) {
         let log = self.logs.get(name);
         if log.is_none() && !records.is_empty() {
-            growth.add(log_cost(name));
+            growth.add_bytes(log_cost(name));
             growth.parts += 1;
         }
-        growth.add(records_cost(records));
-        let next = log.map_or(0, Log::next);
+        growth.add_bytes(records_cost(records));
+        let next = log.map_or(0, BucketLog::next);
         for mark in marks {
-            let length = counter::digits(next.saturating_add(mark.record_index.into()));
+            let length = counter::count_decimal_digits(next.saturating_add(mark.record_index.into()));
             self.probe_entry(&mark.map_name, &mark.key, length, growth);
         }
     }
 
-    fn probe_replacement(&self, step: &ReplaceOldestOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
+    fn probe_replacement(&self, step: &ReplaceOldestOperation, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
         let log = self.logs.get(&*step.log);
-        let oldest = log.map_or(0, |log| log.replaced(step.count));
+        let oldest = log.map_or(0, |log| log.count_replaceable(step.count));
         check_replacement(step, oldest as u64)?;
-        growth.add(records_cost(&step.records));
-        growth.take(log.map_or(0, |log| log.cost_of_oldest(oldest)));
+        growth.add_bytes(records_cost(&step.records));
+        growth.subtract_bytes(log.map_or(0, |log| log.cost_of_oldest(oldest)));
         Ok(())
     }
 
-    fn probe_post(&self, step: &PostOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
-        let none = Index::default();
+    fn probe_post(&self, step: &PostOperation, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
+        let none = BucketIndex::default();
         let index = self.indexes.get(&*step.index);
         if index.is_none() && !step.documents.is_empty() {
-            growth.add(index_cost(&step.index));
+            growth.add_bytes(index_cost(&step.index));
             growth.parts += 1;
         }
         let index = index.unwrap_or(&none);
         check_above(step, index.extent().next)?;
-        growth.add(index.growth(&step.documents));
+        growth.add_bytes(index.added_bytes(&step.documents));
         Ok(())
     }
 
-    fn probe_rewrite(&self, step: &RewriteOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
+    fn probe_rewrite(&self, step: &RewriteOperation, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
         let log = self.logs.get(&*step.log);
         for record in &step.records {
-            let old = log.and_then(|log| log.at(record.position));
+            let old = log.and_then(|log| log.record_at(record.position));
             let old = old.ok_or_else(|| no_record_at(&step.log, record.position))?;
-            growth.add(record.text.len() as u64);
-            growth.take(old.len() as u64);
+            growth.add_bytes(record.text.len() as u64);
+            growth.subtract_bytes(old.len() as u64);
         }
         Ok(())
     }

@@ -4,12 +4,12 @@ use crate::limits::{MAX_BYTES, MAX_PIECES, MAX_RECORDS, PIECE_BYTES};
 
 /// Room for entries and records in the answers that are still to come.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct TransactionBudget {
     pieces: u64,
     bytes: u64,
 }
 
-impl Room {
+impl TransactionBudget {
     /// That of a transaction before its first operation.
     pub(crate) fn new() -> Self {
         Self { pieces: MAX_PIECES, bytes: MAX_BYTES }
@@ -26,48 +26,48 @@ impl Room {
     }
 
     /// The next answer has so many.
-    pub(crate) fn take(&mut self, pieces: u64, bytes: u64) {
+    pub(crate) fn consume(&mut self, pieces: u64, bytes: u64) {
         self.pieces = self.pieces.saturating_sub(pieces);
         self.bytes = self.bytes.saturating_sub(bytes.saturating_add(pieces.saturating_mul(PIECE_BYTES)));
     }
 
     /// How many of these records fit into the next answer, one after the other, and takes their room. The first does
     /// as long as there is any room, however long it is; after one that does not fit, none does.
-    pub(super) fn fitting<'a>(
+    pub(super) fn take_fitting_records<'a>(
         &mut self,
         records: impl Iterator<Item = &'a Box<str>>,
-        answer: &mut AnswerRoom,
+        answer: &mut AnswerBudget,
     ) -> usize {
         let (mut count, mut sum) = (0, 0_u64);
         for record in records {
             let length = record.len() as u64;
-            if !answer.takes(length) {
+            if !answer.try_take_record(length) {
                 break;
             }
             count += 1;
             sum = sum.saturating_add(length);
         }
-        self.take(count, sum);
+        self.consume(count, sum);
         usize::try_from(count).unwrap_or(usize::MAX)
     }
 
     /// Room for the records of one answer.
-    pub(crate) fn answer(&self, max_records: u64, max_bytes: u64) -> AnswerRoom {
+    pub(crate) fn answer_budget(&self, max_records: u64, max_bytes: u64) -> AnswerBudget {
         let records = if self.bytes == 0 { 0 } else { self.pieces(max_records) };
-        AnswerRoom { records, max_bytes: self.bytes(max_bytes), bytes: None }
+        AnswerBudget { records, max_bytes: self.bytes(max_bytes), bytes: None }
     }
 }
 
 /// Room for the records of one answer.
 #[derive(Debug)]
-pub(crate) struct AnswerRoom {
+pub(crate) struct AnswerBudget {
     records: u64,
     max_bytes: u64,
     /// Of what is in it, from the first record on.
     bytes: Option<u64>,
 }
 
-impl AnswerRoom {
+impl AnswerBudget {
     /// Whether another record could fit.
     #[cfg(feature = "directory")]
     pub(crate) fn is_left(&self) -> bool {
@@ -75,7 +75,7 @@ impl AnswerRoom {
     }
 
     /// Whether the next record fits. The very first one does, however long it is; after one that does not, none does.
-    pub(crate) fn takes(&mut self, length: u64) -> bool {
+    pub(crate) fn try_take_record(&mut self, length: u64) -> bool {
         let bytes = self.bytes.unwrap_or(0).saturating_add(length);
         if self.records == 0 || (bytes > self.max_bytes && self.bytes.is_some()) {
             self.records = 0;

@@ -9,7 +9,7 @@ use super::{
     Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
     Transaction, failure,
     index::{check_documents, check_terms},
-    limits::{MAX_TIME_TO_LIVE_MS, MAX_TRANSACTIONS, Size, too_large},
+    limits::{MAX_TIME_TO_LIVE_MS, MAX_TRANSACTIONS, RequestSize, too_large},
     names::{VALUES, check_bucket, check_key, check_map, check_part, check_token},
 };
 
@@ -18,12 +18,12 @@ use super::{
 ///
 /// # Errors
 /// `invalid`, `too-large` or `unsupported`.
-pub fn transaction(transaction: &Transaction, capabilities: &StoreCapabilities) -> Result<(), Failure> {
+pub fn validate_transaction(transaction: &Transaction, capabilities: &StoreCapabilities) -> Result<(), Failure> {
     check_bucket(&transaction.bucket)?;
     check_opening(&transaction.opening, capabilities)?;
     // Before anything is done for each piece.
-    Size::of([transaction]).check()?;
-    let mut rooms = Names::default();
+    RequestSize::of_transactions([transaction]).check()?;
+    let mut rooms = TargetNameSet::default();
     for expectation in &transaction.expectations {
         match expectation {
             Expectation::Entry(expected) => {
@@ -33,14 +33,14 @@ pub fn transaction(transaction: &Transaction, capabilities: &StoreCapabilities) 
             Expectation::Log(expected) => check_part("log", &expected.log)?,
             Expectation::Room(expected) => {
                 check_map(&expected.map_name)?;
-                if !rooms.insert((Place::Map, &expected.map_name, "")) {
+                if !rooms.insert((TargetKind::Map, &expected.map_name, "")) {
                     let message = format!("two expectations are about the room in the map {}", expected.map_name);
                     return Err(failure(FailureCode::Invalid, &*expected.map_name, message));
                 }
             }
         }
     }
-    let mut written = Written::default();
+    let mut written = WriteTargets::default();
     transaction.operations.iter().try_for_each(|operation| check_operation(operation, capabilities, &mut written))
 }
 
@@ -48,11 +48,11 @@ pub fn transaction(transaction: &Transaction, capabilities: &StoreCapabilities) 
 ///
 /// # Errors
 /// `too-large` or `invalid`.
-pub fn together(transactions: &[Transaction]) -> Result<(), Failure> {
+pub fn validate_batch(transactions: &[Transaction]) -> Result<(), Failure> {
     if transactions.len() > MAX_TRANSACTIONS {
         return Err(too_large("transactions", MAX_TRANSACTIONS as u64, "transactions at a time"));
     }
-    Size::of(transactions).check()?;
+    RequestSize::of_transactions(transactions).check()?;
     let mut buckets = HashSet::with_capacity(transactions.len());
     match transactions.iter().find(|transaction| !buckets.insert(&transaction.bucket)) {
         None => Ok(()),
@@ -89,15 +89,15 @@ fn check_opening(opening: &Opening, capabilities: &StoreCapabilities) -> Result<
 fn check_operation<'a>(
     operation: &'a Operation,
     capabilities: &StoreCapabilities,
-    written: &mut Written<'a>,
+    written: &mut WriteTargets<'a>,
 ) -> Result<(), Failure> {
     match operation {
         Operation::Get(get) => {
             check_map(&get.map_name)?;
-            let mut keys = Names::default();
+            let mut keys = TargetNameSet::default();
             for key in &get.keys {
                 check_key(&get.map_name, key)?;
-                if !keys.insert((Place::Entry, &get.map_name, key)) {
+                if !keys.insert((TargetKind::Entry, &get.map_name, key)) {
                     let message = format!("the key {key} is asked for twice in one operation");
                     return Err(failure(FailureCode::Invalid, key, message));
                 }
@@ -114,22 +114,22 @@ fn check_operation<'a>(
         Operation::Increment(increment) => {
             check_map(&increment.map_name)?;
             check_key(&increment.map_name, &increment.key)?;
-            written.entry(&increment.map_name, &increment.key)?;
+            written.claim_entry(&increment.map_name, &increment.key)?;
         }
         Operation::Remove(remove) => {
             check_map(&remove.map_name)?;
             for key in &remove.keys {
                 check_key(&remove.map_name, key)?;
-                written.entry(&remove.map_name, key)?;
+                written.claim_entry(&remove.map_name, key)?;
             }
         }
         Operation::ResetMap(reset) => {
             written.whole_map(&reset.map_name)?;
-            let mut own = Written::default();
+            let mut own = WriteTargets::default();
             put_entries(&reset.map_name, &reset.entries, &mut own)?;
         }
         Operation::Append(append) => {
-            written.part(Place::Log, "log", &append.log)?;
+            written.part(TargetKind::Log, "log", &append.log)?;
             marks(&append.marks, append.records.len(), written)?;
         }
         Operation::Read(read) => check_part("log", &read.log)?,
@@ -142,30 +142,30 @@ fn check_operation<'a>(
             }
         }
         Operation::ReplaceOldest(replace) => {
-            written.part(Place::Log, "log", &replace.log)?;
+            written.part(TargetKind::Log, "log", &replace.log)?;
             if replace.records.len() as u64 > replace.count {
                 let message = format!("{} records can't take the place of {}", replace.records.len(), replace.count);
                 return Err(failure(FailureCode::Invalid, "records", message));
             }
         }
         Operation::Rewrite(rewrite) => {
-            written.part(Place::Log, "log", &rewrite.log)?;
+            written.part(TargetKind::Log, "log", &rewrite.log)?;
             let mut positions = HashSet::with_capacity(rewrite.records.len());
             for record in &rewrite.records {
                 if !positions.insert(record.position) {
-                    return Err(twice("position", &record.position.to_string()));
+                    return Err(written_twice("position", &record.position.to_string()));
                 }
             }
         }
         Operation::ResetLog(reset) => {
-            written.part(Place::Log, "log", &reset.log)?;
+            written.part(TargetKind::Log, "log", &reset.log)?;
             marks(&reset.marks, reset.records.len(), written)?;
         }
         Operation::Lease(lease) => {
             if !capabilities.leases {
                 return Err(unsupported("leases", "has no leases"));
             }
-            written.part(Place::Lease, "lease", &lease.lease)?;
+            written.part(TargetKind::Lease, "lease", &lease.lease)?;
             check_token("holder", &lease.holder)?;
             if lease.milliseconds > MAX_TIME_TO_LIVE_MS {
                 let message = format!("a lease lasts at most {MAX_TIME_TO_LIVE_MS} milliseconds");
@@ -176,10 +176,10 @@ fn check_operation<'a>(
             return Err(unsupported("indexes", "has no indexes"));
         }
         Operation::Post(post) => {
-            written.part(Place::Index, "index", &post.index)?;
+            written.part(TargetKind::Index, "index", &post.index)?;
             check_documents(post)?;
         }
-        Operation::Unpost(unpost) => written.part(Place::Index, "index", &unpost.index)?,
+        Operation::Unpost(unpost) => written.part(TargetKind::Index, "index", &unpost.index)?,
         Operation::Match(step) => {
             check_part("index", &step.index)?;
             check_terms(&step.terms)?;
@@ -189,16 +189,16 @@ fn check_operation<'a>(
     Ok(())
 }
 
-fn put_entries<'a>(map: &'a str, entries: &'a [Entry], written: &mut Written<'a>) -> Result<(), Failure> {
+fn put_entries<'a>(map: &'a str, entries: &'a [Entry], written: &mut WriteTargets<'a>) -> Result<(), Failure> {
     check_map(map)?;
     for entry in entries {
         check_key(map, &entry.key)?;
-        written.entry(map, &entry.key)?;
+        written.claim_entry(map, &entry.key)?;
     }
     Ok(())
 }
 
-fn marks<'a>(marks: &'a [PositionMark], records: usize, written: &mut Written<'a>) -> Result<(), Failure> {
+fn marks<'a>(marks: &'a [PositionMark], records: usize, written: &mut WriteTargets<'a>) -> Result<(), Failure> {
     for mark in marks {
         check_map(&mark.map_name)?;
         if mark.map_name == VALUES {
@@ -209,12 +209,12 @@ fn marks<'a>(marks: &'a [PositionMark], records: usize, written: &mut Written<'a
             return Err(failure(FailureCode::Invalid, "marks", message));
         }
         check_key(&mark.map_name, &mark.key)?;
-        written.entry(&mark.map_name, &mark.key)?;
+        written.claim_entry(&mark.map_name, &mark.key)?;
     }
     Ok(())
 }
 
-fn twice(what: &str, name: &str) -> Failure {
+fn written_twice(what: &str, name: &str) -> Failure {
     failure(FailureCode::Invalid, name, format!("a transaction writes each {what} once, {name} would be written twice"))
 }
 
@@ -229,42 +229,42 @@ const WRITTEN_TO_MAKE_ROOM: usize = 1024;
 #[cfg(feature = "redis")]
 pub(crate) fn makes_room(transaction: &Transaction) -> bool {
     let (mut removes, mut written) = (matches!(transaction.opening, Opening::Replace(_)), 0);
-    for writes in transaction.operations.iter().filter_map(Operation::writes) {
+    for writes in transaction.operations.iter().filter_map(Operation::describe_writes) {
         // A log or an index that grows is no mark.
         if writes.grows {
             return false;
         }
         removes |= writes.removes;
-        written += writes.bytes();
+        written += writes.written_bytes();
     }
     removes && written <= WRITTEN_TO_MAKE_ROOM
 }
 
 /// Whether any of the operations may change a bucket: only then must a retry be recognised, and a late one
 /// refused.
-pub(crate) fn writes(operations: &[Operation]) -> bool {
+pub(crate) fn has_writes(operations: &[Operation]) -> bool {
     !operations.iter().all(Operation::is_read)
 }
 
 /// What the transaction writes so far. A second write to one place would depend on the first, and a
 /// store checks everything before its first write.
 #[derive(Default)]
-struct Written<'a> {
-    names: Names<'a>,
+struct WriteTargets<'a> {
+    names: TargetNameSet<'a>,
     /// The map of the last entry: the next one is mostly of the same.
     map: Option<&'a str>,
     resets: bool,
 }
 
-impl<'a> Written<'a> {
-    fn entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
+impl<'a> WriteTargets<'a> {
+    fn claim_entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
         if self.map != Some(map) {
             self.map = Some(map);
-            self.names.insert((Place::Map, map, ""));
+            self.names.insert((TargetKind::Map, map, ""));
         }
-        let is_reset = self.resets && self.names.has((Place::Reset, map, ""));
-        if is_reset || !self.names.insert((Place::Entry, map, key)) {
-            return Err(twice("key", key));
+        let is_reset = self.resets && self.names.contains((TargetKind::Reset, map, ""));
+        if is_reset || !self.names.insert((TargetKind::Entry, map, key)) {
+            return Err(written_twice("key", key));
         }
         Ok(())
     }
@@ -272,21 +272,21 @@ impl<'a> Written<'a> {
     fn whole_map(&mut self, map: &'a str) -> Result<(), Failure> {
         check_map(map)?;
         self.resets = true;
-        if !self.names.insert((Place::Reset, map, "")) || self.names.has((Place::Map, map, "")) {
-            return Err(twice("map", map));
+        if !self.names.insert((TargetKind::Reset, map, "")) || self.names.contains((TargetKind::Map, map, "")) {
+            return Err(written_twice("map", map));
         }
         Ok(())
     }
 
     /// A log, an index or a lease.
-    fn part(&mut self, place: Place, what: &str, name: &'a str) -> Result<(), Failure> {
+    fn part(&mut self, place: TargetKind, what: &str, name: &'a str) -> Result<(), Failure> {
         check_part(what, name)?;
-        if self.names.insert((place, name, "")) { Ok(()) } else { Err(twice(what, name)) }
+        if self.names.insert((place, name, "")) { Ok(()) } else { Err(written_twice(what, name)) }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum TargetKind {
     /// Of a map.
     Entry,
     /// One that has entries written.
@@ -299,17 +299,17 @@ enum Place {
 }
 
 /// What it is, its name and, of an entry, its key.
-type Name<'a> = (Place, &'a str, &'a str);
+type TargetName<'a> = (TargetKind, &'a str, &'a str);
 
 /// A set of names: a few are searched, and cost no allocation; more are hashed.
 #[derive(Default)]
-struct Names<'a> {
-    few: [Option<Name<'a>>; 6],
-    many: Option<HashSet<Name<'a>>>,
+struct TargetNameSet<'a> {
+    few: [Option<TargetName<'a>>; 6],
+    many: Option<HashSet<TargetName<'a>>>,
 }
 
-impl<'a> Names<'a> {
-    fn insert(&mut self, name: Name<'a>) -> bool {
+impl<'a> TargetNameSet<'a> {
+    fn insert(&mut self, name: TargetName<'a>) -> bool {
         for place in &mut self.few {
             match place {
                 None => {
@@ -323,7 +323,7 @@ impl<'a> Names<'a> {
         self.many.get_or_insert_default().insert(name)
     }
 
-    fn has(&self, name: Name<'_>) -> bool {
+    fn contains(&self, name: TargetName<'_>) -> bool {
         self.few.contains(&Some(name)) || self.many.as_ref().is_some_and(|many| many.contains(&name))
     }
 }

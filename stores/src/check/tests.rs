@@ -13,11 +13,11 @@ fn code(operations: Vec<Operation>) -> Option<FailureCode> {
         expectations: vec![],
         operations,
     };
-    transaction(&asked, &StoreCapabilities::ALL).err().map(|failure| failure.code)
+    validate_transaction(&asked, &StoreCapabilities::ALL).err().map(|failure| failure.code)
 }
 
 #[test]
-fn each_entry_is_written_once() {
+fn a_transaction_may_write_each_entry_only_once() {
     assert_eq!(code(vec![put("values", "a"), put("values", "b"), put("notes", "a")]), None);
     let many: Vec<_> = (0..100).map(|n| put("values", &format!("k{n}"))).collect();
     assert_eq!(code(many.clone()), None);
@@ -33,7 +33,7 @@ fn each_entry_is_written_once() {
 }
 
 #[test]
-fn marks_logs_and_leases_are_places_too() {
+fn a_transaction_may_write_each_mark_log_and_lease_only_once() {
     let append = |log: &str, map_name: &str, record_index| {
         let marks = vec![PositionMark { map_name: map_name.into(), key: "k".into(), record_index }];
         Operation::Append(AppendOperation { log: log.into(), records: vec!["1".into()], marks })

@@ -9,7 +9,7 @@ use super::{Entry, Operation, PositionMark, PositionedRecord};
     not(feature = "redis"),
     expect(dead_code, reason = "only Redis takes writes that make room when it is full")
 )]
-pub(crate) struct Writes<'a> {
+pub(crate) struct OperationWrites<'a> {
     /// The entries that it sets.
     pub(crate) entries: SetEntries<'a>,
     records: NewRecords<'a>,
@@ -24,7 +24,7 @@ pub(crate) struct Writes<'a> {
 pub(crate) enum SetEntries<'a> {
     None,
     /// Those of one map.
-    Of(&'a str, &'a [Entry]),
+    MapEntries(&'a str, &'a [Entry]),
     /// The counter with this key in this map.
     Counter(&'a str, &'a str),
     /// The positions of records, each where its mark says.
@@ -39,36 +39,38 @@ enum NewRecords<'a> {
 }
 
 /// An operation that only removes.
-const REMOVAL: Writes<'_> =
-    Writes { entries: SetEntries::None, records: NewRecords::None, removes: true, grows: false };
+const REMOVAL: OperationWrites<'_> =
+    OperationWrites { entries: SetEntries::None, records: NewRecords::None, removes: true, grows: false };
 /// One that makes something grow that is no map.
-const GROWTH: Writes<'_> = Writes { removes: false, grows: true, ..REMOVAL };
+const GROWTH: OperationWrites<'_> = OperationWrites { removes: false, grows: true, ..REMOVAL };
 
 impl Operation {
     /// Whether it only reads.
     pub fn is_read(&self) -> bool {
-        self.writes().is_none()
+        self.describe_writes().is_none()
     }
 
     /// What it writes; `None` if it only reads.
-    pub(crate) fn writes(&self) -> Option<Writes<'_>> {
-        let set = |entries| Writes { entries, removes: false, ..REMOVAL };
+    pub(crate) fn describe_writes(&self) -> Option<OperationWrites<'_>> {
+        let set = |entries| OperationWrites { entries, removes: false, ..REMOVAL };
         Some(match self {
-            Self::Put(put) => set(SetEntries::Of(&put.map_name, &put.entries)),
+            Self::Put(put) => set(SetEntries::MapEntries(&put.map_name, &put.entries)),
             Self::Increment(increment) => set(SetEntries::Counter(&increment.map_name, &increment.key)),
-            Self::Remove(remove) => Writes { removes: !remove.keys.is_empty(), ..REMOVAL },
-            Self::ResetMap(reset) => Writes { entries: SetEntries::Of(&reset.map_name, &reset.entries), ..REMOVAL },
-            Self::Append(append) => Writes { entries: SetEntries::Marks(&append.marks), ..GROWTH },
+            Self::Remove(remove) => OperationWrites { removes: !remove.keys.is_empty(), ..REMOVAL },
+            Self::ResetMap(reset) => {
+                OperationWrites { entries: SetEntries::MapEntries(&reset.map_name, &reset.entries), ..REMOVAL }
+            }
+            Self::Append(append) => OperationWrites { entries: SetEntries::Marks(&append.marks), ..GROWTH },
             Self::ReplaceOldest(_) | Self::Lease(_) | Self::Post(_) => GROWTH,
             Self::Rewrite(rewrite) => {
-                Writes { records: NewRecords::Rewritten(&rewrite.records), ..set(SetEntries::None) }
+                OperationWrites { records: NewRecords::Rewritten(&rewrite.records), ..set(SetEntries::None) }
             }
-            Self::ResetLog(reset) => Writes {
+            Self::ResetLog(reset) => OperationWrites {
                 entries: SetEntries::Marks(&reset.marks),
                 records: NewRecords::Appended(&reset.records),
                 ..REMOVAL
             },
-            Self::Unpost(unpost) => Writes { removes: !unpost.positions.is_empty(), ..REMOVAL },
+            Self::Unpost(unpost) => OperationWrites { removes: !unpost.positions.is_empty(), ..REMOVAL },
             Self::Get(_)
             | Self::GetAll(_)
             | Self::Page(_)
@@ -82,14 +84,14 @@ impl Operation {
 }
 
 #[cfg(feature = "redis")]
-impl Writes<'_> {
+impl OperationWrites<'_> {
     /// How many bytes of entries and records it writes, but for marks, which are short.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn written_bytes(&self) -> usize {
         /// The longest counter, -2^63, has as many.
         const COUNTER_BYTES: usize = 20;
         let entries = match self.entries {
             SetEntries::None | SetEntries::Marks(_) => 0,
-            SetEntries::Of(_, entries) => entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum(),
+            SetEntries::MapEntries(_, entries) => entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum(),
             SetEntries::Counter(_, key) => key.len() + COUNTER_BYTES,
         };
         let records: usize = match self.records {
@@ -105,7 +107,7 @@ impl<'a> SetEntries<'a> {
     pub(crate) fn count(self) -> usize {
         match self {
             Self::None => 0,
-            Self::Of(_, entries) => entries.len(),
+            Self::MapEntries(_, entries) => entries.len(),
             Self::Counter(..) => 1,
             Self::Marks(marks) => marks.len(),
         }
@@ -115,7 +117,7 @@ impl<'a> SetEntries<'a> {
     pub(crate) fn try_each<E>(self, mut see: impl FnMut(&'a str, &'a str) -> Result<(), E>) -> Result<(), E> {
         match self {
             Self::None => Ok(()),
-            Self::Of(map, entries) => entries.iter().try_for_each(|entry| see(map, &entry.key)),
+            Self::MapEntries(map, entries) => entries.iter().try_for_each(|entry| see(map, &entry.key)),
             Self::Counter(map, key) => see(map, key),
             Self::Marks(marks) => marks.iter().try_for_each(|mark| see(&mark.map_name, &mark.key)),
         }
@@ -125,9 +127,9 @@ impl<'a> SetEntries<'a> {
     #[cfg(feature = "redis")]
     pub(crate) fn each_in(self, map: &str, mut see: impl FnMut(&'a str)) {
         match self {
-            Self::Of(other, _) | Self::Counter(other, _) if other != map => {}
+            Self::MapEntries(other, _) | Self::Counter(other, _) if other != map => {}
             Self::None => {}
-            Self::Of(_, entries) => entries.iter().for_each(|entry| see(&entry.key)),
+            Self::MapEntries(_, entries) => entries.iter().for_each(|entry| see(&entry.key)),
             Self::Counter(_, key) => see(key),
             Self::Marks(marks) => marks.iter().filter(|mark| mark.map_name == map).for_each(|mark| see(&mark.key)),
         }

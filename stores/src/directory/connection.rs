@@ -15,11 +15,11 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 
 /// What all connections of a store have in common.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
+pub(super) struct ConnectionSettings {
     pub(super) max_bytes: u64,
 }
 
-impl Settings {
+impl ConnectionSettings {
     /// Opens the database at a path, and creates it if asked to.
     ///
     /// All connections of all processes sync around checkpoints, whatever the store's own choice: one that did not would
@@ -70,7 +70,7 @@ impl Settings {
     }
 
     /// For a connection that writes: no more pages than fit, and some to spare.
-    pub(super) fn limit(&self, db: &Connection, spare: u64) -> Result<(), rusqlite::Error> {
+    pub(super) fn limit_pages(&self, db: &Connection, spare: u64) -> Result<(), rusqlite::Error> {
         let pages = (self.max_bytes / PAGE_BYTES).saturating_add(spare).clamp(1, 4_294_967_294);
         db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
     }

@@ -85,7 +85,7 @@ pub enum DirectoryError {
     #[error(
         "the store was last written {} in the future of this machine's clock: set the clock, or run \
          `keepline store repair` to let the store go by it",
-        days(*ahead)
+        format_duration(*ahead)
     )]
     ClockAhead {
         /// By how much.
@@ -147,7 +147,7 @@ fn is_of_another_type(error: &rusqlite::Error) -> bool {
     )
 }
 
-fn days(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     match time.as_secs() / 86_400 {
         0 => format!("{} seconds", time.as_secs()),
         1 => "1 day".to_owned(),
@@ -157,7 +157,7 @@ fn days(time: Duration) -> String {
 
 /// Why a transaction on rows stopped, all of it undone.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum TransactionError {
     /// A rule of the contract.
     Refused(Failure),
     /// SQLite.
@@ -165,24 +165,24 @@ pub(super) enum Stop {
 }
 
 /// The failure of who finds no room.
-pub(super) fn full(max_bytes: u64) -> Failure {
+pub(super) fn store_full(max_bytes: u64) -> Failure {
     let message = "the store is full: its disk, or its limit in bytes";
     Failure { limit: max_bytes, ..failure(FailureCode::Full, "", message) }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for TransactionError {
     fn from(failure: Failure) -> Self {
         Self::Refused(failure)
     }
 }
 
-impl From<rusqlite::Error> for Stop {
+impl From<rusqlite::Error> for TransactionError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(error)
     }
 }
 
-impl Stop {
+impl TransactionError {
     /// Whether room can help.
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Self::Database(error) if is_full(error))
@@ -201,7 +201,7 @@ impl Stop {
             Self::Database(error) => error,
         };
         if is_full(error) {
-            return full(max_bytes);
+            return store_full(max_bytes);
         }
         let (code, message) = match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

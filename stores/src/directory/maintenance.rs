@@ -12,11 +12,11 @@ use rusqlite::{
 use super::{
     DirectoryError, DirectoryOptions, MAKING, StoreFiles,
     connection::PAGE_BYTES,
-    error::Stop,
+    error::TransactionError,
     files::reserve::with_reserve,
     schema,
-    threads::sweep::Sweep,
-    time::{Noted, Time, forget_watch, unsigned},
+    threads::sweep::Sweeper,
+    time::{StoreTime, StoredProgress, forget_watch, from_column},
 };
 
 /// Pages copied or given back at one go.
@@ -26,7 +26,7 @@ const MOST_PROBLEMS: usize = 100;
 
 /// What there is in a store, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckReport {
     /// In words, at most a hundred; none: it is whole.
     pub problems: Vec<String>,
     /// Buckets of all kinds, those that have expired and are not cleared away yet among them.
@@ -39,7 +39,7 @@ pub struct Checked {
 
 /// What was mended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// By how much the store's time was set back to the machine's clock, if it was ahead.
     pub clock_set_back: Option<Duration>,
     /// Maps whose number of entries was wrong, and indexes whose number of documents or terms was.
@@ -182,14 +182,14 @@ const FAULTS: [Fault; 14] = [
 ///
 /// # Errors
 /// See [`DirectoryError`]; what is found in a database that can be read is no error.
-pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Checked, DirectoryError> {
-    let place = StoreFiles::existing(path.as_ref())?;
+pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<CheckReport, DirectoryError> {
+    let place = StoreFiles::open_existing(path.as_ref())?;
     share(&place)?;
     let length = place.check_length();
     // Where there is a log, closing the store would write it into the database.
     let db = with_reserve(&place, || {
-        let db = options.settings().open_to_look(&place.database(), MAKING, place.has_log())?;
-        recognise(&db)?;
+        let db = options.connection_settings().open_to_look(&place.database(), MAKING, place.has_log())?;
+        ensure_current_schema(&db)?;
         Ok(db)
     })?;
     length?;
@@ -210,12 +210,12 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
             problems.push(format!("{what}: {name}"));
         }
     }
-    let pages = |name: &str| db.pragma_query_value(None, name, |row| row.get(0)).map(unsigned);
-    Ok(Checked {
+    let pages = |name: &str| db.pragma_query_value(None, name, |row| row.get(0)).map(from_column);
+    Ok(CheckReport {
         problems,
         buckets: db
             .query_row("SELECT count(*) FROM bucket WHERE kind NOT LIKE 'arriving-%'", [], |row| row.get(0))
-            .map(unsigned)?,
+            .map(from_column)?,
         bytes: pages("page_count")?.saturating_mul(PAGE_BYTES),
         free_bytes: pages("freelist_count")?.saturating_mul(PAGE_BYTES),
     })
@@ -232,21 +232,21 @@ pub fn compact(
     options: &DirectoryOptions,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<u64, DirectoryError> {
-    let (place, db) = open(path.as_ref(), options)?;
-    let (time, mut sweep) = (Time::of(&db, options.clock.clone())?, Sweep::new());
+    let (place, db) = open_shared(path.as_ref(), options)?;
+    let (time, mut sweep) = (StoreTime::load(&db, options.clock.clone())?, Sweeper::new());
     while sweep.is_busy() {
-        let knows_time = with_room(&place, &db, || match sweep.step(&time, &db, true) {
+        let knows_time = with_room(&place, &db, || match sweep.run_step(&time, &db, true) {
             Ok(()) => Ok(true),
-            Err(Stop::Database(error)) => Err(error.into()),
+            Err(TransactionError::Database(error)) => Err(error.into()),
             // A clock that is behind: what has expired is not known.
-            Err(Stop::Refused(_)) => Ok(false),
+            Err(TransactionError::Refused(_)) => Ok(false),
         })?;
         if !knows_time {
             break;
         }
         thread::sleep(Duration::from_millis(1));
     }
-    let free = |db: &Connection| db.pragma_query_value(None, "freelist_count", |row| row.get(0)).map(unsigned);
+    let free = |db: &Connection| db.pragma_query_value(None, "freelist_count", |row| row.get(0)).map(from_column);
     let all = free(&db)?;
     let mut left = all;
     while left > 0 {
@@ -262,7 +262,7 @@ pub fn compact(
     }
     with_room(&place, &db, || Ok(db.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE)?))?;
     drop(db);
-    place.keep_reserve();
+    place.ensure_reserve();
     Ok(all.saturating_sub(left).saturating_mul(PAGE_BYTES))
 }
 
@@ -308,8 +308,8 @@ pub fn backup(
     options: &DirectoryOptions,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<u64, DirectoryError> {
-    let (_place, db) = open(path.as_ref(), options)?;
-    let target = StoreFiles::prepare(target.as_ref())?;
+    let (_place, db) = open_shared(path.as_ref(), options)?;
+    let target = StoreFiles::open_or_create(target.as_ref())?;
     // SQLite would write what lies beside a database into the copy.
     let is_occupied = || target.database().exists() || target.has_leftovers();
     let occupied = || DirectoryError::Occupied { path: target.directory.clone() };
@@ -318,7 +318,7 @@ pub fn backup(
     if is_occupied() {
         return Err(occupied());
     }
-    target.own(MAKING, "a backup can't be made there")?;
+    target.lock_exclusive(MAKING, "a backup can't be made there")?;
     if is_occupied() {
         return Err(occupied());
     }
@@ -337,9 +337,9 @@ pub fn restore(
     options: &DirectoryOptions,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<u64, DirectoryError> {
-    let (_backup, db) = open(backup.as_ref(), options)?;
-    let target = StoreFiles::prepare(path.as_ref())?;
-    target.own(Duration::ZERO, "a backup can't be restored there")?;
+    let (_backup, db) = open_shared(backup.as_ref(), options)?;
+    let target = StoreFiles::open_or_create(path.as_ref())?;
+    target.lock_exclusive(Duration::ZERO, "a backup can't be restored there")?;
     copy(&db, &target, options, &mut progress)
 }
 
@@ -350,29 +350,29 @@ fn copy(
     options: &DirectoryOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<u64, DirectoryError> {
-    let mut copy = options.settings().open(&target.begin_partial()?, true, MAKING)?;
+    let mut copy = options.connection_settings().open(&target.begin_partial()?, true, MAKING)?;
     // One state of the store for all steps: else each write of others would start the copy again.
     db.execute_batch("BEGIN")?;
-    Noted::read(db)?;
+    StoredProgress::read(db)?;
     let steps = Backup::new(db, &mut copy)?;
     loop {
         let step = steps.step(PAGES)?;
         let (all, left) = (steps.progress().pagecount, steps.progress().remaining);
-        progress(unsigned((all - left).into()), unsigned(all.into()));
+        progress(from_column((all - left).into()), from_column(all.into()));
         match step {
             StepResult::Done => break,
             StepResult::More => {}
             _ => thread::sleep(Duration::from_millis(5)),
         }
     }
-    let bytes = unsigned(steps.progress().pagecount.into()).saturating_mul(PAGE_BYTES);
+    let bytes = from_column(steps.progress().pagecount.into()).saturating_mul(PAGE_BYTES);
     drop(steps);
     db.execute_batch("COMMIT")?;
     let state: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if state != "ok" {
         return Err(DirectoryError::Damaged { detail: state });
     }
-    schema::number(&copy)?;
+    schema::assign_random_number(&copy)?;
     drop(copy);
     target.finish_partial()?;
     Ok(bytes)
@@ -383,30 +383,31 @@ fn copy(
 ///
 /// # Errors
 /// See [`DirectoryError`]: [`InUse`](DirectoryError::InUse) while somebody has it open.
-pub fn repair(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Repaired, DirectoryError> {
-    let place = StoreFiles::existing(path.as_ref())?;
-    place.own(Duration::ZERO, "it can't be repaired")?;
+pub fn repair(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<RepairReport, DirectoryError> {
+    let place = StoreFiles::open_existing(path.as_ref())?;
+    place.lock_exclusive(Duration::ZERO, "it can't be repaired")?;
     place.has_database()?;
-    place.check_together()?;
+    place.check_log_matches_database()?;
     let repaired = with_reserve(&place, || {
-        let mut db = options.settings().open(&place.database(), false, MAKING)?;
-        recognise(&db)?;
-        mend(&mut db, options)
+        let mut db = options.connection_settings().open(&place.database(), false, MAKING)?;
+        ensure_current_schema(&db)?;
+        repair_database(&mut db, options)
     });
-    place.keep_reserve();
+    place.ensure_reserve();
     repaired
 }
 
-fn mend(db: &mut Connection, options: &DirectoryOptions) -> Result<Repaired, DirectoryError> {
+fn repair_database(db: &mut Connection, options: &DirectoryOptions) -> Result<RepairReport, DirectoryError> {
     db.execute_batch("REINDEX")?;
-    let mut repaired = Repaired::default();
+    let mut repaired = RepairReport::default();
     let transaction = db.transaction()?;
     // A repair takes the clock as right.
     forget_watch(&transaction)?;
-    let (noted, clock) = (Noted::read(&transaction)?, Time::of(&transaction, options.clock.clone())?.clock_ms());
+    let (noted, clock) =
+        (StoredProgress::read(&transaction)?, StoreTime::load(&transaction, options.clock.clone())?.clock_ms());
     if noted.now > clock {
         repaired.clock_set_back = Some(Duration::from_millis(noted.now - clock));
-        Noted { now: clock, ..noted }.write(&transaction)?;
+        StoredProgress { now: clock, ..noted }.write(&transaction)?;
     }
     for Fault { table, condition, remedy, .. } in FAULTS {
         let (repair, count) = match remedy {
@@ -434,12 +435,12 @@ fn mend(db: &mut Connection, options: &DirectoryOptions) -> Result<Repaired, Dir
 }
 
 /// Opens an existing store, beside its other users.
-fn open(path: &Path, options: &DirectoryOptions) -> Result<(StoreFiles, Connection), DirectoryError> {
-    let place = StoreFiles::existing(path)?;
+fn open_shared(path: &Path, options: &DirectoryOptions) -> Result<(StoreFiles, Connection), DirectoryError> {
+    let place = StoreFiles::open_existing(path)?;
     share(&place)?;
     let db = with_reserve(&place, || {
-        let db = options.settings().open(&place.database(), false, MAKING)?;
-        recognise(&db)?;
+        let db = options.connection_settings().open(&place.database(), false, MAKING)?;
+        ensure_current_schema(&db)?;
         Ok(db)
     })?;
     Ok((place, db))
@@ -448,9 +449,9 @@ fn open(path: &Path, options: &DirectoryOptions) -> Result<(StoreFiles, Connecti
 /// Holds a store together with others, after its files were looked at unless somebody else has it open.
 fn share(place: &StoreFiles) -> Result<(), DirectoryError> {
     if place.try_own()? {
-        place.check_together()?;
+        place.check_log_matches_database()?;
     }
-    place.share(MAKING)?;
+    place.lock_shared(MAKING)?;
     match place.has_database()? {
         true => Ok(()),
         false => Err(DirectoryError::Missing { path: place.directory.clone() }),
@@ -464,10 +465,10 @@ fn roll_back(db: &Connection) {
     }
 }
 
-fn recognise(db: &Connection) -> Result<(), DirectoryError> {
-    match schema::state(db)? {
-        schema::State::Current => Ok(()),
+fn ensure_current_schema(db: &Connection) -> Result<(), DirectoryError> {
+    match schema::schema_state(db)? {
+        schema::SchemaState::Current => Ok(()),
         // The next open migrates it to the present version.
-        schema::State::ToBeMade => Err(DirectoryError::Foreign),
+        schema::SchemaState::ToBeMade => Err(DirectoryError::Foreign),
     }
 }

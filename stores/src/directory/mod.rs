@@ -43,21 +43,21 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use self::{
-    connection::Settings,
-    error::Stop,
+    connection::ConnectionSettings,
+    error::TransactionError,
     files::{StoreFiles, reserve::with_reserve},
     threads::{
         checkpoint::CheckpointThread,
         read::ReadThread,
-        shared::{Answer, Request, Shared, Work, ended, timed_out},
+        shared::{RequestedWork, SharedState, StoreRequest, WorkAnswer, store_closed, timed_out},
         sync::SyncThread,
         write::WriteThread,
     },
-    time::{Moment, Noted, Time},
+    time::{StoreTime, StoredProgress, TransactionContext},
 };
 pub use self::{
     error::DirectoryError,
-    maintenance::{Checked, Repaired, backup, check, compact, repair, restore},
+    maintenance::{CheckReport, RepairReport, backup, check, compact, repair, restore},
     options::{DirectoryOptions, DirectorySync},
 };
 use crate::{
@@ -75,7 +75,7 @@ const MAKING: Duration = Duration::from_secs(10);
 ///
 /// When it is dropped, it waits for what is under way to end.
 pub struct DirectoryStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     id: String,
     threads: Vec<JoinHandle<()>>,
     /// Closes after all threads have: of two connections that close at the same time none is the last one, which puts what
@@ -99,7 +99,7 @@ impl DirectoryStore {
     /// # Errors
     /// See [`DirectoryError`].
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
-        Self::open_place(StoreFiles::prepare(path.as_ref())?, options, true)
+        Self::open_place(StoreFiles::open_or_create(path.as_ref())?, options, true)
     }
 
     /// The same for a store that must be there: nothing is created.
@@ -107,27 +107,27 @@ impl DirectoryStore {
     /// # Errors
     /// See [`DirectoryError`]: [`Missing`](DirectoryError::Missing) where there is none.
     pub fn open_existing(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
-        Self::open_place(StoreFiles::existing(path.as_ref())?, options, false)
+        Self::open_place(StoreFiles::open_existing(path.as_ref())?, options, false)
     }
 
     fn open_place(place: StoreFiles, options: DirectoryOptions, creates: bool) -> Result<Self, DirectoryError> {
         // Before anybody writes to it; but whether it is a store at all is told first.
         let length = place.check_length();
-        let settings = options.settings();
+        let settings = options.connection_settings();
         let (db, noted) = with_reserve(&place, || {
             prepare(&place, &settings, creates)?;
             let db = settings.open(&place.database(), false, MAKING)?;
-            let noted = Noted::read(&db)?;
+            let noted = StoredProgress::read(&db)?;
             Ok((db, noted))
         })?;
         length?;
-        place.keep_reserve();
-        let time = Time::of(&db, options.clock.clone())?;
+        place.ensure_reserve();
+        let time = StoreTime::load(&db, options.clock.clone())?;
         let id = db.query_row("SELECT id FROM store", [], |row| row.get(0))?;
-        if let Some(ahead) = time.ahead(noted.now) {
+        if let Some(ahead) = time.too_far_ahead(noted.now) {
             return Err(DirectoryError::ClockAhead { ahead });
         }
-        let shared = Arc::new(Shared::new(options.sync, settings, options.timeout, time, place));
+        let shared = Arc::new(SharedState::new(options.sync, settings, options.timeout, time, place));
         let mut store = Self { shared: shared.clone(), id, threads: Vec::new(), last: Some(Mutex::new(db)) };
         let writer = WriteThread::new(shared.clone())?;
         store.start("writer", |shared| shared.writes.abandon(), move || writer.run())?;
@@ -161,7 +161,7 @@ impl DirectoryStore {
     fn start(
         &mut self,
         name: &str,
-        abandon: fn(&Shared),
+        abandon: fn(&SharedState),
         run: impl FnOnce() + Send + 'static,
     ) -> Result<(), DirectoryError> {
         let guard = Abandoned { shared: self.shared.clone(), abandon };
@@ -174,24 +174,24 @@ impl DirectoryStore {
         Ok(())
     }
 
-    async fn ask<T: 'static>(
+    async fn send_request<T: 'static>(
         &self,
-        work: Box<dyn Work>,
-        writes: Writes,
+        work: Box<dyn RequestedWork>,
+        writes: WriteDurability,
         frees: bool,
         deadline: Deadline,
     ) -> Result<T, Failure> {
         let limit = deadline.left().map_or(self.shared.timeout, |left| left.min(self.shared.timeout));
         let deadline = deadline.or_after(self.shared.timeout);
         let (reply, answer) = oneshot::channel();
-        let request = Request { work, frees, deadline, needs_disk: writes == Writes::ToDisk, reply };
-        let queue = if writes == Writes::Nothing { &self.shared.reads } else { &self.shared.writes };
-        queue.add(request).map_err(|_| ended())?;
+        let request = StoreRequest { work, frees, deadline, needs_disk: writes == WriteDurability::ToDisk, reply };
+        let queue = if writes == WriteDurability::Nothing { &self.shared.reads } else { &self.shared.writes };
+        queue.add(request).map_err(|_| store_closed())?;
         let answered = match deadline.instant() {
             Some(end) => tokio::time::timeout_at(end, answer).await.map_err(|_| timed_out(limit))?,
             None => answer.await,
         };
-        let answer = answered.unwrap_or_else(|_| Err(ended()))?;
+        let answer = answered.unwrap_or_else(|_| Err(store_closed()))?;
         answer.downcast().map(|answer| *answer).map_err(|_| {
             // What can't be: each work has one type of answer.
             failure(FailureCode::Other, "", "the store answered another question")
@@ -199,19 +199,21 @@ impl DirectoryStore {
     }
 
     /// Have something done in a transaction of SQLite's, within the store's own time-out.
-    async fn run<T: Send + 'static>(
+    async fn run_job<T: Send + 'static>(
         &self,
-        writes: Writes,
+        writes: WriteDurability,
         frees: bool,
-        job: impl Fn(&Moment<'_>) -> Result<T, Stop> + Send + 'static,
+        job: impl Fn(&TransactionContext<'_>) -> Result<T, TransactionError> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.ask(boxed(job), writes, frees, Deadline::NEVER).await
+        self.send_request(boxed(job), writes, frees, Deadline::NEVER).await
     }
 }
 
 /// Work that is the same for the writer and for readers.
-fn boxed<T: Send + 'static>(job: impl Fn(&Moment<'_>) -> Result<T, Stop> + Send + 'static) -> Box<dyn Work> {
-    Box::new(move |at: &Moment<'_>| Ok(Box::new(job(at)?) as Answer))
+fn boxed<T: Send + 'static>(
+    job: impl Fn(&TransactionContext<'_>) -> Result<T, TransactionError> + Send + 'static,
+) -> Box<dyn RequestedWork> {
+    Box::new(move |at: &TransactionContext<'_>| Ok(Box::new(job(at)?) as WorkAnswer))
 }
 
 /// A transaction, which readers apply as long as it turns out to write nothing.
@@ -222,18 +224,18 @@ struct Transact {
     transaction: Transaction,
 }
 
-impl Work for Transact {
-    fn write(&self, at: &Moment<'_>) -> Result<Answer, Stop> {
-        Ok(Box::new(at.transact(&self.writer, self.memory, &self.transaction)?))
+impl RequestedWork for Transact {
+    fn write(&self, at: &TransactionContext<'_>) -> Result<WorkAnswer, TransactionError> {
+        Ok(Box::new(at.apply_transaction(&self.writer, self.memory, &self.transaction)?))
     }
 
-    fn read(&self, at: &Moment<'_>) -> Result<Option<Answer>, Stop> {
-        Ok(at.read(&self.transaction)?.map(|receipt| Box::new(receipt) as Answer))
+    fn read(&self, at: &TransactionContext<'_>) -> Result<Option<WorkAnswer>, TransactionError> {
+        Ok(at.read_transaction(&self.transaction)?.map(|receipt| Box::new(receipt) as WorkAnswer))
     }
 }
 
 /// Whether an operation removes something and brings nothing of its own but what takes its place, or only reads.
-fn frees(operation: &Operation) -> bool {
+fn frees_room(operation: &Operation) -> bool {
     match operation {
         Operation::Remove(_) | Operation::ReplaceOldest(_) => true,
         Operation::ResetMap(reset) => reset.entries.is_empty(),
@@ -244,7 +246,7 @@ fn frees(operation: &Operation) -> bool {
 
 /// What a call writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writes {
+enum WriteDurability {
     /// As far as is known beforehand.
     Nothing,
     /// Something that no caller relies on yet.
@@ -253,7 +255,7 @@ enum Writes {
     ToDisk,
 }
 
-impl Writes {
+impl WriteDurability {
     fn if_any(writes: bool) -> Self {
         if writes { Self::ToDisk } else { Self::Nothing }
     }
@@ -261,8 +263,8 @@ impl Writes {
 
 /// Closes a queue when its thread ends, however it does, so that no caller waits for it.
 struct Abandoned {
-    shared: Arc<Shared>,
-    abandon: fn(&Shared),
+    shared: Arc<SharedState>,
+    abandon: fn(&SharedState),
 }
 
 impl Drop for Abandoned {
@@ -283,7 +285,7 @@ impl Drop for DirectoryStore {
         }
         self.last = None;
         // What it was opened with on a full disk, perhaps: the files that this took are gone.
-        self.shared.place.keep_reserve();
+        self.shared.place.ensure_reserve();
     }
 }
 
@@ -294,7 +296,7 @@ impl fmt::Debug for DirectoryStore {
 }
 
 /// Has the directory's database of the present version, shared with others.
-fn prepare(place: &StoreFiles, settings: &Settings, creates: bool) -> Result<(), DirectoryError> {
+fn prepare(place: &StoreFiles, settings: &ConnectionSettings, creates: bool) -> Result<(), DirectoryError> {
     schema::check_library()?;
     // A process that has it open has checked its files.
     if place.try_own()? {
@@ -302,12 +304,12 @@ fn prepare(place: &StoreFiles, settings: &Settings, creates: bool) -> Result<(),
             if !creates {
                 return Err(DirectoryError::Missing { path: place.directory.clone() });
             }
-            create(place, settings)?;
-        } else if !place.check_together()? {
-            number(place, settings)?;
+            create_database(place, settings)?;
+        } else if !place.check_log_matches_database()? {
+            number_database(place, settings)?;
         }
     }
-    place.share(MAKING)?;
+    place.lock_shared(MAKING)?;
     // Else this one has been removed since.
     if !place.has_database()? {
         return Err(DirectoryError::Missing { path: place.directory.clone() });
@@ -317,40 +319,40 @@ fn prepare(place: &StoreFiles, settings: &Settings, creates: bool) -> Result<(),
     if db.is_readonly(c"main")? {
         return Err(DirectoryError::ReadOnly);
     }
-    if schema::state(&db)? == schema::State::Current {
+    if schema::schema_state(&db)? == schema::SchemaState::Current {
         return Ok(());
     }
     drop(db);
-    place.release()?;
-    place.own(MAKING, "it can't be brought to this release's version")?;
+    place.unlock()?;
+    place.lock_exclusive(MAKING, "it can't be brought to this release's version")?;
     // Its number changes.
     place.forget_number()?;
     let mut db = settings.open(&place.database(), false, MAKING)?;
-    if schema::state(&db)? == schema::State::ToBeMade {
-        schema::make(&mut db)?;
+    if schema::schema_state(&db)? == schema::SchemaState::ToBeMade {
+        schema::create_or_migrate(&mut db)?;
     }
     drop(db);
-    place.share(MAKING)
+    place.lock_shared(MAKING)
 }
 
 /// Makes the database of a directory that has none and is held alone: under another name, so that half of it is never
 /// found.
-fn create(place: &StoreFiles, settings: &Settings) -> Result<(), DirectoryError> {
+fn create_database(place: &StoreFiles, settings: &ConnectionSettings) -> Result<(), DirectoryError> {
     let mut db = settings.open(&place.begin_partial()?, true, MAKING)?;
-    schema::make(&mut db)?;
-    schema::number(&db)?;
+    schema::create_or_migrate(&mut db)?;
+    schema::assign_random_number(&db)?;
     drop(db);
     place.finish_partial()
 }
 
 /// Gives a number of its own to the database of an earlier release, which is held alone and has no log.
-fn number(place: &StoreFiles, settings: &Settings) -> Result<(), DirectoryError> {
+fn number_database(place: &StoreFiles, settings: &ConnectionSettings) -> Result<(), DirectoryError> {
     let db = settings.open(&place.database(), false, MAKING)?;
-    if db.is_readonly(c"main")? || schema::state(&db)? != schema::State::Current {
+    if db.is_readonly(c"main")? || schema::schema_state(&db)? != schema::SchemaState::Current {
         return Ok(());
     }
     place.check_length()?;
-    schema::number(&db)?;
+    schema::assign_random_number(&db)?;
     drop(db);
     // Until all of it is in the file, its number there is the old one.
     if place.has_log() { Ok(()) } else { place.note_number() }
@@ -364,12 +366,12 @@ impl Store for DirectoryStore {
         transaction: &Transaction,
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
-        checks::transaction(transaction, &StoreCapabilities::ALL)?;
-        let writes = Writes::if_any(may_write(&transaction.opening, &transaction.operations));
-        let frees = transaction.operations.iter().all(frees);
-        let memory = rows::writers::memory(deadline);
+        checks::validate_transaction(transaction, &StoreCapabilities::ALL)?;
+        let writes = WriteDurability::if_any(may_write(&transaction.opening, &transaction.operations));
+        let frees = transaction.operations.iter().all(frees_room);
+        let memory = rows::writers::writer_memory_ms(deadline);
         let work = Transact { writer: writer.clone(), memory, transaction: transaction.clone() };
-        self.ask(Box::new(work), writes, frees, deadline).await
+        self.send_request(Box::new(work), writes, frees, deadline).await
     }
 
     async fn list_buckets(
@@ -381,7 +383,7 @@ impl Store for DirectoryStore {
     ) -> Result<BucketPage, Failure> {
         let cursor = cursor.to_owned();
         let list = boxed(move |at| Ok(at.list(kind, &cursor, limit)?));
-        self.ask(list, Writes::Nothing, false, deadline).await
+        self.send_request(list, WriteDurability::Nothing, false, deadline).await
     }
 
     async fn delete_bucket(
@@ -397,9 +399,9 @@ impl Store for DirectoryStore {
             check_token("incarnation", incarnation)?;
         }
         let (writer, bucket, incarnation) = (writer.clone(), bucket.clone(), incarnation.map(str::to_owned));
-        let memory = rows::writers::memory(deadline);
-        let delete = boxed(move |at| at.delete(&writer, memory, &bucket, incarnation.as_deref(), max_keys));
-        self.ask(delete, Writes::ToDisk, true, deadline).await
+        let memory = rows::writers::writer_memory_ms(deadline);
+        let delete = boxed(move |at| at.delete_bucket(&writer, memory, &bucket, incarnation.as_deref(), max_keys));
+        self.send_request(delete, WriteDurability::ToDisk, true, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
@@ -408,7 +410,7 @@ impl Store for DirectoryStore {
 
     async fn check(&self) -> Result<(), Failure> {
         if self.shared.is_broken() {
-            return Err(threads::shared::broken());
+            return Err(threads::shared::store_broken());
         }
         self.list_buckets(BucketKind::Session, "", 1, Deadline::NEVER).await.map(|_| ())
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::connection::Settings;
+use super::connection::ConnectionSettings;
 use crate::{Clock, SystemClock};
 
 /// When a write counts as stored.
@@ -61,7 +61,7 @@ impl fmt::Debug for DirectoryOptions {
 }
 
 impl DirectoryOptions {
-    pub(super) fn settings(&self) -> Settings {
-        Settings { max_bytes: self.max_bytes }
+    pub(super) fn connection_settings(&self) -> ConnectionSettings {
+        ConnectionSettings { max_bytes: self.max_bytes }
     }
 }

@@ -116,7 +116,7 @@ const VERSIONS: [&str; 2] = [
 
 /// What is in the file that was opened.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SchemaState {
     /// A store of the present version.
     Current,
     /// Nothing yet, or an earlier version.
@@ -133,12 +133,12 @@ pub(super) fn check_library() -> Result<(), DirectoryError> {
 }
 
 /// Tells what a database is, or why it is none of ours.
-pub(super) fn state(db: &Connection) -> Result<State, DirectoryError> {
+pub(super) fn schema_state(db: &Connection) -> Result<SchemaState, DirectoryError> {
     let pragma = |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) = (pragma("application_id")?, pragma("user_version")?);
     let objects: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if (application, version, objects) == (0, 0, 0) {
-        return Ok(State::ToBeMade);
+        return Ok(SchemaState::ToBeMade);
     }
     if application != i64::from(APPLICATION) {
         return Err(DirectoryError::Foreign);
@@ -148,17 +148,17 @@ pub(super) fn state(db: &Connection) -> Result<State, DirectoryError> {
         return Err(DirectoryError::Newer { found: version, known });
     }
     if version < known {
-        return Ok(State::ToBeMade);
+        return Ok(SchemaState::ToBeMade);
     }
     // A view or a trigger of somebody else's would run with each of our statements.
     if objects_of(db)? != objects_of(&pristine()?)? {
         return Err(DirectoryError::Damaged { detail: "its tables are not those of this version".to_owned() });
     }
-    Ok(State::Current)
+    Ok(SchemaState::Current)
 }
 
 /// Brings a new or an older database to the present version. No other process may have it open.
-pub(super) fn make(db: &mut Connection) -> Result<(), DirectoryError> {
+pub(super) fn create_or_migrate(db: &mut Connection) -> Result<(), DirectoryError> {
     // Before the first table: later it would take a copy of the whole database.
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     let mode: String = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -183,7 +183,7 @@ pub(super) fn make(db: &mut Connection) -> Result<(), DirectoryError> {
 
 /// Marks a database with a random number, which distinguishes it from every copy of it: its schema cookie, which SQLite
 /// only ever compares. All of it is in the database's file afterwards, if no other process has it open.
-pub(super) fn number(db: &Connection) -> Result<(), DirectoryError> {
+pub(super) fn assign_random_number(db: &Connection) -> Result<(), DirectoryError> {
     // What a hostile statement must not do.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
     let numbered = db.pragma_update(None, "schema_version", fastrand::i32(1..i32::MAX));

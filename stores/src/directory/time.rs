@@ -16,10 +16,10 @@ use std::{
 use parking_lot::Mutex;
 use rusqlite::{Connection, params};
 
-use super::error::Stop;
+use super::error::TransactionError;
 use crate::{
     Clock, FailureCode,
-    clock::{ClockJump, ClockWatch, micros},
+    clock::{ClockJump, ClockWatch, saturating_micros},
     failure::failure,
 };
 
@@ -30,7 +30,7 @@ const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 const SLACK: u64 = 10 * 1_000_000;
 
 /// What time it is, for all threads of a store.
-pub(super) struct Time {
+pub(super) struct StoreTime {
     clock: Arc<dyn Clock>,
     /// None: no other process can compare its clock.
     boot_id: Option<String>,
@@ -65,7 +65,7 @@ fn stored_watch(db: &Connection, boot_id: &str) -> Result<Option<ClockWatch>, ru
             "noticed" => &mut noticed_at,
             _ => continue,
         };
-        *place = Some(unsigned(row.get(1)?));
+        *place = Some(from_column(row.get(1)?));
     }
     let jump = to.zip(noticed_at).map(|(to, noticed_at)| ClockJump { to, noticed_at });
     Ok(believed.map(|believed| ClockWatch { believed, jump }))
@@ -76,7 +76,7 @@ fn store_watch(db: &Connection, boot_id: &str, watch: ClockWatch) -> Result<(), 
     let mut store = db.prepare_cached("INSERT INTO writer VALUES ('clock', ?1, ?2, ?3, ?4)")?;
     let jump = watch.jump.map(|jump| [("jump", jump.to), ("noticed", jump.noticed_at)]);
     for (name, value) in [("believed", watch.believed)].into_iter().chain(jump.into_iter().flatten()) {
-        store.execute(params![boot_id, name, signed(value), i64::MAX])?;
+        store.execute(params![boot_id, name, to_column(value), i64::MAX])?;
     }
     Ok(())
 }
@@ -89,28 +89,29 @@ pub(super) fn forget_watch(db: &Connection) -> Result<(), rusqlite::Error> {
 
 /// The row of `store` that moves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Noted {
+pub(super) struct StoredProgress {
     /// Milliseconds.
     pub(super) now: u64,
     /// The newest number given.
     pub(super) stamp: u64,
 }
 
-impl Noted {
+impl StoredProgress {
     pub(super) fn read(db: &Connection) -> Result<Self, rusqlite::Error> {
         let mut noted = db.prepare_cached("SELECT now, stamp FROM store")?;
-        noted.query_row([], |row| Ok(Self { now: unsigned(row.get(0)?), stamp: unsigned(row.get(1)?) }))
+        noted.query_row([], |row| Ok(Self { now: from_column(row.get(0)?), stamp: from_column(row.get(1)?) }))
     }
 
     pub(super) fn write(self, db: &Connection) -> Result<(), rusqlite::Error> {
-        db.prepare_cached("UPDATE store SET now = ?1, stamp = ?2")?.execute([signed(self.now), signed(self.stamp)])?;
+        db.prepare_cached("UPDATE store SET now = ?1, stamp = ?2")?
+            .execute([to_column(self.now), to_column(self.stamp)])?;
         Ok(())
     }
 }
 
-impl Time {
+impl StoreTime {
     /// For a store that was opened, going on from what others believed of the clock.
-    pub(super) fn of(db: &Connection, clock: Arc<dyn Clock>) -> Result<Self, rusqlite::Error> {
+    pub(super) fn load(db: &Connection, clock: Arc<dyn Clock>) -> Result<Self, rusqlite::Error> {
         let boot_id = clock.boot_id();
         let stored = boot_id.as_deref().map(|boot_id| stored_watch(db, boot_id)).transpose()?.flatten();
         let now = stored.unwrap_or_else(|| ClockWatch::new(&*clock));
@@ -118,7 +119,7 @@ impl Time {
     }
 
     /// By how much the newest instant is ahead of the machine's clock, if that is too much.
-    pub(super) fn ahead(&self, stored_ms: u64) -> Option<Duration> {
+    pub(super) fn too_far_ahead(&self, stored_ms: u64) -> Option<Duration> {
         let newest = Duration::from_millis(stored_ms.max(self.latest.load(Ordering::Relaxed)));
         newest.checked_sub(self.clock.now()).filter(|ahead| *ahead > MOST_AHEAD)
     }
@@ -127,35 +128,43 @@ impl Time {
     ///
     /// # Errors
     /// `unavailable` if the clock must have been set back.
-    pub(super) fn moment<'c>(&'c self, db: &'c Connection) -> Result<Moment<'c>, Stop> {
-        let noted = Noted::read(db)?;
-        if self.ahead(noted.now).is_some() {
+    pub(super) fn begin_context<'c>(&'c self, db: &'c Connection) -> Result<TransactionContext<'c>, TransactionError> {
+        let noted = StoredProgress::read(db)?;
+        if self.too_far_ahead(noted.now).is_some() {
             let message = "the store was last written more than a day in the future of this machine's clock; set the \
                            clock, or run `keepline store repair`";
             return Err(failure(FailureCode::Unavailable, "clock", message).into());
         }
         let mut watch = self.watch.lock();
         let known_jump = watch.now.jump;
-        let mut reading = watch.now.read(&*self.clock);
+        let mut reading = watch.now.read_clock(&*self.clock);
         if watch.now.jump != known_jump
             && watch.now.jump.is_some()
             && let Some(boot_id) = &self.boot_id
             && let Some(others) = stored_watch(db, boot_id)?
         {
-            watch.now.learn(others);
+            watch.now.adopt_known_jump(others);
             watch.stored = Some(others);
-            reading = watch.now.read(&*self.clock);
+            reading = watch.now.read_clock(&*self.clock);
         }
         drop(watch);
         let seen = noted.now.max(reading.now_ms());
         let now_ms = self.latest.fetch_max(seen, Ordering::Relaxed).max(seen);
         let shown_ms = now_ms.max(reading.shown_ms());
-        Ok(Moment { db, time: self, now_ms, shown_ms, clock: reading.now, stamp: Cell::new(noted.stamp), noted })
+        Ok(TransactionContext {
+            db,
+            time: self,
+            now_ms,
+            shown_ms,
+            clock: reading.now,
+            stamp: Cell::new(noted.stamp),
+            noted,
+        })
     }
 
     /// What the clock shows, for who repairs.
     pub(super) fn clock_ms(&self) -> u64 {
-        micros(self.clock.now()) / 1000
+        saturating_micros(self.clock.now()) / 1000
     }
 
     /// What was to be stored of the clock may not have been: its transaction was rolled back.
@@ -165,19 +174,19 @@ impl Time {
 }
 
 /// A transaction of SQLite's, and the one instant at which all that is done in it happens.
-pub(super) struct Moment<'c> {
+pub(super) struct TransactionContext<'c> {
     pub(super) db: &'c Connection,
-    time: &'c Time,
+    time: &'c StoreTime,
     pub(super) now_ms: u64,
     /// What the clock shows: later than `now_ms` while that is in doubt.
     pub(super) shown_ms: u64,
     /// Microseconds.
     clock: u64,
     stamp: Cell<u64>,
-    noted: Noted,
+    noted: StoredProgress,
 }
 
-impl Moment<'_> {
+impl TransactionContext<'_> {
     /// A number that nothing else in this store has: microseconds since 1970, where they are not taken.
     pub(super) fn next_stamp(&self) -> u64 {
         let stamp = self.clock.max(self.stamp.get().saturating_add(1));
@@ -191,7 +200,7 @@ impl Moment<'_> {
     }
 
     /// Store how far time and numbers are, and what other processes have to know of the clock.
-    pub(super) fn note(&self) -> Result<(), rusqlite::Error> {
+    pub(super) fn save_progress(&self) -> Result<(), rusqlite::Error> {
         if let Some(boot_id) = &self.time.boot_id {
             let mut watch = self.time.watch.lock();
             if watch.has_news() {
@@ -199,22 +208,22 @@ impl Moment<'_> {
                 watch.stored = Some(watch.now);
             }
         }
-        let noted = Noted { now: self.now_ms, stamp: self.stamp.get() };
+        let noted = StoredProgress { now: self.now_ms, stamp: self.stamp.get() };
         if (noted.now, noted.stamp) == (self.noted.now, self.noted.stamp) { Ok(()) } else { noted.write(self.db) }
     }
 
     /// As a column holds it.
-    pub(super) fn now(&self) -> i64 {
-        signed(self.now_ms)
+    pub(super) fn now_as_column(&self) -> i64 {
+        to_column(self.now_ms)
     }
 }
 
 /// As a column holds it: what is larger is beyond everything stored.
-pub(super) fn signed(number: u64) -> i64 {
+pub(super) fn to_column(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// What a column holds; nothing below 0 is ever stored.
-pub(super) fn unsigned(number: i64) -> u64 {
+pub(super) fn from_column(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

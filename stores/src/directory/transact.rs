@@ -3,71 +3,80 @@
 //! Whatever stops it, its savepoint is rolled back, so that nothing has to be looked at twice.
 
 use super::{
-    error::Stop,
-    rows::{Rows, buckets::BucketRow},
-    time::Moment,
+    error::TransactionError,
+    rows::{BucketRows, buckets::BucketRow},
+    time::TransactionContext,
 };
 use crate::{
     BucketId, Deletion, Receipt, Status, Transaction, Writer,
-    bucket::{FoundBucket, Step, may_write, open, receipt, receipt_without, renews, unmet},
+    bucket::{
+        FoundBucket, OpeningDecision, build_receipt, decide_opening, find_unmet_expectation, may_write,
+        receipt_without, renews_expiry,
+    },
     check,
     limits::MAX_NAMES,
     names::VALUES,
 };
 
-impl Moment<'_> {
+impl TransactionContext<'_> {
     /// Apply a transaction. `memory` is for how long its number has to be kept, in milliseconds.
-    pub(super) fn transact(&self, writer: &Writer, memory: u64, transaction: &Transaction) -> Result<Receipt, Stop> {
+    pub(super) fn apply_transaction(
+        &self,
+        writer: &Writer,
+        memory: u64,
+        transaction: &Transaction,
+    ) -> Result<Receipt, TransactionError> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
-        let found = self.find(id)?;
+        let found = self.find_bucket(id)?;
         let is_there = found.is_some();
-        let Some(mut life) = self.alive(found, id)? else {
+        let Some(mut life) = self.retire_if_expired(found, id)? else {
             let found = if is_there { FoundBucket::Expired } else { FoundBucket::Absent };
-            return match open(opening, found, self.has_seen(writer, id)?) {
-                Step::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
+            return match decide_opening(opening, found, self.has_seen(writer, id)?) {
+                OpeningDecision::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
                 _ => self.create(writer, memory, transaction, None),
             };
         };
         let repeated = may_write(opening, operations) && self.has_seen(writer, id)?;
-        let step = open(opening, FoundBucket::Alive(&life.incarnation), repeated);
-        let renewed =
-            matches!(step, Step::Use | Step::Repeat) && renews(opening) && life.expiry.renew(self.now_ms).is_some();
-        let answer = |status, outcomes| receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
-        if let Step::Refuse(status) = step {
+        let step = decide_opening(opening, FoundBucket::Alive(&life.incarnation), repeated);
+        let renewed = matches!(step, OpeningDecision::Use | OpeningDecision::Repeat)
+            && renews_expiry(opening)
+            && life.expiry.renew(self.now_ms).is_some();
+        let answer = |status, outcomes| build_receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
+        if let OpeningDecision::Refuse(status) = step {
             return Ok(answer(status, Vec::new()));
         }
-        let rows = Rows::new(self, life.stamp, life.expiry);
-        if step != Step::Repeat
-            && let Some(unmet) = unmet(&rows, expectations, operations)?
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        if step != OpeningDecision::Repeat
+            && let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)?
         {
             return Ok(Receipt { unmet: Some(unmet), ..answer(Status::Unmet, Vec::new()) });
         }
-        if step == Step::Replace {
+        if step == OpeningDecision::Replace {
             return self.create(writer, memory, transaction, Some(&life));
         }
         if renewed {
             self.put_expiry(id, life.expiry)?;
         }
-        if step == Step::Repeat {
-            return Ok(answer(Status::Repeated, rows.answers(operations)?));
+        if step == OpeningDecision::Repeat {
+            return Ok(answer(Status::Repeated, rows.answer_operations(operations)?));
         }
-        let outcomes = rows.apply(operations)?;
-        rows.finish()?;
-        if check::writes(operations) {
+        let outcomes = rows.apply_operations(operations)?;
+        rows.flush_and_check_limits()?;
+        if check::has_writes(operations) {
             self.remember(writer, id, memory)?;
         }
         Ok(answer(Status::Applied, outcomes))
     }
 
     /// Answer a transaction that changes nothing; none: it would, and has to be [applied](Self::transact).
-    pub(super) fn read(&self, transaction: &Transaction) -> Result<Option<Receipt>, Stop> {
+    pub(super) fn read_transaction(&self, transaction: &Transaction) -> Result<Option<Receipt>, TransactionError> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         if may_write(opening, operations) {
             return Ok(None);
         }
-        let Some(life) = self.find(id)? else {
-            return Ok(match open(opening, FoundBucket::Absent, false) {
-                Step::Refuse(status) => Some(receipt_without(status, self.now_ms)),
+        let Some(life) = self.find_bucket(id)? else {
+            return Ok(match decide_opening(opening, FoundBucket::Absent, false) {
+                OpeningDecision::Refuse(status) => Some(receipt_without(status, self.now_ms)),
                 _ => None,
             });
         };
@@ -75,38 +84,38 @@ impl Moment<'_> {
         if life.expiry.is_over(self.now_ms) {
             return Ok(None);
         }
-        let answer = |status, outcomes| receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
-        if let Step::Refuse(status) = open(opening, FoundBucket::Alive(&life.incarnation), false) {
+        let answer = |status, outcomes| build_receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
+        if let OpeningDecision::Refuse(status) = decide_opening(opening, FoundBucket::Alive(&life.incarnation), false) {
             return Ok(Some(answer(status, Vec::new())));
         }
-        let rows = Rows::new(self, life.stamp, life.expiry);
-        if let Some(unmet) = unmet(&rows, expectations, operations)? {
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        if let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)? {
             return Ok(Some(Receipt { unmet: Some(unmet), ..answer(Status::Unmet, Vec::new()) }));
         }
         let mut expiry = life.expiry;
-        if renews(opening) && expiry.renew(self.now_ms).is_some() {
+        if renews_expiry(opening) && expiry.renew(self.now_ms).is_some() {
             return Ok(None);
         }
-        let outcomes = rows.answers(operations)?;
+        let outcomes = rows.answer_operations(operations)?;
         Ok(Some(answer(Status::Applied, outcomes)))
     }
 
     /// Delete a bucket, or just this life of it.
-    pub(super) fn delete(
+    pub(super) fn delete_bucket(
         &self,
         writer: &Writer,
         memory: u64,
         id: &BucketId,
         incarnation: Option<&str>,
         max_keys: u32,
-    ) -> Result<Deletion, Stop> {
+    ) -> Result<Deletion, TransactionError> {
         let nothing = |status| Deletion { status, now: self.now_ms, values: 0, keys: Vec::new() };
         if self.has_seen(writer, id)? {
             return Ok(nothing(Status::Repeated));
         }
-        let found = self.find(id)?;
+        let found = self.find_bucket(id)?;
         let gone = if found.is_some() { Status::Expired } else { Status::Absent };
-        let life = self.alive(found, id)?;
+        let life = self.retire_if_expired(found, id)?;
         if let (Some(life), Some(asked)) = (&life, incarnation)
             && life.incarnation != asked
         {
@@ -115,18 +124,18 @@ impl Moment<'_> {
         // Also where there is nothing to delete: a retry must not delete what is created after this.
         self.remember(writer, id, memory)?;
         let Some(life) = life else { return Ok(nothing(gone)) };
-        let rows = Rows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
         let values = rows.describe(false)?.values;
         let keys = rows.keys(VALUES, MAX_NAMES.min(max_keys.into()))?;
-        self.bury(id.kind.name(), &id.name, life.stamp)?;
+        self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
         Ok(Deletion { status: Status::Applied, now: self.now_ms, values, keys })
     }
 
     /// A bucket that lives; one that has expired is buried.
-    fn alive(&self, found: Option<BucketRow>, id: &BucketId) -> Result<Option<BucketRow>, rusqlite::Error> {
+    fn retire_if_expired(&self, found: Option<BucketRow>, id: &BucketId) -> Result<Option<BucketRow>, rusqlite::Error> {
         match found {
             Some(life) if life.expiry.is_over(self.now_ms) => {
-                self.bury(id.kind.name(), &id.name, life.stamp)?;
+                self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
                 Ok(None)
             }
             found => Ok(found),
@@ -141,20 +150,20 @@ impl Moment<'_> {
         memory: u64,
         transaction: &Transaction,
         other: Option<&BucketRow>,
-    ) -> Result<Receipt, Stop> {
+    ) -> Result<Receipt, TransactionError> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         let life = self.new_life(check::new_life(opening).and_then(|life| life.time_to_live));
-        let rows = Rows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
         if let Some(other) = other {
-            self.bury(id.kind.name(), &id.name, other.stamp)?;
-        } else if let Some(unmet) = unmet(&rows, expectations, operations)? {
+            self.retire_bucket(id.kind.name(), &id.name, other.stamp)?;
+        } else if let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)? {
             return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, self.now_ms) });
         }
-        self.settle(id, &life)?;
-        let outcomes = rows.apply(operations)?;
-        rows.finish()?;
+        self.insert_bucket(id, &life)?;
+        let outcomes = rows.apply_operations(operations)?;
+        rows.flush_and_check_limits()?;
         self.remember(writer, id, memory)?;
-        let receipt = receipt(Status::Applied, self.now_ms, opening, &life.incarnation, outcomes);
+        let receipt = build_receipt(Status::Applied, self.now_ms, opening, &life.incarnation, outcomes);
         Ok(Receipt { created: true, ..receipt })
     }
 }

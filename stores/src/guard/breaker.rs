@@ -10,7 +10,7 @@ use std::{fmt, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::deadline::later;
+use crate::deadline::instant_after;
 
 /// When it opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +61,11 @@ impl fmt::Display for BreakerState {
 #[derive(Debug)]
 pub struct Breaker {
     options: BreakerOptions,
-    state: Mutex<State>,
+    state: Mutex<BreakerInner>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerInner {
     failures: u32,
     open_until: Option<Instant>,
     /// Times that the circuit has opened since the store last worked.
@@ -86,21 +86,21 @@ enum Admission {
 }
 
 /// Permission to try. A probe that is dropped without a report makes room for the next one.
-pub struct Leave<'a> {
+pub struct BreakerPermit<'a> {
     breaker: &'a Breaker,
     probe_since: Option<Instant>,
 }
 
-impl Leave<'_> {
+impl BreakerPermit<'_> {
     /// What came of it was reported to the breaker.
-    pub fn reported(mut self, to: &Breaker) {
+    pub fn mark_reported(mut self, to: &Breaker) {
         if std::ptr::eq(self.breaker, to) {
             self.probe_since = None;
         }
     }
 }
 
-impl Drop for Leave<'_> {
+impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
         if let Some(since) = self.probe_since {
             self.breaker.probe_left_at(since, Instant::now());
@@ -139,31 +139,31 @@ impl Breaker {
     }
 
     /// None: not now.
-    pub fn admit(&self, now: Instant) -> Option<Leave<'_>> {
+    pub fn admit(&self, now: Instant) -> Option<BreakerPermit<'_>> {
         let probe_since = match self.admit_at(now) {
             Admission::Closed => None,
             Admission::Probe => Some(now),
             Admission::Refused => return None,
         };
-        Some(Leave { breaker: self, probe_since })
+        Some(BreakerPermit { breaker: self, probe_since })
     }
 
     /// It works: closed, whatever it was.
-    pub fn succeeded(&self) {
+    pub fn record_success(&self) {
         let mut state = self.state.lock();
         if state.failures > 0 || state.silence.is_some() {
-            *state = State::default();
+            *state = BreakerInner::default();
         }
     }
 
     /// One more failure in a row.
-    pub fn failed(&self) {
+    pub fn record_failure(&self) {
         self.failed_at(Instant::now());
     }
 
     /// Nothing came of a transaction that was begun then and had less time than the store may take. That says
     /// little; but when nothing works for `patience`, as much as one failure.
-    pub(crate) fn cut_short(&self, began: Instant, patience: Duration) {
+    pub(crate) fn record_cut_short(&self, began: Instant, patience: Duration) {
         self.cut_short_at(began, patience, Instant::now());
     }
 
@@ -174,7 +174,7 @@ impl Breaker {
             Some(until) if now < until => Admission::Refused,
             Some(_) => {
                 // The next one looks in its turn, should this one never report.
-                state.open_until = Some(later(now, self.cooldown_after(state.openings)));
+                state.open_until = Some(instant_after(now, self.cooldown_after(state.openings)));
                 state.probing = true;
                 Admission::Probe
             }
@@ -190,7 +190,7 @@ impl Breaker {
             state.probing = false;
             let cooldown = self.cooldown_after(state.openings);
             state.openings = state.openings.saturating_add(1);
-            state.open_until = Some(later(now, cooldown));
+            state.open_until = Some(instant_after(now, cooldown));
         }
     }
 
@@ -216,7 +216,7 @@ impl Breaker {
             return;
         }
         state.probing = false;
-        let next = later(now, now.saturating_duration_since(since));
+        let next = instant_after(now, now.saturating_duration_since(since));
         state.open_until = state.open_until.map(|until| until.min(next));
     }
 
@@ -236,12 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_after_failures_in_a_row_and_lets_one_probe_through_after_the_cooldown() {
+    fn a_breaker_opens_after_consecutive_failures_and_probes_after_the_cooldown() {
         let breaker = breaker(3);
         let start = Instant::now();
         breaker.failed_at(start);
         breaker.failed_at(start);
-        breaker.succeeded();
+        breaker.record_success();
         breaker.failed_at(start);
         breaker.failed_at(start);
         assert_eq!(breaker.admit_at(start), Admission::Closed);
@@ -250,12 +250,12 @@ mod tests {
         let later = start + Duration::from_millis(101);
         assert_eq!(breaker.admit_at(later), Admission::Probe);
         assert_eq!(breaker.admit_at(later), Admission::Refused);
-        breaker.succeeded();
+        breaker.record_success();
         assert_eq!(breaker.admit_at(later), Admission::Closed);
     }
 
     #[test]
-    fn many_pipes_that_fail_at_once_open_it_once() {
+    fn simultaneous_failures_open_the_breaker_once() {
         let breaker = breaker(3);
         let start = Instant::now();
         (0..16).for_each(|_| breaker.failed_at(start));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cooldown_that_no_clock_can_tell_lasts_and_does_no_harm() {
+    fn a_cooldown_beyond_the_clocks_range_lasts_without_overflow() {
         for cooldown in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX / 16)] {
             let breaker = Breaker::new(BreakerOptions { failures: 1, cooldown });
             let now = Instant::now();
@@ -311,7 +311,7 @@ mod tests {
         let then = due + Duration::from_millis(60);
         breaker.probe_left_at(then, then);
         assert!(looking(then));
-        breaker.succeeded();
+        breaker.record_success();
         assert_eq!(breaker.admit_at(then), Admission::Closed);
     }
 
@@ -321,16 +321,16 @@ mod tests {
         let start = Instant::now();
         one.failed_at(start);
         let due = start + Duration::from_millis(101);
-        one.admit(due).unwrap().reported(&other);
+        one.admit(due).unwrap().mark_reported(&other);
         assert!(!one.state.lock().probing);
         one.failed_at(due);
         let due = due + Duration::from_secs(1);
-        one.admit(due).unwrap().reported(&one);
+        one.admit(due).unwrap().mark_reported(&one);
         assert!(one.state.lock().probing, "its report decides");
     }
 
     #[test]
-    fn little_time_counts_by_how_long_nothing_works_and_not_by_how_often() {
+    fn calls_cut_short_open_the_breaker_by_elapsed_time_not_by_number() {
         let breaker = breaker(3);
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
@@ -342,7 +342,7 @@ mod tests {
             breaker.cut_short_at(at(ms), PATIENCE, at(ms + 50));
         }
         assert_eq!(breaker.admit_at(at(3050)), Admission::Refused);
-        breaker.succeeded();
+        breaker.record_success();
         // One now and then says nothing.
         (1..100).map(|n| n * 10_000).for_each(|ms| breaker.cut_short_at(at(ms), PATIENCE, at(ms + 50)));
         assert!(!breaker.has_failures());

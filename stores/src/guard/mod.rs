@@ -48,7 +48,7 @@ pub enum Missed {
 
 impl Missed {
     /// As a failure of the store, for the caller.
-    pub fn failure(self) -> Failure {
+    pub fn to_failure(self) -> Failure {
         let (code, message) = match self {
             Self::LeftAlone => {
                 (FailureCode::Unavailable, "the store has failed several times in a row and is left alone for a moment")
@@ -80,7 +80,7 @@ impl<T> Answer for Vec<Result<T, Failure>> {
 
 /// A store, guarded.
 #[derive(Debug)]
-pub struct Guard {
+pub struct StoreGuard {
     store: Arc<dyn Store>,
     /// None: the store has one itself.
     breaker: Option<Breaker>,
@@ -158,7 +158,7 @@ impl Health {
     }
 }
 
-impl Guard {
+impl StoreGuard {
     /// Guards a store. The options are for one without a circuit breaker of its own.
     pub fn new(store: Arc<dyn Store>, options: BreakerOptions) -> Self {
         let breaker = store.breaker().is_none().then(|| Breaker::new(options));
@@ -219,7 +219,7 @@ impl Guard {
         }
         self.report(&answer, began);
         if let (Some(leave), Some(breaker)) = (leave, &self.breaker) {
-            leave.reported(breaker);
+            leave.mark_reported(breaker);
         }
         answer
     }
@@ -236,10 +236,10 @@ impl Guard {
                     for (_, count) in places.filter(|(code, _)| **code == failure.code) {
                         count.fetch_add(1, Ordering::Relaxed);
                     }
-                    failed |= failure.code == FailureCode::Unavailable && failure.is_the_store_s();
+                    failed |= failure.code == FailureCode::Unavailable && failure.is_store_failure();
                     cut_short |= failure.code == FailureCode::TimedOut;
                     is_whole = false;
-                    is_at_fault |= failure.is_the_store_s();
+                    is_at_fault |= failure.is_store_failure();
                 }
                 let ended = if is_whole { &self.counts.succeeded } else { &self.counts.failed };
                 ended.fetch_add(1, Ordering::Relaxed);
@@ -261,12 +261,12 @@ impl Guard {
         }
         let Some(breaker) = &self.breaker else { return };
         if failed {
-            breaker.failed();
+            breaker.record_failure();
         } else if cut_short {
-            breaker.cut_short(began.unwrap_or_else(Instant::now), PATIENCE);
+            breaker.record_cut_short(began.unwrap_or_else(Instant::now), PATIENCE);
         } else {
             if self.is_troubled.swap(false, Ordering::Relaxed) {
-                breaker.succeeded();
+                breaker.record_success();
             }
             return;
         }
@@ -279,7 +279,7 @@ impl Guard {
     }
 
     /// How many calls have been asked for so far, made or not.
-    pub fn asked(&self) -> u64 {
+    pub fn count_asked(&self) -> u64 {
         self.counts.calls.load(Ordering::Relaxed).saturating_add(self.counts.left_alone.load(Ordering::Relaxed))
     }
 
@@ -289,7 +289,7 @@ impl Guard {
         let began = Instant::now();
         let answer = self.call(deadline, |store| store.check()).await;
         let round_trip = began.elapsed();
-        let problem = answer.map_err(Missed::failure).and_then(|checked| checked).err();
+        let problem = answer.map_err(Missed::to_failure).and_then(|checked| checked).err();
         Health { problem, round_trip, breaker: self.breaker() }
     }
 

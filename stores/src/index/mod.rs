@@ -79,13 +79,13 @@ pub(crate) fn next_after(post: &PostOperation, next: u64) -> u64 {
 }
 
 /// What an index comes to, as a description tells it.
-pub(crate) fn bytes(documents: u64, terms: u64) -> u64 {
+pub(crate) fn estimate_bytes(documents: u64, terms: u64) -> u64 {
     documents.saturating_mul(4).saturating_add(terms.saturating_mul(3))
 }
 
 /// A run of positions within a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct PositionRun {
     pub(crate) segment: u64,
     /// Counted from the segment's first position.
     pub(crate) low: u64,
@@ -94,35 +94,35 @@ pub(crate) struct Run {
 }
 
 /// Positions as runs, in ascending order: as few as possible.
-pub(crate) fn runs(positions: &[u64]) -> Vec<Run> {
+pub(crate) fn group_into_runs(positions: &[u64]) -> Vec<PositionRun> {
     let mut positions = positions.to_vec();
     positions.sort_unstable();
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<PositionRun> = Vec::new();
     for position in positions {
         let (segment, offset) = (position / SEGMENT, position % SEGMENT);
         match runs.last_mut().filter(|run| run.segment == segment && offset <= run.high + 1) {
             Some(run) => run.high = offset,
-            None => runs.push(Run { segment, low: offset, high: offset }),
+            None => runs.push(PositionRun { segment, low: offset, high: offset }),
         }
     }
     runs
 }
 
 /// The oldest position that a match looks at in an index that stands at `next`.
-pub(crate) fn oldest(step: &MatchOperation, next: u64) -> u64 {
+pub(crate) fn oldest_matched_position(step: &MatchOperation, next: u64) -> u64 {
     next.saturating_sub(step.newest.min(MAX_NEWEST))
 }
 
 /// The answer to a match in the making.
 #[derive(Debug)]
-pub(crate) struct Matches {
+pub(crate) struct MatchCollector {
     extent: IndexExtent,
     first: u64,
     marks: Vec<u16>,
     terms: Vec<Vec<u32>>,
 }
 
-impl Matches {
+impl MatchCollector {
     /// Nothing was found yet, and nothing below `first` is looked at, which is at most `MAX_NEWEST` below the end.
     pub(crate) fn new(extent: IndexExtent, first: u64, terms: usize) -> Self {
         let first = first.clamp(extent.next.saturating_sub(MAX_NEWEST), extent.next);
@@ -131,7 +131,7 @@ impl Matches {
     }
 
     /// There is a document at a position, if that is looked at.
-    pub(crate) fn mark(&mut self, position: u64, mark: u16) {
+    pub(crate) fn record_mark(&mut self, position: u64, mark: u16) {
         let place = position.checked_sub(self.first).and_then(|offset| usize::try_from(offset).ok());
         if let Some(told) = place.and_then(|place| self.marks.get_mut(place)) {
             *told = mark;
@@ -139,7 +139,7 @@ impl Matches {
     }
 
     /// The term of this place among those asked for occurs at a position: above all where it did so far.
-    pub(crate) fn occurs(&mut self, term: usize, position: u64) {
+    pub(crate) fn record_occurrence(&mut self, term: usize, position: u64) {
         let offset = position.checked_sub(self.first).and_then(|offset| u32::try_from(offset).ok());
         let within = offset.filter(|offset| (*offset as usize) < self.marks.len());
         if let (Some(offset), Some(offsets)) = (within, self.terms.get_mut(term))

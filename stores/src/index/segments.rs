@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 
 #[cfg(feature = "directory")]
-use super::Run;
-use super::{Matches, SEGMENT};
+use super::PositionRun;
+use super::{MatchCollector, SEGMENT};
 use crate::Posting;
 
 /// Bytes of a document among the marks.
@@ -24,13 +24,13 @@ pub(crate) const OCCURRENCE: usize = 3;
 
 /// A field: the marks of a segment, or one of its shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Field {
+pub(crate) struct IndexField {
     pub(crate) segment: u64,
     /// None: the marks.
     pub(crate) shard: Option<u8>,
 }
 
-impl Field {
+impl IndexField {
     pub(crate) fn name(self) -> String {
         match self.shard {
             None => self.segment.to_string(),
@@ -40,7 +40,7 @@ impl Field {
 
     /// The field of this name, if it is one.
     #[cfg(feature = "directory")]
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         let (segment, shard) = match name.split_once(':') {
             None => (name, None),
             Some((segment, shard)) => (segment, Some(u8::from_str_radix(shard, 16).ok()?)),
@@ -52,7 +52,7 @@ impl Field {
 }
 
 /// What is appended to which fields for documents, in order of the fields.
-pub(crate) fn appended(documents: &[Posting]) -> Vec<(Field, Vec<u8>)> {
+pub(crate) fn appended_fields(documents: &[Posting]) -> Vec<(IndexField, Vec<u8>)> {
     let mut appended = Vec::new();
     for documents in documents.chunk_by(|one, other| one.position / SEGMENT == other.position / SEGMENT) {
         let Some(segment) = documents.first().map(|first| first.position / SEGMENT) else { continue };
@@ -67,8 +67,8 @@ pub(crate) fn appended(documents: &[Posting]) -> Vec<(Field, Vec<u8>)> {
                 shards.entry(shard).or_default().extend([high, low | quotient_high, quotient_low]);
             }
         }
-        appended.push((Field { segment, shard: None }, marks));
-        let shards = shards.into_iter().map(|(shard, bytes)| (Field { segment, shard: Some(shard) }, bytes));
+        appended.push((IndexField { segment, shard: None }, marks));
+        let shards = shards.into_iter().map(|(shard, bytes)| (IndexField { segment, shard: Some(shard) }, bytes));
         appended.extend(shards);
     }
     appended
@@ -88,7 +88,7 @@ fn position(high: u8, low: u8) -> u64 {
 
 /// Takes the entries of these runs of positions out of a field whose entries are so wide. Tells how many they were.
 #[cfg(feature = "directory")]
-pub(crate) fn cut(field: &mut Vec<u8>, width: usize, runs: &[Run]) -> u64 {
+pub(crate) fn remove_runs(field: &mut Vec<u8>, width: usize, runs: &[PositionRun]) -> u64 {
     let before = field.len();
     let kept = field.chunks_exact(width).filter(|entry| match entry {
         [high, low, ..] => {
@@ -102,12 +102,12 @@ pub(crate) fn cut(field: &mut Vec<u8>, width: usize, runs: &[Run]) -> u64 {
 }
 
 /// What is looked for, by shard.
-pub(crate) struct Sought {
+pub(crate) struct SoughtTerms {
     /// Shards that are read, in ascending order, and of each the quotients of terms, with their places among those asked for.
     shards: Vec<(u8, Vec<(u16, usize)>)>,
 }
 
-impl Sought {
+impl SoughtTerms {
     pub(crate) fn new(terms: &[u32]) -> Self {
         let mut shards = BTreeMap::<u8, Vec<(u16, usize)>>::new();
         for (place, term) in terms.iter().enumerate() {
@@ -124,13 +124,19 @@ impl Sought {
 
     /// Notes what a segment holds, given its marks and those of the [shards](Self::shards) that are there. Segments come in
     /// ascending order.
-    pub(crate) fn note<B: AsRef<[u8]>>(&self, segment: u64, marks: &[u8], shards: &[Option<B>], found: &mut Matches) {
+    pub(crate) fn collect_segment<B: AsRef<[u8]>>(
+        &self,
+        segment: u64,
+        marks: &[u8],
+        shards: &[Option<B>],
+        found: &mut MatchCollector,
+    ) {
         let begin = segment.saturating_mul(SEGMENT);
         for entry in marks.chunks_exact(MARK) {
             if let [high, low, mark @ ..] = entry
                 && let Ok(mark) = mark.try_into()
             {
-                found.mark(begin.saturating_add(position(*high, *low)), u16::from_be_bytes(mark));
+                found.record_mark(begin.saturating_add(position(*high, *low)), u16::from_be_bytes(mark));
             }
         }
         for ((_, sought), shard) in self.shards.iter().zip(shards) {
@@ -139,7 +145,7 @@ impl Sought {
                 let [high, low, quotient] = entry else { continue };
                 let quotient = u16::from_be_bytes([low & 0x3f, *quotient]);
                 for (_, place) in sought.iter().filter(|(of_term, _)| *of_term == quotient) {
-                    found.occurs(*place, begin.saturating_add(position(*high, *low)));
+                    found.record_occurrence(*place, begin.saturating_add(position(*high, *low)));
                 }
             }
         }

@@ -22,7 +22,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use self::state::State;
+use self::state::MemoryState;
 use super::{
     BucketId, BucketKind, BucketPage, Clock, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
     SystemClock, Transaction, Writer, check,
@@ -66,7 +66,7 @@ const CAPABILITIES: StoreCapabilities = StoreCapabilities { durable: false, ..St
 /// A store in memory. See [`Store`]. What it keeps is gone when the process is.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 impl MemoryStore {
@@ -78,14 +78,14 @@ impl MemoryStore {
     /// An empty store that goes by the given clock.
     pub fn with_clock(limits: MemoryLimits, clock: Arc<dyn Clock>) -> Self {
         let watch = ClockWatch::new(&*clock);
-        Self { clock, state: Mutex::new(State::new(limits, watch)) }
+        Self { clock, state: Mutex::new(MemoryState::new(limits, watch)) }
     }
 
     /// Works on the state, and frees what ends by that after it has released the lock.
-    fn locked<T>(&self, work: impl FnOnce(&mut State, ClockReading) -> T) -> T {
+    fn locked<T>(&self, work: impl FnOnce(&mut MemoryState, ClockReading) -> T) -> T {
         let mut state = self.state.lock();
         // The clock is read under the lock: time must not run backwards between two calls.
-        let at = state.watch.read(&*self.clock);
+        let at = state.watch.read_clock(&*self.clock);
         let result = work(&mut state, at);
         let removed = std::mem::take(&mut state.removed);
         drop(state);
@@ -114,8 +114,8 @@ impl Default for MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn transact(&self, writer: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
-        check::transaction(transaction, &CAPABILITIES)?;
-        self.locked(|state, at| state.transact(at, writer, transaction))
+        check::validate_transaction(transaction, &CAPABILITIES)?;
+        self.locked(|state, at| state.apply_transaction(at, writer, transaction))
     }
 
     async fn list_buckets(
@@ -125,7 +125,7 @@ impl Store for MemoryStore {
         limit: u32,
         _: Deadline,
     ) -> Result<BucketPage, Failure> {
-        Ok(self.locked(|state, at| state.shelves.of(kind).list(at.now_ms(), cursor, limit)))
+        Ok(self.locked(|state, at| state.shelves.shelf_for(kind).list(at.now_ms(), cursor, limit)))
     }
 
     async fn delete_bucket(
@@ -140,7 +140,7 @@ impl Store for MemoryStore {
         if let Some(incarnation) = incarnation {
             check_token("incarnation", incarnation)?;
         }
-        self.locked(|state, at| state.delete(at, writer, bucket, incarnation, max_keys))
+        self.locked(|state, at| state.delete_bucket(at, writer, bucket, incarnation, max_keys))
     }
 
     fn capabilities(&self) -> StoreCapabilities {

@@ -10,27 +10,27 @@ use super::SessionLimitPolicy;
 
 /// The existing sessions, least recently used first. `None`: the policy does not evict.
 #[derive(Debug)]
-pub(super) struct Recency(Option<LinkedHashSet<Arc<str>>>);
+pub(super) struct SessionRecency(Option<LinkedHashSet<Arc<str>>>);
 
-impl Recency {
+impl SessionRecency {
     pub(super) fn new(policy: SessionLimitPolicy) -> Self {
         Self((policy == SessionLimitPolicy::Evict).then(LinkedHashSet::new))
     }
 
-    pub(super) fn began(&mut self, session: &Arc<str>) {
+    pub(super) fn insert_session(&mut self, session: &Arc<str>) {
         if let Some(order) = &mut self.0 {
             // At the end, wherever it was.
             order.insert(session.clone());
         }
     }
 
-    pub(super) fn used(&mut self, session: &str) {
+    pub(super) fn mark_used(&mut self, session: &str) {
         if let Some(order) = &mut self.0 {
             order.to_back(session);
         }
     }
 
-    pub(super) fn ended(&mut self, session: &str) {
+    pub(super) fn remove_session(&mut self, session: &str) {
         if let Some(order) = &mut self.0 {
             order.remove(session);
         }

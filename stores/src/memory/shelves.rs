@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::writers::Writers;
+use super::writers::RecentWriters;
 use crate::{
     BucketKind, BucketPage,
     bucket::Bucket,
@@ -19,17 +19,17 @@ const SLOT_OVERHEAD: u64 = 1184;
 
 /// The place of a bucket. It outlives the bucket for as long as a late retry may come.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct BucketSlot {
     pub(super) name: Arc<str>,
     pub(super) bucket: Option<Bucket>,
-    pub(super) writers: Writers,
+    pub(super) writers: RecentWriters,
     /// When the last bucket here ended, in milliseconds.
     pub(super) retired_at: u64,
 }
 
-impl Slot {
+impl BucketSlot {
     pub(super) fn new(name: Arc<str>) -> Self {
-        Self { name, bucket: None, writers: Writers::default(), retired_at: 0 }
+        Self { name, bucket: None, writers: RecentWriters::default(), retired_at: 0 }
     }
 
     /// What it takes without its bucket.
@@ -40,13 +40,13 @@ impl Slot {
 
 /// The buckets of a kind.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
-    pub(super) slots: HashMap<Arc<str>, Slot>,
+pub(super) struct KindShelf {
+    pub(super) slots: HashMap<Arc<str>, BucketSlot>,
     /// The buckets that are there, for paging.
     pub(super) names: BTreeSet<Arc<str>>,
 }
 
-impl Shelf {
+impl KindShelf {
     /// A page of names. The cursor is the last name of the page before, whether or not that bucket is still there.
     pub(super) fn list(&self, now_ms: u64, cursor: &str, limit: u32) -> BucketPage {
         let most = if limit == 0 { PAGE } else { MAX_RECORDS.min(limit.into()) };
@@ -66,15 +66,15 @@ impl Shelf {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shelves([Shelf; 6]);
+pub(super) struct BucketShelves([KindShelf; 6]);
 
-impl Shelves {
-    pub(super) fn of(&self, kind: BucketKind) -> &Shelf {
-        kind.pick(self.0.each_ref())
+impl BucketShelves {
+    pub(super) fn shelf_for(&self, kind: BucketKind) -> &KindShelf {
+        kind.pick_for_kind(self.0.each_ref())
     }
 
-    pub(super) fn of_mut(&mut self, kind: BucketKind) -> &mut Shelf {
-        kind.pick(self.0.each_mut())
+    pub(super) fn of_mut(&mut self, kind: BucketKind) -> &mut KindShelf {
+        kind.pick_for_kind(self.0.each_mut())
     }
 
     /// How many buckets there are, of all kinds.
@@ -83,7 +83,7 @@ impl Shelves {
     }
 
     #[cfg(test)]
-    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> + Clone {
+    pub(super) fn slots(&self) -> impl Iterator<Item = &BucketSlot> + Clone {
         self.0.iter().flat_map(|shelf| shelf.slots.values())
     }
 }

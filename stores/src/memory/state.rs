@@ -7,13 +7,13 @@ use std::{
 
 use super::{
     MemoryLimits,
-    recency::Recency,
-    shelves::{Shelves, Slot, slot_cost},
+    recency::SessionRecency,
+    shelves::{BucketShelves, BucketSlot, slot_cost},
     writers::MEMORY_MS,
 };
 use crate::{
     BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer,
-    bucket::{Bucket, Removed},
+    bucket::{Bucket, DeferredDrop},
     clock::{ClockReading, ClockWatch},
     failure::{expiry_in_doubt, failure},
 };
@@ -31,23 +31,23 @@ type Appointment = (u64, BucketKind, Arc<str>);
 
 /// Bytes in use.
 #[derive(Debug, Default)]
-pub(super) struct Used {
+pub(super) struct UsedBytes {
     pub(super) all: u64,
     /// Of these, what is in sessions: what could be had by ending them. Their places are not in it.
     pub(super) in_sessions: u64,
 }
 
-impl Used {
+impl UsedBytes {
     /// A bucket of that kind holds so much more, or less.
-    pub(super) fn grow(&mut self, kind: BucketKind, growth: i64) {
+    pub(super) fn grow_bucket(&mut self, kind: BucketKind, growth: i64) {
         self.grow_beside(growth);
         if kind == BucketKind::Session {
             self.in_sessions = self.in_sessions.saturating_add_signed(growth);
         }
     }
 
-    pub(super) fn shrink(&mut self, kind: BucketKind, bytes: u64) {
-        self.grow(kind, bytes.cast_signed().saturating_neg());
+    pub(super) fn shrink_bucket(&mut self, kind: BucketKind, bytes: u64) {
+        self.grow_bucket(kind, bytes.cast_signed().saturating_neg());
     }
 
     /// What is beside the buckets takes so much more, or less.
@@ -57,53 +57,53 @@ impl Used {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct MemoryState {
     pub(super) limits: MemoryLimits,
     pub(super) watch: ClockWatch,
-    pub(super) shelves: Shelves,
+    pub(super) shelves: BucketShelves,
     /// The buckets that expire, soonest first.
     pub(super) expiries: BTreeSet<Appointment>,
     /// Slots without a bucket, longest ago first. One that is used again leaves its entry behind, to be
     /// ignored when its turn comes.
     retired: VecDeque<Appointment>,
-    pub(super) used: Used,
-    pub(super) recency: Recency,
+    pub(super) used: UsedBytes,
+    pub(super) recency: SessionRecency,
     /// What has ended, to be freed after the lock is released.
-    pub(super) removed: Vec<Removed>,
+    pub(super) removed: Vec<DeferredDrop>,
     /// Microseconds; so that two creations never share a stamp.
     pub(super) last_stamp: u64,
 }
 
-impl State {
+impl MemoryState {
     pub(super) fn new(limits: MemoryLimits, watch: ClockWatch) -> Self {
         Self {
-            recency: Recency::new(limits.session_limit_policy),
+            recency: SessionRecency::new(limits.session_limit_policy),
             limits,
             watch,
-            shelves: Shelves::default(),
+            shelves: BucketShelves::default(),
             expiries: BTreeSet::new(),
             retired: VecDeque::new(),
-            used: Used::default(),
+            used: UsedBytes::default(),
             removed: Vec::new(),
             last_stamp: 0,
         }
     }
 
-    pub(super) fn slot_mut(&mut self, id: &BucketId) -> Option<&mut Slot> {
+    pub(super) fn slot_mut(&mut self, id: &BucketId) -> Option<&mut BucketSlot> {
         self.shelves.of_mut(id.kind).slots.get_mut(&*id.name)
     }
 
     /// The bucket's slot, there from now on, with the writer's transaction noted as applied.
-    pub(super) fn slot_to_write(&mut self, now_ms: u64, writer: &Writer, id: &BucketId) -> &mut Slot {
+    pub(super) fn slot_to_write(&mut self, now_ms: u64, writer: &Writer, id: &BucketId) -> &mut BucketSlot {
         let slot = self.shelves.of_mut(id.kind).slots.entry(id.name.as_str().into()).or_insert_with_key(|name| {
             self.used.grow_beside(slot_cost(name).cast_signed());
-            Slot::new(name.clone())
+            BucketSlot::new(name.clone())
         });
         self.used.grow_beside(slot.writers.remember(writer, now_ms));
         slot
     }
 
-    pub(super) fn delete(
+    pub(super) fn delete_bucket(
         &mut self,
         at: ClockReading,
         writer: &Writer,
@@ -114,7 +114,7 @@ impl State {
         let clock_ms = at.now_ms();
         let mut now_ms = clock_ms;
         if let Some(slot) = self.slot_mut(id) {
-            now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.time(clock_ms));
+            now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.advance_time(clock_ms));
             if slot.writers.has_seen(writer, now_ms) {
                 return Ok(deleted_nothing(Status::Repeated, now_ms));
             }
@@ -135,9 +135,9 @@ impl State {
         let deletion = match &slot.bucket {
             None => deleted_nothing(Status::Absent, now_ms),
             Some(bucket) if bucket.expiry.is_over(now_ms) => deleted_nothing(Status::Expired, now_ms),
-            Some(bucket) => bucket.deletion(now_ms, max_keys),
+            Some(bucket) => bucket.deletion_reply(now_ms, max_keys),
         };
-        self.bury(now_ms, id.kind, &id.name);
+        self.retire_bucket(now_ms, id.kind, &id.name);
         Ok(deletion)
     }
 
@@ -154,7 +154,7 @@ impl State {
             }
             self.forget_a_retired_one();
         }
-        let mut sessions = self.shelves.of(BucketKind::Session).names.len();
+        let mut sessions = self.shelves.shelf_for(BucketKind::Session).names.len();
         if kind == BucketKind::Session && sessions as u64 >= self.limits.max_sessions && self.evict(clock_ms, None) {
             sessions -= 1;
         }
@@ -191,14 +191,14 @@ impl State {
     /// End the session that was used longest ago, but not the one at hand, if sessions may be ended for others.
     fn evict(&mut self, clock_ms: u64, at_hand: Option<&str>) -> bool {
         let Some(oldest) = self.recency.oldest_but(at_hand) else { return false };
-        self.bury(clock_ms, BucketKind::Session, &oldest);
+        self.retire_bucket(clock_ms, BucketKind::Session, &oldest);
         true
     }
 
     /// The same to have room for a bucket; not if there would be none even without all other sessions.
     fn evict_for_room(&mut self, clock_ms: u64, growth: i64, id: &BucketId) -> bool {
         let at_hand = (id.kind == BucketKind::Session).then_some(&*id.name);
-        let own = at_hand.and_then(|name| self.shelves.of(BucketKind::Session).slots.get(name)?.bucket.as_ref());
+        let own = at_hand.and_then(|name| self.shelves.shelf_for(BucketKind::Session).slots.get(name)?.bucket.as_ref());
         let others = self.used.in_sessions.saturating_sub(own.map_or(0, Bucket::cost));
         let least = self.used.all.saturating_sub(others).saturating_add_signed(growth);
         least <= self.limits.max_bytes && self.evict(clock_ms, at_hand)
@@ -208,12 +208,12 @@ impl State {
     fn bury_an_expired_one(&mut self, clock_ms: u64) -> bool {
         let first = self.expiries.first().filter(|(expires_at, ..)| *expires_at <= clock_ms);
         let Some((_, kind, name)) = first.cloned() else { return false };
-        self.bury(clock_ms, kind, &name);
+        self.retire_bucket(clock_ms, kind, &name);
         true
     }
 
     /// End a bucket, if it is there, and keep its writers in mind if one may still retry.
-    pub(super) fn bury(&mut self, now_ms: u64, kind: BucketKind, name: &str) {
+    pub(super) fn retire_bucket(&mut self, now_ms: u64, kind: BucketKind, name: &str) {
         let Some(slot) = self.shelves.of_mut(kind).slots.get_mut(name) else { return };
         let name = slot.name.clone();
         let remembers_any = slot.writers.remembers_any(now_ms);
@@ -233,21 +233,21 @@ impl State {
 
     /// Give back what a bucket took that has been taken from its slot.
     pub(super) fn forget_bucket(&mut self, bucket: Bucket, kind: BucketKind, name: Arc<str>) {
-        self.used.shrink(kind, bucket.cost());
+        self.used.shrink_bucket(kind, bucket.cost());
         if kind == BucketKind::Session {
-            self.recency.ended(&name);
+            self.recency.remove_session(&name);
         }
         self.shelves.of_mut(kind).names.remove(&name);
         if let Some(expires_at) = bucket.expiry.at {
             self.expiries.remove(&(expires_at, kind, name));
         }
-        self.removed.push(Removed::Bucket(bucket));
+        self.removed.push(DeferredDrop::Bucket(bucket));
     }
 
     /// Forget the writers of the bucket that ended longest ago.
     pub(super) fn forget_a_retired_one(&mut self) -> bool {
         let Some((at, kind, name)) = self.retired.pop_front() else { return false };
-        let slot = self.shelves.of(kind).slots.get(&name);
+        let slot = self.shelves.shelf_for(kind).slots.get(&name);
         if slot.is_some_and(|slot| slot.bucket.is_none() && slot.retired_at == at) {
             self.vacate(kind, &name);
         }

@@ -1,16 +1,18 @@
 //! Applies a transaction to a store in memory: the order of its checks, and the bytes that it takes.
 
-use super::{shelves::slot_cost, state::State};
+use super::{shelves::slot_cost, state::MemoryState};
 use crate::{
     BucketKind, Failure, Opening, Receipt, Status, Transaction, Writer,
-    bucket::{Bucket, FoundBucket, Step, may_write, open, receipt, receipt_without, renews},
+    bucket::{
+        Bucket, FoundBucket, OpeningDecision, build_receipt, decide_opening, may_write, receipt_without, renews_expiry,
+    },
     check,
     clock::ClockReading,
     failure::expiry_in_doubt,
 };
 
-impl State {
-    pub(super) fn transact(
+impl MemoryState {
+    pub(super) fn apply_transaction(
         &mut self,
         at: ClockReading,
         writer: &Writer,
@@ -18,17 +20,17 @@ impl State {
     ) -> Result<Receipt, Failure> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         let (clock, clock_ms) = (at.now, at.now_ms());
-        let writes = check::writes(operations);
+        let writes = check::has_writes(operations);
         // A second round only when room had to be made first.
         while let Some(slot) = self.shelves.of_mut(id.kind).slots.get_mut(&*id.name) {
-            let now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.time(clock_ms));
+            let now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.advance_time(clock_ms));
             let Some(bucket) = slot.bucket.as_mut().filter(|bucket| !bucket.expiry.is_over(now_ms)) else {
                 let found = if slot.bucket.is_some() { FoundBucket::Expired } else { FoundBucket::Absent };
-                let step = open(opening, found, slot.writers.has_seen(writer, now_ms));
+                let step = decide_opening(opening, found, slot.writers.has_seen(writer, now_ms));
                 if let FoundBucket::Expired = found {
-                    self.bury(now_ms, id.kind, &id.name);
+                    self.retire_bucket(now_ms, id.kind, &id.name);
                 }
-                if let Step::Refuse(status) = step {
+                if let OpeningDecision::Refuse(status) = step {
                     return Ok(receipt_without(status, now_ms));
                 }
                 break;
@@ -37,25 +39,25 @@ impl State {
                 return Err(expiry_in_doubt());
             }
             let repeated = may_write(opening, operations) && slot.writers.has_seen(writer, now_ms);
-            let step = open(opening, FoundBucket::Alive(&bucket.incarnation), repeated);
-            if let Step::Refuse(status) = step {
-                return Ok(receipt(status, now_ms, opening, &bucket.incarnation, Vec::new()));
+            let step = decide_opening(opening, FoundBucket::Alive(&bucket.incarnation), repeated);
+            if let OpeningDecision::Refuse(status) = step {
+                return Ok(build_receipt(status, now_ms, opening, &bucket.incarnation, Vec::new()));
             }
 
             if id.kind == BucketKind::Session {
-                self.recency.used(&id.name);
+                self.recency.mark_used(&id.name);
             }
             let mut growth = 0;
-            if step != Step::Repeat {
-                if let Some(unmet) = bucket.unmet(expectations, operations) {
-                    let receipt = receipt(Status::Unmet, now_ms, opening, &bucket.incarnation, Vec::new());
+            if step != OpeningDecision::Repeat {
+                if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
+                    let receipt = build_receipt(Status::Unmet, now_ms, opening, &bucket.incarnation, Vec::new());
                     return Ok(Receipt { unmet: Some(unmet), ..receipt });
                 }
-                if step == Step::Replace {
+                if step == OpeningDecision::Replace {
                     return self.replace(clock, now_ms, writer, transaction);
                 }
-                self.used.shrink(id.kind, bucket.drop_outdated_leases(now_ms));
-                growth = bucket.probe(operations, now_ms)?;
+                self.used.shrink_bucket(id.kind, bucket.drop_outdated_leases(now_ms));
+                growth = bucket.probe_growth(operations, now_ms)?;
                 if writes {
                     slot.writers.check_room(writer, now_ms, 1)?;
                 }
@@ -65,26 +67,26 @@ impl State {
                 }
             }
 
-            if renews(opening)
+            if renews_expiry(opening)
                 && let Some((old, new)) = bucket.expiry.renew(now_ms)
             {
                 self.expiries.remove(&(old, id.kind, slot.name.clone()));
                 self.expiries.insert((new, id.kind, slot.name.clone()));
             }
-            if step == Step::Repeat {
-                let outcomes = bucket.repeat(operations, now_ms);
-                return Ok(receipt(Status::Repeated, now_ms, opening, &bucket.incarnation, outcomes));
+            if step == OpeningDecision::Repeat {
+                let outcomes = bucket.answer_operations(operations, now_ms);
+                return Ok(build_receipt(Status::Repeated, now_ms, opening, &bucket.incarnation, outcomes));
             }
-            let outcomes = bucket.apply(operations, growth, now_ms);
+            let outcomes = bucket.apply_operations(operations, growth, now_ms);
             self.removed.append(&mut bucket.take_removed());
-            self.used.grow(id.kind, growth);
+            self.used.grow_bucket(id.kind, growth);
             if writes {
                 self.used.grow_beside(slot.writers.remember(writer, now_ms));
             }
-            return Ok(receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes));
+            return Ok(build_receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes));
         }
-        match open(opening, FoundBucket::Absent, false) {
-            Step::Refuse(status) => Ok(receipt_without(status, clock_ms)),
+        match decide_opening(opening, FoundBucket::Absent, false) {
+            OpeningDecision::Refuse(status) => Ok(receipt_without(status, clock_ms)),
             _ => self.create(clock, writer, transaction),
         }
     }
@@ -94,10 +96,10 @@ impl State {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         let now_ms = clock / 1000;
         let bucket = self.new_bucket(clock, now_ms, opening);
-        if let Some(unmet) = bucket.unmet(expectations, operations) {
+        if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
             return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, now_ms) });
         }
-        let growth = bucket.probe(operations, now_ms)?;
+        let growth = bucket.probe_growth(operations, now_ms)?;
         if let Some(slot) = self.slot_mut(id) {
             slot.writers.check_room(writer, now_ms, 1)?;
         }
@@ -117,7 +119,7 @@ impl State {
     ) -> Result<Receipt, Failure> {
         let Transaction { bucket: id, opening, operations, .. } = transaction;
         let bucket = self.new_bucket(clock, now_ms, opening);
-        let growth = bucket.probe(operations, now_ms)?;
+        let growth = bucket.probe_growth(operations, now_ms)?;
         let mut freed = 0;
         if let Some(slot) = self.slot_mut(id) {
             slot.writers.check_room(writer, now_ms, 1)?;
@@ -150,10 +152,10 @@ impl State {
         growth: i64,
     ) -> Receipt {
         let Transaction { bucket: id, opening, operations, .. } = transaction;
-        let outcomes = bucket.apply(operations, growth, now_ms);
+        let outcomes = bucket.apply_operations(operations, growth, now_ms);
         let receipt =
-            Receipt { created: true, ..receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes) };
-        self.used.grow(id.kind, growth);
+            Receipt { created: true, ..build_receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes) };
+        self.used.grow_bucket(id.kind, growth);
         let expires_at = bucket.expiry.at;
         let slot = self.slot_to_write(now_ms, writer, id);
         slot.bucket = Some(bucket);
@@ -162,7 +164,7 @@ impl State {
             self.expiries.insert((expires_at, id.kind, name.clone()));
         }
         if id.kind == BucketKind::Session {
-            self.recency.began(&name);
+            self.recency.insert_session(&name);
         }
         self.shelves.of_mut(id.kind).names.insert(name);
         receipt

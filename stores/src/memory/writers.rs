@@ -33,7 +33,7 @@ struct Remembered {
 
 /// The writers of one bucket.
 #[derive(Debug, Default)]
-pub(super) struct Writers {
+pub(super) struct RecentWriters {
     few: Vec<Remembered>,
     /// By the address of the id: while it is remembered, no other is there.
     later: HashMap<usize, Remembered>,
@@ -41,7 +41,7 @@ pub(super) struct Writers {
     turns: VecDeque<usize>,
 }
 
-impl Writers {
+impl RecentWriters {
     /// Whether this transaction, or a later one of the same writer, has been applied.
     pub(super) fn has_seen(&self, writer: &Writer, now_ms: u64) -> bool {
         self.find(writer).is_some_and(|known| writer.sequence() <= known.sequence && !known.is_outdated(now_ms))
@@ -68,8 +68,8 @@ impl Writers {
     /// Note that the writer's transaction is applied. Returns by how much the cost grew or shrank.
     pub(super) fn remember(&mut self, writer: &Writer, now_ms: u64) -> i64 {
         let (Some(id), before) = (&writer.id, self.cost()) else { return 0 };
-        let place = address(Arc::as_ptr(id));
-        let known = match self.few.iter_mut().find(|known| known.place() == place) {
+        let place = pointer_address(Arc::as_ptr(id));
+        let known = match self.few.iter_mut().find(|known| known.id_address() == place) {
             None => self.later.get_mut(&place),
             known => known,
         };
@@ -104,8 +104,8 @@ impl Writers {
     }
 
     fn find(&self, writer: &Writer) -> Option<&Remembered> {
-        let place = address(Arc::as_ptr(writer.id.as_ref()?));
-        self.few.iter().find(|known| known.place() == place).or_else(|| self.later.get(&place))
+        let place = pointer_address(Arc::as_ptr(writer.id.as_ref()?));
+        self.few.iter().find(|known| known.id_address() == place).or_else(|| self.later.get(&place))
     }
 
     /// Forgets those of the later ones whose turn it is and that can't come back.
@@ -126,8 +126,8 @@ impl Writers {
 }
 
 impl Remembered {
-    fn place(&self) -> usize {
-        address(self.id.as_ptr())
+    fn id_address(&self) -> usize {
+        pointer_address(self.id.as_ptr())
     }
 
     fn may_come_back(&self, now_ms: u64) -> bool {
@@ -139,6 +139,6 @@ impl Remembered {
     }
 }
 
-fn address(id: *const str) -> usize {
+fn pointer_address(id: *const str) -> usize {
     id.cast::<u8>().addr()
 }

@@ -9,7 +9,7 @@ const MOST_RESTARTS: u8 = 3;
 
 /// Where the next page begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(super) struct ScanCursor {
     /// Of a listing of buckets.
     pub(super) registry: u16,
     /// Redis's own cursor in it; 0: its beginning.
@@ -20,14 +20,14 @@ pub(super) struct Cursor {
     restarts: u8,
 }
 
-impl Cursor {
+impl ScanCursor {
     /// The beginning of a registry.
-    pub(super) fn of(registry: u16) -> Self {
+    pub(super) fn at_start_of(registry: u16) -> Self {
         Self { registry, ..Self::default() }
     }
 
     /// What is no cursor of ours begins again.
-    pub(super) fn read(text: &str) -> Self {
+    pub(super) fn parse_or_start(text: &str) -> Self {
         let read = || {
             let mut parts = text.split('.');
             let (registry, position) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -43,13 +43,13 @@ impl Cursor {
     }
 
     /// Whose cursor it is, where another server has to begin again.
-    pub(super) fn server(self) -> Option<u32> {
+    pub(super) fn expected_server(self) -> Option<u32> {
         (self.position != 0 && self.restarts < MOST_RESTARTS).then_some(self.server)
     }
 
     /// What a server said on being asked with this: where it goes on, who it is, and whether it has begun again. None:
     /// that was the last of it.
-    pub(super) fn after(self, position: u64, server: u32, again: bool) -> Option<Self> {
+    pub(super) fn next_cursor(self, position: u64, server: u32, again: bool) -> Option<Self> {
         let restarts = self.restarts.saturating_add(u8::from(again));
         (position != 0).then_some(Self { position, server, restarts, ..self })
     }
@@ -60,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_are_read_back_and_anything_else_begins_again() {
-        let cursor = Cursor { registry: 4095, position: u64::MAX, server: 0xf00d, restarts: 3 };
-        assert_eq!(Cursor::read(&cursor.text()), cursor);
+    fn cursors_round_trip_and_invalid_ones_start_from_the_beginning() {
+        let cursor = ScanCursor { registry: 4095, position: u64::MAX, server: 0xf00d, restarts: 3 };
+        assert_eq!(ScanCursor::parse_or_start(&cursor.text()), cursor);
         for text in
             ["", "5", ".", "1.2", "a.b.c.d", "1.-1.0.0", "70000.0.0.0", "1.2.3", "1.2.x.0", "1.2.3.4.5", "1.2.3.256"]
         {
-            assert_eq!(Cursor::read(text), Cursor::default(), "{text}");
+            assert_eq!(ScanCursor::parse_or_start(text), ScanCursor::default(), "{text}");
         }
     }
 }

@@ -5,22 +5,22 @@
 
 use redis::Value;
 
-pub(super) use super::reply::{Reply, bytes, garbled, text};
-use super::{cursor::Cursor, reply::key_of};
+pub(super) use super::reply::{ReplyReader, unexpected_reply, value_to_bytes, value_to_text};
+use super::{cursor::ScanCursor, reply::key_of};
 use crate::{
     CounterValue, Description, Entry, EntryCount, EntryPage, Failure, FailureCode, FoundEntries, FoundMatches,
     IndexDescription, IndexExtent, LeaseState, LogDescription, LogRecords, LogSpans, MapDescription, MatchOperation,
     Operation, Outcome, Receipt, Size, SpanRecords, Status, Transaction,
     bucket::may_write,
     failure,
-    index::{self, Matches, SEGMENT, segments::Sought},
+    index::{self, MatchCollector, SEGMENT, segments::SoughtTerms},
     limits,
     names::{VALUES, is_part, is_token},
     transfer::metadata::time_to_live,
 };
 
 /// What a script said.
-pub(super) enum Said<T> {
+pub(super) enum ScriptReply<T> {
     Answer(T),
     /// An answer to what has changed something.
     Written(T),
@@ -31,13 +31,13 @@ pub(super) enum Said<T> {
 }
 
 /// What `transact.lua` answers.
-pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<Receipt>, u64), Failure> {
+pub(super) fn read_receipt(reply: Value, transaction: &Transaction) -> Result<(ScriptReply<Receipt>, u64), Failure> {
     answer(reply, |status, now, mut reply| {
         let created = reply.integer()? == 1;
         // Somebody may have written something there that is no text.
         let incarnation = reply.text().map_err(|_| wrong_type("__meta__"))?;
         let unmet = match status {
-            Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| garbled())?),
+            Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| unexpected_reply())?),
             _ => None,
         };
         let mut outcomes = Vec::new();
@@ -50,9 +50,9 @@ pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<R
         let writes = created || may_write(&transaction.opening, &transaction.operations);
         let receipt = Receipt { status, now, incarnation, created, unmet, outcomes };
         Ok(match status {
-            Status::Applied if writes => Said::Written(receipt),
-            Status::Repeated | Status::Exists | Status::Unmet if writes => Said::Found(receipt),
-            _ => Said::Answer(receipt),
+            Status::Applied if writes => ScriptReply::Written(receipt),
+            Status::Repeated | Status::Exists | Status::Unmet if writes => ScriptReply::Found(receipt),
+            _ => ScriptReply::Answer(receipt),
         })
     })
 }
@@ -60,14 +60,14 @@ pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<R
 /// What any script answers, with the store's clock: `read` is given the status, the clock, and the rest of the reply.
 pub(super) fn answer<T>(
     reply: Value,
-    read: impl FnOnce(Status, u64, Reply) -> Result<Said<T>, Failure>,
-) -> Result<(Said<T>, u64), Failure> {
-    let mut reply = Reply::new(reply)?;
+    read: impl FnOnce(Status, u64, ReplyReader) -> Result<ScriptReply<T>, Failure>,
+) -> Result<(ScriptReply<T>, u64), Failure> {
+    let mut reply = ReplyReader::new(reply)?;
     let code = reply.integer()?;
     let now = reply.unsigned()?;
     let said = match status(code) {
         Some(status) => read(status, now, reply)?,
-        None => failed(code, &mut reply)?,
+        None => read_failure(code, &mut reply)?,
     };
     Ok((said, now))
 }
@@ -85,7 +85,7 @@ fn status(code: i64) -> Option<Status> {
     })
 }
 
-fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
+fn read_failure<T>(code: i64, reply: &mut ReplyReader) -> Result<ScriptReply<T>, Failure> {
     // It goes into messages, whose text must not come from the server.
     let subject = Some(reply.text()?).filter(|name| is_spelt_like_a_key(name)).unwrap_or_else(|| "?".to_owned());
     Err(match code {
@@ -98,13 +98,13 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
             &*subject,
             format!("more records than there are to replace in the log {subject}"),
         ),
-        15 => return Ok(Said::Late),
+        15 => return Ok(ScriptReply::Late),
         16 => limits::too_many_writers(),
         17 => limits::too_many_parts(),
         18 => limits::too_many_values(),
         19 => limits::too_deep(&subject),
         20 => index::not_above(&subject),
-        _ => return Err(garbled()),
+        _ => return Err(unexpected_reply()),
     })
 }
 
@@ -118,26 +118,26 @@ fn is_spelt_like_a_key(name: &str) -> bool {
     name.len() <= 256 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
-fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure> {
+fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Failure> {
     Ok(match operation {
         Operation::Get(get) => match begun_entries(reply)? {
-            Entries::Oversize(size) => Outcome::Oversize(size),
-            Entries::Fit(_) => {
+            EntriesHeader::Oversize(size) => Outcome::Oversize(size),
+            EntriesHeader::Fit(_) => {
                 let mut found = FoundEntries { entries: Vec::with_capacity(get.keys.len()), unreadable: Vec::new() };
-                for (key, text) in get.keys.iter().zip(reply.take(get.keys.len())?) {
-                    found.add(key.clone(), text)?;
+                for (key, text) in get.keys.iter().zip(reply.next_values(get.keys.len())?) {
+                    found.add_entry(key.clone(), text)?;
                 }
                 Outcome::Entries(found)
             }
         },
         Operation::GetAll(all) => match begun_entries(reply)? {
-            Entries::Oversize(size) => Outcome::Oversize(size),
-            Entries::Fit(count) => {
-                let names = reply.take(count)?.collect::<Vec<_>>();
+            EntriesHeader::Oversize(size) => Outcome::Oversize(size),
+            EntriesHeader::Fit(count) => {
+                let names = reply.next_values(count)?.collect::<Vec<_>>();
                 let mut found = FoundEntries { entries: Vec::with_capacity(count), unreadable: Vec::new() };
-                for (name, text) in names.into_iter().zip(reply.take(count)?) {
+                for (name, text) in names.into_iter().zip(reply.next_values(count)?) {
                     if let Some(key) = key_of(&all.map_name, name) {
-                        found.add(key, text)?;
+                        found.add_entry(key, text)?;
                     }
                 }
                 found.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
@@ -147,30 +147,30 @@ fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure>
             }
         },
         Operation::Page(page) => {
-            let next = reply.text()?.parse().map_err(|_| garbled())?;
+            let next = reply.text()?.parse().map_err(|_| unexpected_reply())?;
             let server = reply.server()?;
-            let cursor = Cursor::read(&page.cursor).after(next, server, reply.integer()? == 1);
+            let cursor = ScanCursor::parse_or_start(&page.cursor).next_cursor(next, server, reply.integer()? == 1);
             let count = reply.count()?;
             let mut found = FoundEntries { entries: Vec::new(), unreadable: Vec::new() };
             for _ in 0..count {
-                let (name, text) = (reply.next()?, reply.next()?);
+                let (name, text) = (reply.next_value()?, reply.next_value()?);
                 if let Some(key) = key_of(&page.map_name, name) {
-                    found.add(key, text)?;
+                    found.add_entry(key, text)?;
                 }
             }
-            let cursor = cursor.map(Cursor::text).unwrap_or_default();
+            let cursor = cursor.map(ScanCursor::text).unwrap_or_default();
             Outcome::Page(EntryPage { entries: found.entries, unreadable: found.unreadable, cursor })
         }
-        Operation::Put(put) if put.map_name == VALUES => changed(put.entries.len(), reply)?,
-        Operation::Remove(remove) if remove.map_name == VALUES => changed(remove.keys.len(), reply)?,
-        Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed(1, reply)?,
+        Operation::Put(put) if put.map_name == VALUES => read_changed_count(put.entries.len(), reply)?,
+        Operation::Remove(remove) if remove.map_name == VALUES => read_changed_count(remove.keys.len(), reply)?,
+        Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => read_changed_count(1, reply)?,
         Operation::Increment(_) => {
-            let value = match reply.next()? {
+            let value = match reply.next_value()? {
                 Value::Int(value) => value,
                 // As text where Lua's numbers would not be exact. A repeated increment finds what is there
                 // by now, which may be no counter any more, and then counts as 0.
                 value => {
-                    let text = String::from_utf8(bytes(value)?).unwrap_or_default();
+                    let text = String::from_utf8(value_to_bytes(value)?).unwrap_or_default();
                     text.parse::<i64>().ok().filter(|number| number.to_string() == text).unwrap_or_default()
                 }
             };
@@ -179,9 +179,9 @@ fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure>
         Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::ResetLog(_) => {
             Outcome::Extent(reply.extent()?)
         }
-        Operation::Read(_) => Outcome::Records(records(reply)?),
+        Operation::Read(_) => Outcome::Records(read_records(reply)?),
         Operation::Overflow(_) => {
-            let surplus = records(reply)?;
+            let surplus = read_records(reply)?;
             if surplus.records.is_empty() { Outcome::Extent(surplus.extent) } else { Outcome::Records(surplus) }
         }
         Operation::ReadAt(_) => {
@@ -197,57 +197,57 @@ fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure>
         }
         Operation::Describe(_) => Outcome::Described(description(reply)?),
         Operation::Post(_) | Operation::Unpost(_) => Outcome::Indexed(reply.index_extent()?),
-        Operation::Match(step) => Outcome::Matches(matches(step, reply)?),
+        Operation::Match(step) => Outcome::Matches(read_matches(step, reply)?),
     })
 }
 
 /// Segments from the newest on, of each its number, its marks, and the shards that were asked for.
-fn matches(step: &MatchOperation, reply: &mut Reply) -> Result<FoundMatches, Failure> {
+fn read_matches(step: &MatchOperation, reply: &mut ReplyReader) -> Result<FoundMatches, Failure> {
     let (extent, oldest, count) = (reply.index_extent()?, reply.unsigned()?, reply.count()?);
-    let sought = Sought::new(&step.terms);
-    let first = index::oldest(step, extent.next).max(oldest.saturating_mul(SEGMENT));
-    let mut found = Matches::new(extent, first, step.terms.len());
+    let sought = SoughtTerms::new(&step.terms);
+    let first = index::oldest_matched_position(step, extent.next).max(oldest.saturating_mul(SEGMENT));
+    let mut found = MatchCollector::new(extent, first, step.terms.len());
     let mut segments = Vec::new();
     for _ in 0..count {
-        let (segment, marks) = (reply.unsigned()?, bytes(reply.next()?)?);
+        let (segment, marks) = (reply.unsigned()?, value_to_bytes(reply.next_value()?)?);
         let shard = |shard| match shard {
             Value::Nil => Ok(None),
-            shard => bytes(shard).map(Some),
+            shard => value_to_bytes(shard).map(Some),
         };
-        let shards = reply.take(sought.shards().len())?.map(shard).collect::<Result<Vec<_>, _>>()?;
+        let shards = reply.next_values(sought.shards().len())?.map(shard).collect::<Result<Vec<_>, _>>()?;
         segments.push((segment, marks, shards));
     }
     for (segment, marks, shards) in segments.iter().rev() {
-        sought.note(*segment, marks, shards, &mut found);
+        sought.collect_segment(*segment, marks, shards, &mut found);
     }
     Ok(found.finish(step.max_bytes))
 }
 
 /// How a reply to what reads entries begins: with their number, if they are not too many or too long.
-enum Entries {
+enum EntriesHeader {
     Fit(usize),
     Oversize(Size),
 }
 
-fn records(reply: &mut Reply) -> Result<LogRecords, Failure> {
+fn read_records(reply: &mut ReplyReader) -> Result<LogRecords, Failure> {
     Ok(LogRecords { extent: reply.extent()?, first: reply.unsigned()?, records: reply.records()? })
 }
 
-fn begun_entries(reply: &mut Reply) -> Result<Entries, Failure> {
+fn begun_entries(reply: &mut ReplyReader) -> Result<EntriesHeader, Failure> {
     Ok(match usize::try_from(reply.integer()?) {
-        Ok(count) => Entries::Fit(count),
-        Err(_) => Entries::Oversize(Size { bytes: reply.unsigned()?, entries: reply.unsigned()? }),
+        Ok(count) => EntriesHeader::Fit(count),
+        Err(_) => EntriesHeader::Oversize(Size { bytes: reply.unsigned()?, entries: reply.unsigned()? }),
     })
 }
 
 impl FoundEntries {
     /// What a script says of a key: its text, nothing where there is none, and a number where there is one that it
     /// can't tell.
-    fn add(&mut self, key: String, text: Value) -> Result<(), Failure> {
+    fn add_entry(&mut self, key: String, text: Value) -> Result<(), Failure> {
         match text {
             Value::Nil => {}
             Value::Int(_) => self.unreadable.push(key),
-            text => match String::from_utf8(bytes(text)?) {
+            text => match String::from_utf8(value_to_bytes(text)?) {
                 Ok(text) => self.entries.push(Entry { key, text }),
                 Err(_) => self.unreadable.push(key),
             },
@@ -257,18 +257,18 @@ impl FoundEntries {
 }
 
 /// The sum of what so many steps have changed.
-fn changed(steps: usize, reply: &mut Reply) -> Result<Outcome, Failure> {
+fn read_changed_count(steps: usize, reply: &mut ReplyReader) -> Result<Outcome, Failure> {
     let count = (0..steps).map(|_| reply.unsigned()).sum::<Result<_, _>>()?;
     Ok(Outcome::Changed(EntryCount { count }))
 }
 
-fn description(reply: &mut Reply) -> Result<Description, Failure> {
+fn description(reply: &mut ReplyReader) -> Result<Description, Failure> {
     let (ttl_seconds, sliding_ms) = (reply.text()?, reply.text()?);
     let expires_in = u64::try_from(reply.integer()?).ok();
     let values = reply.unsigned()?;
     let (mut maps, mut logs, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..reply.count()? {
-        let (kind, name, extent) = (reply.text()?, bytes(reply.next()?)?, reply.extent()?);
+        let (kind, name, extent) = (reply.text()?, value_to_bytes(reply.next_value()?)?, reply.extent()?);
         let terms = if kind == "index:" { reply.unsigned()? } else { 0 };
         // A field of the metadata that somebody else put there is not seen.
         let Some(name) = String::from_utf8(name).ok().filter(|name| is_part(name)) else { continue };
@@ -276,7 +276,7 @@ fn description(reply: &mut Reply) -> Result<Description, Failure> {
             "map:" => maps.push(MapDescription { map_name: name, entries: extent.length }),
             "index:" => {
                 let extent = IndexExtent { next: extent.first, documents: extent.length };
-                let bytes = index::bytes(extent.documents, terms);
+                let bytes = index::estimate_bytes(extent.documents, terms);
                 indexes.push(IndexDescription { index: name, extent, bytes });
             }
             _ => logs.push(LogDescription { log: name, extent }),
@@ -295,7 +295,7 @@ mod tests {
     use crate::{BucketId, BucketKind, NewLife, Opening};
 
     #[test]
-    fn whoever_answers_writes_no_messages() {
+    fn invalid_names_in_a_reply_are_not_copied_into_messages() {
         let transaction = Transaction {
             bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
             opening: Opening::Create(NewLife { time_to_live: None }),
@@ -305,7 +305,7 @@ mod tests {
         let long = "x".repeat(1000);
         for (name, told) in [("__meta__", "__meta__"), ("a.b", "a.b"), ("a\nb", "?"), ("a b", "?"), (&long, "?")] {
             let reply = [Value::Int(10), Value::Int(1), Value::BulkString(name.into())];
-            let failure = receipt(Value::Array(reply.into()), &transaction).err().unwrap();
+            let failure = read_receipt(Value::Array(reply.into()), &transaction).err().unwrap();
             assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, told));
             assert!(failure.message.contains(told) && failure.message.len() < 200, "{failure:?}");
         }

@@ -4,9 +4,9 @@
 use redis::Value;
 
 use super::{
-    decode::{self, Said},
+    decode::{self, ScriptReply},
     listing::read_part,
-    options::address::Address,
+    options::address::ServerAddress,
     read_deletion,
     servers::cluster::{SLOTS, slot_ranges},
 };
@@ -17,7 +17,7 @@ use crate::{Deletion, Failure, Receipt, Transaction};
 /// # Errors
 /// When it is not what that answers, or tells of a failure.
 pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt>, Failure> {
-    decode::receipt(reply, transaction).map(said)
+    decode::read_receipt(reply, transaction).map(answer_if_in_time)
 }
 
 /// What `delete.lua` answers.
@@ -25,7 +25,7 @@ pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt
 /// # Errors
 /// As [`receipt`].
 pub fn deletion(reply: Value) -> Result<Option<Deletion>, Failure> {
-    read_deletion(reply, u32::MAX).map(said)
+    read_deletion(reply, u32::MAX).map(answer_if_in_time)
 }
 
 /// What `list.lua` answers: names of buckets.
@@ -33,7 +33,7 @@ pub fn deletion(reply: Value) -> Result<Option<Deletion>, Failure> {
 /// # Errors
 /// As [`receipt`].
 pub fn page(reply: Value) -> Result<Option<Vec<String>>, Failure> {
-    read_part(reply).map(|read| said(read).map(|part| part.buckets))
+    read_part(reply).map(|read| answer_if_in_time(read).map(|part| part.buckets))
 }
 
 /// What `CLUSTER SLOTS` answers: whether all of its slots are slots.
@@ -41,13 +41,13 @@ pub fn page(reply: Value) -> Result<Option<Vec<String>>, Failure> {
 /// # Errors
 /// When it is no map of a cluster.
 pub fn map(reply: Value) -> Result<bool, Failure> {
-    let asked = Address { host: "asked".into(), port: 1 };
+    let asked = ServerAddress { host: "asked".into(), port: 1 };
     Ok(slot_ranges(reply, &asked)?.iter().all(|range| usize::from(range.first.max(range.last)) < SLOTS))
 }
 
-fn said<T>((said, _): (Said<T>, u64)) -> Option<T> {
+fn answer_if_in_time<T>((said, _): (ScriptReply<T>, u64)) -> Option<T> {
     match said {
-        Said::Answer(answer) | Said::Written(answer) | Said::Found(answer) => Some(answer),
-        Said::Late => None,
+        ScriptReply::Answer(answer) | ScriptReply::Written(answer) | ScriptReply::Found(answer) => Some(answer),
+        ScriptReply::Late => None,
     }
 }

@@ -39,28 +39,28 @@ pub(super) const TAGS: u16 = 4096;
 
 /// A slot of a cluster; on a single server all are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(pub(super) u16);
+pub(super) struct HashSlot(pub(super) u16);
 
 /// The keys of one Redis that a store uses.
 #[derive(Clone, Debug)]
-pub(super) struct Layouts {
+pub(super) struct KeyLayouts {
     prefix: String,
-    kinds: [Layout; BucketKind::ALL.len()],
+    kinds: [KindLayout; BucketKind::ALL.len()],
 }
 
 /// Behind the prefix.
-fn infix(kind: BucketKind) -> &'static str {
-    kind.pick(["", "@user:", "@node:", "@definition:", "@dataset:", "@service:"])
+fn kind_infix(kind: BucketKind) -> &'static str {
+    kind.pick_for_kind(["", "@user:", "@node:", "@definition:", "@dataset:", "@service:"])
 }
 
 /// Those of the buckets of one kind.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct KindLayout {
     /// Without the colon.
     prefix: String,
     /// What is hashed before a bucket's name.
     infix: &'static str,
-    registry: Registry,
+    registry: BucketRegistry,
     is_cluster: bool,
 }
 
@@ -71,12 +71,12 @@ pub(super) struct BucketKeys<'a> {
     pub(super) meta: String,
     pub(super) keys: String,
     pub(super) writers: String,
-    pub(super) registry: Cow<'a, Registry>,
+    pub(super) registry: Cow<'a, BucketRegistry>,
 }
 
 /// A set of buckets' names, and what these are put after.
 #[derive(Clone, Debug)]
-pub(super) struct Registry {
+pub(super) struct BucketRegistry {
     pub(super) key: String,
     /// With the colon.
     pub(super) prefix: String,
@@ -86,24 +86,24 @@ pub(super) struct Registry {
     /// the other. Redis refuses one that *names* a key which is not there (`TRYAGAIN`, `ASK`): so each
     /// names this one, and is served again when all of the slot has arrived.
     pub(super) guard: Option<String>,
-    pub(super) slot: Slot,
+    pub(super) slot: HashSlot,
 }
 
-impl Registry {
-    fn new(prefix: &str, guard: Option<&str>, slot: Slot) -> Self {
+impl BucketRegistry {
+    fn new(prefix: &str, guard: Option<&str>, slot: HashSlot) -> Self {
         let guard = guard.map(|name| [prefix, ":", name].concat());
         Self { key: [prefix, ":__sessions__"].concat(), prefix: [prefix, ":"].concat(), guard, slot }
     }
 }
 
-impl Registry {
+impl BucketRegistry {
     /// A key that belongs to no bucket, in the same slot.
-    pub(super) fn confirming(&self) -> String {
+    pub(super) fn confirming_key(&self) -> String {
         [&self.prefix, "~confirming"].concat()
     }
 }
 
-impl Layouts {
+impl KeyLayouts {
     /// The original's, on one server.
     pub(super) fn single(prefix: &str) -> Self {
         Self::new(prefix, false)
@@ -116,26 +116,26 @@ impl Layouts {
 
     /// The same under another prefix.
     pub(super) fn with_prefix(&self, prefix: &str) -> Self {
-        Self::new(prefix, self.of(BucketKind::Session).is_cluster)
+        Self::new(prefix, self.layout_for(BucketKind::Session).is_cluster)
     }
 
     fn new(prefix: &str, is_cluster: bool) -> Self {
         let kinds = BucketKind::ALL.map(|kind| {
-            let infix = infix(kind);
+            let infix = kind_infix(kind);
             let inner = [prefix, ":", infix].concat();
             // The colon comes with what is behind it.
             let prefix = inner.strip_suffix(':').unwrap_or(&inner).to_owned();
-            Layout { registry: Registry::new(&prefix, None, Slot(0)), prefix, infix, is_cluster }
+            KindLayout { registry: BucketRegistry::new(&prefix, None, HashSlot(0)), prefix, infix, is_cluster }
         });
         Self { prefix: prefix.to_owned(), kinds }
     }
 
-    pub(super) fn of(&self, kind: BucketKind) -> &Layout {
-        kind.pick(self.kinds.each_ref())
+    pub(super) fn layout_for(&self, kind: BucketKind) -> &KindLayout {
+        kind.pick_for_kind(self.kinds.each_ref())
     }
 
-    pub(super) fn bucket(&self, bucket: &BucketId) -> BucketKeys<'_> {
-        self.of(bucket.kind).bucket(&bucket.name)
+    pub(super) fn bucket_keys(&self, bucket: &BucketId) -> BucketKeys<'_> {
+        self.layout_for(bucket.kind).bucket_keys(&bucket.name)
     }
 
     /// The metadata of all buckets, as `SCAN` takes it, and keys of others that look like it. A prefix has nothing in
@@ -151,38 +151,39 @@ impl Layouts {
 
     /// The bucket whose metadata this key holds.
     pub(super) fn bucket_of(&self, meta: &str) -> Option<BucketId> {
-        self.locate(meta).filter(|(_, name)| *name == "__meta__").map(|(bucket, _)| bucket)
+        self.locate_key(meta).filter(|(_, name)| *name == "__meta__").map(|(bucket, _)| bucket)
     }
 
     /// The bucket that a key belongs to, and the key's name behind the bucket's.
-    pub(super) fn locate<'k>(&self, key: &'k str) -> Option<(BucketId, &'k str)> {
+    pub(super) fn locate_key<'k>(&self, key: &'k str) -> Option<(BucketId, &'k str)> {
         let (rest, name) = key.rsplit_once(':')?;
         let (_, bucket) = rest.rsplit_once(':')?;
         let base = key.strip_suffix(name)?;
-        let kind =
-            BucketKind::ALL.into_iter().find(|kind| is_bucket(bucket) && self.of(*kind).bucket(bucket).base == base)?;
+        let kind = BucketKind::ALL
+            .into_iter()
+            .find(|kind| is_bucket(bucket) && self.layout_for(*kind).bucket_keys(bucket).base == base)?;
         Some((BucketId { kind, name: bucket.to_owned() }, name))
     }
 }
 
-impl Layout {
+impl KindLayout {
     /// How many registries there are.
-    pub(super) fn registries(&self) -> u16 {
+    pub(super) fn registry_count(&self) -> u16 {
         if self.is_cluster { TAGS } else { 1 }
     }
 
     /// One of the registries.
-    pub(super) fn registry(&self, number: u16) -> Cow<'_, Registry> {
+    pub(super) fn registry_at(&self, number: u16) -> Cow<'_, BucketRegistry> {
         if !self.is_cluster {
             return Cow::Borrowed(&self.registry);
         }
         let tag = format!("{number:04x}");
-        let slot = Slot(CRC16.checksum(tag.as_bytes()) % 16_384);
-        Cow::Owned(Registry::new(&format!("{}:{{{tag}}}", self.prefix), Some("__none__"), slot))
+        let slot = HashSlot(CRC16.checksum(tag.as_bytes()) % 16_384);
+        Cow::Owned(BucketRegistry::new(&format!("{}:{{{tag}}}", self.prefix), Some("__none__"), slot))
     }
 
-    fn bucket(&self, bucket: &str) -> BucketKeys<'_> {
-        let registry = self.home(bucket);
+    fn bucket_keys(&self, bucket: &str) -> BucketKeys<'_> {
+        let registry = self.registry_of_bucket(bucket);
         let base = [&registry.prefix, bucket, ":"].concat();
         BucketKeys {
             meta: [&base, "__meta__"].concat(),
@@ -194,17 +195,17 @@ impl Layout {
     }
 
     /// A key that belongs to no bucket, where that of this name would be. No bucket's name has a tilde.
-    pub(super) fn mark(&self, name: &str) -> (String, Cow<'_, Registry>) {
-        let registry = self.home(name);
+    pub(super) fn mark_key(&self, name: &str) -> (String, Cow<'_, BucketRegistry>) {
+        let registry = self.registry_of_bucket(name);
         ([&registry.prefix, "~", name].concat(), registry)
     }
 
     /// The registry of the bucket of this name.
-    fn home(&self, bucket: &str) -> Cow<'_, Registry> {
+    fn registry_of_bucket(&self, bucket: &str) -> Cow<'_, BucketRegistry> {
         let mut digest = CRC16.digest();
         digest.update(self.infix.as_bytes());
         digest.update(bucket.as_bytes());
-        self.registry(digest.finalize() % TAGS)
+        self.registry_at(digest.finalize() % TAGS)
     }
 }
 
@@ -220,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_single_server_has_the_original_s_layout() {
-        let layout = Layouts::single("rr:memory");
-        let keys = layout.bucket(&session("s1"));
+        let layout = KeyLayouts::single("rr:memory");
+        let keys = layout.bucket_keys(&session("s1"));
         assert_eq!(
             (keys.meta.as_str(), keys.registry.key.as_str()),
             ("rr:memory:s1:__meta__", "rr:memory:__sessions__")
@@ -231,9 +232,9 @@ mod tests {
 
     #[test]
     fn a_bucket_s_tag_and_slot_are_what_redis_computes() {
-        let layout = Layouts::cluster("rr:memory");
+        let layout = KeyLayouts::cluster("rr:memory");
         // CLUSTER KEYSLOT s1 → 15224, of which 4096 leave 2936: 0b78; CLUSTER KEYSLOT {0b78} → SLOT
-        let keys = layout.bucket(&session("s1"));
+        let keys = layout.bucket_keys(&session("s1"));
         assert_eq!(keys.base, "rr:memory:{0b78}:s1:");
         assert_eq!(keys.registry.key, "rr:memory:{0b78}:__sessions__");
         assert_eq!(keys.registry.guard.as_deref(), Some("rr:memory:{0b78}:__none__"));
@@ -242,28 +243,28 @@ mod tests {
     #[test]
     fn kinds_have_prefixes_and_tags_of_their_own() {
         let user = BucketId { kind: BucketKind::User, name: "s1".into() };
-        let (single, cluster) = (Layouts::single("rr:memory"), Layouts::cluster("rr:memory"));
-        let keys = single.bucket(&user);
+        let (single, cluster) = (KeyLayouts::single("rr:memory"), KeyLayouts::cluster("rr:memory"));
+        let keys = single.bucket_keys(&user);
         assert_eq!(keys.meta, "rr:memory:@user:s1:__meta__");
         assert_eq!(keys.registry.key, "rr:memory:@user:__sessions__");
         // CLUSTER KEYSLOT @user:s1 modulo 4096
         let tag = CRC16.checksum(b"@user:s1") % TAGS;
         assert_ne!(tag, 0x0b78);
-        assert_eq!(cluster.bucket(&user).base, format!("rr:memory:@user:{{{tag:04x}}}:s1:"));
-        assert_eq!(cluster.of(BucketKind::User).registry(tag).key, cluster.bucket(&user).registry.key);
+        assert_eq!(cluster.bucket_keys(&user).base, format!("rr:memory:@user:{{{tag:04x}}}:s1:"));
+        assert_eq!(cluster.layout_for(BucketKind::User).registry_at(tag).key, cluster.bucket_keys(&user).registry.key);
     }
 
     #[test]
-    fn a_bucket_is_recognised_by_its_metadata_and_those_of_others_are_not() {
-        let (single, cluster) = (Layouts::single("rr:memory"), Layouts::cluster("rr:memory"));
+    fn a_metadata_key_leads_to_its_bucket_and_a_foreign_key_to_none() {
+        let (single, cluster) = (KeyLayouts::single("rr:memory"), KeyLayouts::cluster("rr:memory"));
         for kind in BucketKind::ALL {
             for name in ["s1", "__sessions__", "__meta__", "-"] {
                 let bucket = BucketId { kind, name: name.into() };
-                assert_eq!(single.bucket_of(&single.bucket(&bucket).meta), Some(bucket.clone()));
-                assert_eq!(cluster.bucket_of(&cluster.bucket(&bucket).meta), Some(bucket.clone()));
-                assert_eq!(single.bucket_of(&cluster.bucket(&bucket).meta), None);
-                assert_eq!(cluster.bucket_of(&single.bucket(&bucket).meta), None);
-                assert_eq!(single.bucket_of(&Layouts::single("rr:memory:b").bucket(&bucket).meta), None);
+                assert_eq!(single.bucket_of(&single.bucket_keys(&bucket).meta), Some(bucket.clone()));
+                assert_eq!(cluster.bucket_of(&cluster.bucket_keys(&bucket).meta), Some(bucket.clone()));
+                assert_eq!(single.bucket_of(&cluster.bucket_keys(&bucket).meta), None);
+                assert_eq!(cluster.bucket_of(&single.bucket_keys(&bucket).meta), None);
+                assert_eq!(single.bucket_of(&KeyLayouts::single("rr:memory:b").bucket_keys(&bucket).meta), None);
             }
         }
         for key in ["rr:memory::__meta__", "rr:memory:__meta__", "rr:memory:a b:__meta__", "rr:memory:s1:k", ""] {
@@ -274,22 +275,22 @@ mod tests {
         assert_eq!(single.bucket_of("rr:memory:@users:s1:__meta__"), None);
         assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");
         assert_eq!(
-            single.locate("rr:memory:@user:anna:k"),
+            single.locate_key("rr:memory:@user:anna:k"),
             Some((BucketId { kind: BucketKind::User, name: "anna".into() }, "k"))
         );
-        assert_eq!(single.locate("rr:memory:s1:__log.turns__"), Some((session("s1"), "__log.turns__")));
+        assert_eq!(single.locate_key("rr:memory:s1:__log.turns__"), Some((session("s1"), "__log.turns__")));
         for key in ["rr:memory:__sessions__", "rr:memory:@user:__sessions__", "rr:memory:~s1:k", "rr:memory:b:s1:k"] {
-            assert_eq!(single.locate(key), None, "{key}");
+            assert_eq!(single.locate_key(key), None, "{key}");
         }
     }
 
     #[test]
     fn tags_spread_evenly_over_three_masters() {
-        let layouts = Layouts::cluster("p");
-        let layout = layouts.of(BucketKind::Session);
+        let layouts = KeyLayouts::cluster("p");
+        let layout = layouts.layout_for(BucketKind::Session);
         let mut shares = BTreeMap::new();
         for tag in 0..TAGS {
-            *shares.entry(layout.registry(tag).slot.0 / 5462).or_insert(0) += 1;
+            *shares.entry(layout.registry_at(tag).slot.0 / 5462).or_insert(0) += 1;
         }
         assert_eq!(shares.len(), 3);
         assert!(shares.values().all(|share| (1200..=1530).contains(share)), "{shares:?}");

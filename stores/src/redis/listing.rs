@@ -13,10 +13,10 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
-    cursor::Cursor,
-    decode::{self, Said},
-    layout::Layout,
-    servers::permissions::Needs,
+    cursor::ScanCursor,
+    decode::{self, ScriptReply},
+    layout::KindLayout,
+    servers::permissions::CommandNeeds,
 };
 use crate::{BucketKind, BucketPage, Deadline, Failure, names::is_bucket};
 
@@ -31,7 +31,7 @@ const PAGE_OF_BUCKETS: u32 = 100;
 /// The most buckets that are looked at in one registry at one go.
 const MOST_AT_ONE_GO: u32 = 10_000;
 /// What is in a registry from some position on.
-pub(super) struct Part {
+pub(super) struct RegistryPage {
     pub(super) buckets: Vec<String>,
     /// 0: that was the last of it.
     next: u64,
@@ -41,39 +41,42 @@ pub(super) struct Part {
 }
 
 /// What `list.lua` answers.
-pub(super) fn read_part(reply: Value) -> Result<(Said<Part>, u64), Failure> {
+pub(super) fn read_part(reply: Value) -> Result<(ScriptReply<RegistryPage>, u64), Failure> {
     decode::answer(reply, |_, _, mut reply| {
-        let next = reply.text()?.parse().map_err(|_| decode::garbled())?;
+        let next = reply.text()?.parse().map_err(|_| decode::unexpected_reply())?;
         // Other clients may write any names to this set.
-        let names = decode::Reply::new(reply.next()?)?.rest().filter_map(|name| decode::text(name).ok());
+        let names = decode::ReplyReader::new(reply.next_value()?)?
+            .into_remaining()
+            .filter_map(|name| decode::value_to_text(name).ok());
         let buckets = names.filter(|name| is_bucket(name)).collect();
-        Ok(Said::Answer(Part { buckets, next, server: reply.server()?, again: reply.integer()? == 1 }))
+        Ok(ScriptReply::Answer(RegistryPage { buckets, next, server: reply.server()?, again: reply.integer()? == 1 }))
     })
 }
 
 impl RedisStore {
-    pub(super) async fn page(
+    pub(super) async fn list_page(
         &self,
-        layout: &Layout,
+        layout: &KindLayout,
         cursor: &str,
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
         let limit = if limit == 0 { PAGE_OF_BUCKETS } else { limit.min(MOST_AT_ONE_GO) };
-        let end = layout.registries();
-        let mut cursor = Cursor::read(cursor);
+        let end = layout.registry_count();
+        let mut cursor = ScanCursor::parse_or_start(cursor);
         let mut buckets = Vec::new();
         let (mut at_once, mut asked) = (1, 0);
         while cursor.registry < end && buckets.len() < limit as usize && asked < MOST_FOR_A_PAGE {
             let last = cursor.registry.saturating_add(at_once).min(end);
             let parts = join_all((cursor.registry..last).map(|registry| {
-                let begun = if registry == cursor.registry { cursor } else { Cursor::of(registry) };
-                self.part(layout, begun, limit, (Needs::Reading, deadline))
+                let begun = if registry == cursor.registry { cursor } else { ScanCursor::at_start_of(registry) };
+                self.fetch_registry_page(layout, begun, limit, (CommandNeeds::Reading, deadline))
             }));
             for part in parts.await {
-                let Part { buckets: more, next, server, again } = part?;
+                let RegistryPage { buckets: more, next, server, again } = part?;
                 buckets.extend(more);
-                cursor = cursor.after(next, server, again).unwrap_or(Cursor::of(cursor.registry + 1));
+                cursor =
+                    cursor.next_cursor(next, server, again).unwrap_or(ScanCursor::at_start_of(cursor.registry + 1));
                 if next != 0 || buckets.len() >= limit as usize {
                     break;
                 }
@@ -88,26 +91,33 @@ impl RedisStore {
 
     /// Asks each server for a name in one of its registries, and whether the user may do all that entries need.
     pub(super) async fn look_at_each_server(&self) -> Result<(), Failure> {
-        let layout = self.layout.of(BucketKind::Session);
-        let registries = (0..layout.registries()).map(|number| (number, layout.registry(number).slot));
+        let layout = self.layout.layout_for(BucketKind::Session);
+        let registries = (0..layout.registry_count()).map(|number| (number, layout.registry_at(number).slot));
         let looks = self.requester.one_for_each_server(registries).into_iter();
-        let looks = looks.map(|number| self.part(layout, Cursor::of(number), 1, (Needs::Writing, Deadline::NEVER)));
+        let looks = looks.map(|number| {
+            self.fetch_registry_page(
+                layout,
+                ScanCursor::at_start_of(number),
+                1,
+                (CommandNeeds::Writing, Deadline::NEVER),
+            )
+        });
         join_all(looks).await.into_iter().try_for_each(|looked| looked.map(|_| ()))
     }
 
-    async fn part(
+    async fn fetch_registry_page(
         &self,
-        layout: &Layout,
-        cursor: Cursor,
+        layout: &KindLayout,
+        cursor: ScanCursor,
         limit: u32,
-        (needs, deadline): (Needs, Deadline),
-    ) -> Result<Part, Failure> {
-        let registry = layout.registry(cursor.registry);
+        (needs, deadline): (CommandNeeds, Deadline),
+    ) -> Result<RegistryPage, Failure> {
+        let registry = layout.registry_at(cursor.registry);
         let arguments = |command: &mut Cmd, _| {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&registry.key).arg(&registry.guard);
-            let server = cursor.server().map(|server| format!("{server:08x}"));
+            let server = cursor.expected_server().map(|server| format!("{server:08x}"));
             command.arg(&registry.prefix).arg(cursor.position).arg(limit).arg(server.unwrap_or_default());
         };
-        self.requester.run(&registry, (&self.scripts.list, needs), arguments, read_part, deadline).await
+        self.requester.run_script(&registry, (&self.scripts.list, needs), arguments, read_part, deadline).await
     }
 }

@@ -14,10 +14,10 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
-    decode::{self, Reply, Said},
-    keys,
-    scan::Scan,
-    servers::permissions::Needs,
+    decode::{self, ReplyReader, ScriptReply},
+    scan::KeyScan,
+    servers::permissions::CommandNeeds,
+    write_bucket_keys,
 };
 use crate::{
     BucketId, Deadline, Failure, Status,
@@ -149,11 +149,11 @@ impl RedisStore {
     /// How many buckets there are, and what is wrong with those that are damaged.
     async fn inspect_all(&self) -> Result<(u64, BTreeMap<BucketId, BTreeSet<Finding>>), Failure> {
         let (mut known, mut damaged) = (HashMap::new(), BTreeMap::<_, BTreeSet<_>>::new());
-        for node in self.requester.servers().await? {
-            let mut scan = Scan::new(self.layout.pattern());
+        for node in self.requester.list_slot_owners().await? {
+            let mut scan = KeyScan::new(self.layout.pattern());
             while let Some(keys) = scan.next(&self.requester, &node).await? {
                 let mut buckets = BTreeMap::<_, Vec<String>>::new();
-                for (bucket, name) in keys.iter().filter_map(|key| self.layout.locate(key)) {
+                for (bucket, name) in keys.iter().filter_map(|key| self.layout.locate_key(key)) {
                     if is_inspected(name) {
                         buckets.entry(bucket).or_default().push(name.to_owned());
                     }
@@ -187,27 +187,27 @@ impl RedisStore {
         mends: bool,
         mut names: Vec<String>,
     ) -> Result<(bool, BTreeSet<Finding>), Failure> {
-        let at = self.layout.bucket(bucket);
+        let at = self.layout.bucket_keys(bucket);
         let (mut exists, mut findings) = (false, BTreeSet::new());
         let mut scope = if whole { "all" } else { "names" };
         // Where the set of keys is read on.
         let mut position = if whole { "0".to_owned() } else { String::new() };
         loop {
             let arguments = |command: &mut Cmd, deadline: u64| {
-                keys(command, &at);
+                write_bucket_keys(command, &at);
                 command.arg(deadline).arg(if mends { "mend" } else { "look" }).arg(scope).arg(&position).arg(&names);
             };
             let read = |reply: Value| {
                 decode::answer(reply, |status, _, reply| match status {
-                    Status::Applied if mends => read_findings(reply).map(Said::Written),
-                    Status::Applied => read_findings(reply).map(Said::Answer),
-                    _ => Err(decode::garbled()),
+                    Status::Applied if mends => read_findings(reply).map(ScriptReply::Written),
+                    Status::Applied => read_findings(reply).map(ScriptReply::Answer),
+                    _ => Err(decode::unexpected_reply()),
                 })
             };
-            let needs = if mends { Needs::Transferring } else { Needs::Reading };
+            let needs = if mends { CommandNeeds::Transferring } else { CommandNeeds::Reading };
             let script = (&self.scripts.inspect, needs);
             let (there, next, found) =
-                self.requester.run(&at.registry, script, arguments, read, Deadline::NEVER).await?;
+                self.requester.run_script(&at.registry, script, arguments, read, Deadline::NEVER).await?;
             exists |= there;
             findings.extend(found);
             if next == "0" {
@@ -220,12 +220,13 @@ impl RedisStore {
 
     /// One description for each key and problem.
     fn described(&self, bucket: &BucketId, findings: BTreeSet<Finding>) -> Vec<BucketDamage> {
-        let at = self.layout.bucket(bucket);
-        let no_set = findings.iter().any(|found| found.name == "__keys__" && found.problem == words("wrong type"));
+        let at = self.layout.bucket_keys(bucket);
+        let no_set =
+            findings.iter().any(|found| found.name == "__keys__" && found.problem == problem_in_words("wrong type"));
         let mut all: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for Finding { name, problem, about, .. } in findings {
             // What is no set names nothing: that is said already.
-            if !(no_set && problem == words(LACKS)) {
+            if !(no_set && problem == problem_in_words(LACKS)) {
                 let key = if name == "__sessions__" { at.registry.key.clone() } else { [&*at.base, &name].concat() };
                 all.entry((key, problem)).or_default().extend(Some(about).filter(|about| !about.is_empty()));
             }
@@ -242,23 +243,24 @@ fn is_inspected(name: &str) -> bool {
 }
 
 /// Whether the bucket exists, where its set of keys is read on, and what is wrong.
-fn read_findings(mut reply: Reply) -> Result<(bool, String, Vec<Finding>), Failure> {
+fn read_findings(mut reply: ReplyReader) -> Result<(bool, String, Vec<Finding>), Failure> {
     let (exists, next) = (reply.integer()? == 1, reply.text()?);
-    let rest: Vec<Value> = reply.rest().collect();
-    let text = |value: &Value| decode::bytes(value.clone()).map(|text| String::from_utf8_lossy(&text).into_owned());
+    let rest: Vec<Value> = reply.into_remaining().collect();
+    let text =
+        |value: &Value| decode::value_to_bytes(value.clone()).map(|text| String::from_utf8_lossy(&text).into_owned());
     let findings = rest.chunks_exact(4).map(|finding| match finding {
         [name, problem, mended, about] => Ok(Finding {
             name: text(name)?,
-            problem: words(&text(problem)?),
+            problem: problem_in_words(&text(problem)?),
             is_mended: *mended == Value::Int(1),
             about: text(about)?,
         }),
-        _ => Err(decode::garbled()),
+        _ => Err(decode::unexpected_reply()),
     });
     Ok((exists, next, findings.collect::<Result<_, _>>()?))
 }
 
-fn words(problem: &str) -> &'static str {
+fn problem_in_words(problem: &str) -> &'static str {
     let known = PROBLEMS.into_iter().find(|(name, _)| *name == problem);
     known.map_or("has an unknown problem", |(_, words)| words)
 }

@@ -23,13 +23,13 @@ use async_trait::async_trait;
 use redis::{Cmd, Value};
 
 use self::{
-    decode::Said,
-    layout::{BucketKeys, Layouts},
-    scripts::Scripts,
+    decode::ScriptReply,
+    layout::{BucketKeys, KeyLayouts},
+    scripts::ScriptSet,
     servers::{
-        cluster::{Cluster, Servers},
-        node::{Node, Wire},
-        permissions::Needs,
+        cluster::{Cluster, RedisServers},
+        node::{RedisNode, WireConfig},
+        permissions::CommandNeeds,
         request::Requester,
     },
     transact::MOST_SHAPES,
@@ -48,8 +48,8 @@ use super::{
 /// A store in Redis 6.2 or newer, or in anything that speaks its protocol and runs its scripts. It connects
 /// when it is first used, and again whenever it has to. Needs a tokio runtime.
 pub struct RedisStore {
-    layout: Layouts,
-    scripts: Arc<Scripts>,
+    layout: KeyLayouts,
+    scripts: Arc<ScriptSet>,
     requester: Arc<Requester>,
 }
 
@@ -58,19 +58,22 @@ impl RedisStore {
     /// When the options contradict each other or the URL is no Redis URL. That no server answers there is
     /// reported by the first use, or by [`check`](Store::check).
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
-        let clients = options.clients()?;
+        let clients = options.build_clients()?;
         let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
-        let wire = Wire::new(options.store_timeout, breaker, options.wait_replicas, &options.key_prefix);
-        let wire = Arc::new(wire.encrypted(clients.is_tls()));
+        let wire = WireConfig::new(options.store_timeout, breaker, options.wait_replicas, &options.key_prefix);
+        let wire = Arc::new(wire.with_tls(clients.is_tls()));
         let (layout, servers) = match options.cluster {
-            true => (Layouts::cluster(&options.key_prefix), Servers::Cluster(Arc::new(Cluster::new(clients)))),
+            true => (KeyLayouts::cluster(&options.key_prefix), RedisServers::Cluster(Arc::new(Cluster::new(clients)))),
             false => {
-                let (address, client) = clients.only()?;
-                (Layouts::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))
+                let (address, client) = clients.single_client()?;
+                (
+                    KeyLayouts::single(&options.key_prefix),
+                    RedisServers::Single(Arc::new(RedisNode::new(address, client, &wire))),
+                )
             }
         };
         let requester = Arc::new(Requester::new(servers, wire, options.store_timeout));
-        Ok(Self { layout, scripts: Arc::new(Scripts::new(MOST_SHAPES)), requester })
+        Ok(Self { layout, scripts: Arc::new(ScriptSet::new(MOST_SHAPES)), requester })
     }
 
     /// A store of another tenant: the same servers, connections, circuit breakers and time-outs, under another key
@@ -92,13 +95,13 @@ impl RedisStore {
     /// that is not; since Redis never forgets a script, a store makes no more than 16 times as many in its life.
     #[must_use]
     pub fn with_shapes(mut self, most: usize) -> Self {
-        self.scripts = Arc::new(Scripts::new(most));
+        self.scripts = Arc::new(ScriptSet::new(most));
         self
     }
 }
 
 /// The keys of a script on one bucket, with their count.
-fn keys(command: &mut Cmd, keys: &BucketKeys) {
+fn write_bucket_keys(command: &mut Cmd, keys: &BucketKeys) {
     command.arg(4 + usize::from(keys.registry.guard.is_some()));
     command.arg(&keys.meta).arg(&keys.keys).arg(&keys.writers).arg(&keys.registry.key).arg(&keys.registry.guard);
 }
@@ -120,18 +123,18 @@ impl Store for RedisStore {
         transaction: &Transaction,
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
-        check::transaction(transaction, &StoreCapabilities::ALL)?;
-        let keys = self.layout.bucket(&transaction.bucket);
-        let request = transact::encode::Request::new(transaction);
-        let writes = check::new_life(&transaction.opening).is_some() || check::writes(&transaction.operations);
-        let chosen = self.scripts.transact.choose(request.parts());
+        check::validate_transaction(transaction, &StoreCapabilities::ALL)?;
+        let keys = self.layout.bucket_keys(&transaction.bucket);
+        let request = transact::encode::EncodedRequest::new(transaction);
+        let writes = check::new_life(&transaction.opening).is_some() || check::has_writes(&transaction.operations);
+        let chosen = self.scripts.transact.choose_script(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
-            self::keys(command, &keys);
-            request.write(command, writer, deadline, chosen.holds_shape);
+            self::write_bucket_keys(command, &keys);
+            request.write_arguments(command, writer, deadline, chosen.holds_shape);
         };
-        let read = |reply| decode::receipt(reply, transaction);
-        let needs = if writes { Needs::Writing } else { Needs::Reading };
-        self.requester.run(&keys.registry, (&chosen.script, needs), arguments, read, deadline).await
+        let read = |reply| decode::read_receipt(reply, transaction);
+        let needs = if writes { CommandNeeds::Writing } else { CommandNeeds::Reading };
+        self.requester.run_script(&keys.registry, (&chosen.script, needs), arguments, read, deadline).await
     }
 
     async fn list_buckets(
@@ -141,7 +144,7 @@ impl Store for RedisStore {
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
-        self.page(self.layout.of(kind), cursor, limit, deadline).await
+        self.list_page(self.layout.layout_for(kind), cursor, limit, deadline).await
     }
 
     async fn delete_bucket(
@@ -154,14 +157,16 @@ impl Store for RedisStore {
     ) -> Result<Deletion, Failure> {
         check_bucket(bucket)?;
         incarnation.map_or(Ok(()), |incarnation| check_token("incarnation", incarnation))?;
-        let keys = self.layout.bucket(bucket);
+        let keys = self.layout.bucket_keys(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
-            self::keys(command, &keys);
+            self::write_bucket_keys(command, &keys);
             command.arg(&keys.base).arg(&bucket.name).arg(writer.id()).arg(writer.sequence());
             command.arg(deadline).arg(incarnation.unwrap_or_default());
         };
         let read = |reply| read_deletion(reply, max_keys);
-        self.requester.run(&keys.registry, (&self.scripts.delete, Needs::Writing), arguments, read, deadline).await
+        self.requester
+            .run_script(&keys.registry, (&self.scripts.delete, CommandNeeds::Writing), arguments, read, deadline)
+            .await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
@@ -177,7 +182,7 @@ impl Store for RedisStore {
     }
 
     async fn warnings(&self) -> Vec<String> {
-        self.requester.warnings().await
+        self.requester.eviction_warnings().await
     }
 
     async fn check(&self) -> Result<(), Failure> {
@@ -186,12 +191,12 @@ impl Store for RedisStore {
     }
 }
 
-fn read_deletion(reply: Value, max_keys: u32) -> Result<(Said<Deletion>, u64), Failure> {
+fn read_deletion(reply: Value, max_keys: u32) -> Result<(ScriptReply<Deletion>, u64), Failure> {
     decode::answer(reply, |status, now, mut reply| {
         let (values, mut keys) = (reply.unsigned()?, reply.keys()?);
         keys.truncate(max_keys as usize);
         let deletion = Deletion { status, now, values, keys };
         // What is not there any more may have been deleted by an earlier try.
-        Ok(if status == Status::Applied { Said::Written(deletion) } else { Said::Found(deletion) })
+        Ok(if status == Status::Applied { ScriptReply::Written(deletion) } else { ScriptReply::Found(deletion) })
     })
 }

@@ -10,54 +10,54 @@ use crate::{
 };
 
 /// An array, taken apart from the front.
-pub(super) struct Reply {
+pub(super) struct ReplyReader {
     values: std::vec::IntoIter<Value>,
 }
 
-impl Reply {
+impl ReplyReader {
     pub(super) fn new(value: Value) -> Result<Self, Failure> {
         match value {
             Value::Array(values) => Ok(Self { values: values.into_iter() }),
-            _ => Err(garbled()),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    pub(super) fn next(&mut self) -> Result<Value, Failure> {
-        self.values.next().ok_or_else(garbled)
+    pub(super) fn next_value(&mut self) -> Result<Value, Failure> {
+        self.values.next().ok_or_else(unexpected_reply)
     }
 
     pub(super) fn integer(&mut self) -> Result<i64, Failure> {
-        integer(&self.next()?)
+        value_to_integer(&self.next_value()?)
     }
 
     pub(super) fn unsigned(&mut self) -> Result<u64, Failure> {
-        u64::try_from(self.integer()?).map_err(|_| garbled())
+        u64::try_from(self.integer()?).map_err(|_| unexpected_reply())
     }
 
     pub(super) fn text(&mut self) -> Result<String, Failure> {
-        text(self.next()?)
+        value_to_text(self.next_value()?)
     }
 
     /// Sorted.
     pub(super) fn keys(&mut self) -> Result<Vec<String>, Failure> {
-        let mut keys: Vec<_> = Self::new(self.next()?)?.rest().filter_map(key).collect();
+        let mut keys: Vec<_> = Self::new(self.next_value()?)?.into_remaining().filter_map(key).collect();
         keys.sort_unstable();
         Ok(keys)
     }
 
     /// The next values, of which there must be so many.
-    pub(super) fn take(&mut self, count: usize) -> Result<impl Iterator<Item = Value> + '_, Failure> {
-        if count > self.values.len() { Err(garbled()) } else { Ok(self.values.by_ref().take(count)) }
+    pub(super) fn next_values(&mut self, count: usize) -> Result<impl Iterator<Item = Value> + '_, Failure> {
+        if count > self.values.len() { Err(unexpected_reply()) } else { Ok(self.values.by_ref().take(count)) }
     }
 
     pub(super) fn count(&mut self) -> Result<usize, Failure> {
-        usize::try_from(self.integer()?).map_err(|_| garbled())
+        usize::try_from(self.integer()?).map_err(|_| unexpected_reply())
     }
 
     /// Records after their number.
     pub(super) fn records(&mut self) -> Result<Vec<String>, Failure> {
         let count = self.count()?;
-        self.take(count)?.map(lossy_text).collect()
+        self.next_values(count)?.map(lossy_text).collect()
     }
 
     pub(super) fn extent(&mut self) -> Result<LogExtent, Failure> {
@@ -70,30 +70,30 @@ impl Reply {
 
     /// Which server it is, as the scripts tell one from the other.
     pub(super) fn server(&mut self) -> Result<u32, Failure> {
-        u32::from_str_radix(&self.text()?, 16).map_err(|_| garbled())
+        u32::from_str_radix(&self.text()?, 16).map_err(|_| unexpected_reply())
     }
 
-    pub(super) fn rest(self) -> impl Iterator<Item = Value> {
+    pub(super) fn into_remaining(self) -> impl Iterator<Item = Value> {
         self.values
     }
 }
 
-fn integer(value: &Value) -> Result<i64, Failure> {
+fn value_to_integer(value: &Value) -> Result<i64, Failure> {
     match value {
         Value::Int(integer) => Ok(*integer),
-        _ => Err(garbled()),
+        _ => Err(unexpected_reply()),
     }
 }
 
-pub(super) fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
+pub(super) fn value_to_bytes(value: Value) -> Result<Vec<u8>, Failure> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
-        _ => Err(garbled()),
+        _ => Err(unexpected_reply()),
     }
 }
 
-pub(super) fn text(value: Value) -> Result<String, Failure> {
-    String::from_utf8(bytes(value)?).map_err(|_| garbled())
+pub(super) fn value_to_text(value: Value) -> Result<String, Failure> {
+    String::from_utf8(value_to_bytes(value)?).map_err(|_| unexpected_reply())
 }
 
 /// A name that somebody else put into a map, and that is no key of it, is not seen.
@@ -101,12 +101,12 @@ pub(super) fn key_of(map: &str, value: Value) -> Option<String> {
     if map == VALUES {
         return key(value);
     }
-    String::from_utf8(bytes(value).ok()?).ok().filter(|name| is_token(name))
+    String::from_utf8(value_to_bytes(value).ok()?).ok().filter(|name| is_token(name))
 }
 
 /// The same for the set of keys.
 fn key(value: Value) -> Option<String> {
-    let name = String::from_utf8(bytes(value).ok()?);
+    let name = String::from_utf8(value_to_bytes(value).ok()?);
     match name {
         Ok(name) if is_key(&name) => Some(name),
         stranger => {
@@ -119,12 +119,12 @@ fn key(value: Value) -> Option<String> {
 }
 
 fn lossy_text(value: Value) -> Result<String, Failure> {
-    Ok(match String::from_utf8(bytes(value)?) {
+    Ok(match String::from_utf8(value_to_bytes(value)?) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     })
 }
 
-pub(super) fn garbled() -> Failure {
+pub(super) fn unexpected_reply() -> Failure {
     failure(FailureCode::Other, "", "unexpected reply from the Redis script")
 }

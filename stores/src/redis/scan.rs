@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::{
     RedisStore, decode,
-    servers::{node::Node, request::Requester},
+    servers::{node::RedisNode, request::Requester},
 };
 use crate::{BucketId, Failure};
 
@@ -15,13 +15,13 @@ use crate::{BucketId, Failure};
 const STEP: u32 = 1000;
 
 /// A walk through the keys of one server that match a pattern. A key may come twice.
-pub(super) struct Scan {
+pub(super) struct KeyScan {
     pattern: String,
     /// None: it is over.
     cursor: Option<String>,
 }
 
-impl Scan {
+impl KeyScan {
     pub(super) fn new(pattern: String) -> Self {
         Self { pattern, cursor: Some("0".to_owned()) }
     }
@@ -30,12 +30,12 @@ impl Scan {
     pub(super) async fn next(
         &mut self,
         requester: &Requester,
-        node: &Arc<Node>,
+        node: &Arc<RedisNode>,
     ) -> Result<Option<Vec<String>>, Failure> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(STEP);
-        let (next, keys) = read_step(requester.ask(node, &scan).await?)?;
+        let (next, keys) = read_step(requester.send_until_answered(node, &scan).await?)?;
         self.cursor = Some(next).filter(|next| next != "0");
         Ok(Some(keys))
     }
@@ -53,8 +53,8 @@ impl RedisStore {
     /// When a server fails, or denies `SCAN` to the user.
     pub async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
         let mut buckets = Vec::new();
-        for node in self.requester.servers().await? {
-            let mut scan = Scan::new(self.layout.meta_pattern());
+        for node in self.requester.list_slot_owners().await? {
+            let mut scan = KeyScan::new(self.layout.meta_pattern());
             while let Some(keys) = scan.next(&self.requester, &node).await? {
                 buckets.extend(keys.iter().filter_map(|key| self.layout.bucket_of(key)));
             }
@@ -67,8 +67,11 @@ impl RedisStore {
 }
 
 fn read_step(reply: Value) -> Result<(String, Vec<String>), Failure> {
-    let mut reply = decode::Reply::new(reply)?;
+    let mut reply = decode::ReplyReader::new(reply)?;
     let next = reply.text()?;
-    let keys = decode::Reply::new(reply.next()?)?.rest().filter_map(|key| decode::text(key).ok()).collect();
+    let keys = decode::ReplyReader::new(reply.next_value()?)?
+        .into_remaining()
+        .filter_map(|key| decode::value_to_text(key).ok())
+        .collect();
     Ok((next, keys))
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Mark, Transfer};
+use super::{MarkAction, Transfer};
 use crate::{Failure, FailureCode};
 
 /// What is written on one server may be seen on another a little later, where that is its replica.
@@ -41,23 +41,23 @@ impl Transfer {
         let [mine, theirs] = [(); 2].map(|()| format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)));
         let outcome = self.look_for_marks(&mine, &theirs).await;
         // They would expire by themselves.
-        let _ = self.from.mark(Mark::Take, &mine).await;
-        let _ = self.to.mark(Mark::Take, &theirs).await;
+        let _ = self.from.mark(MarkAction::Take, &mine).await;
+        let _ = self.to.mark(MarkAction::Take, &theirs).await;
         outcome
     }
 
     async fn look_for_marks(&self, mine: &str, theirs: &str) -> Result<(), NotApart> {
-        match self.from.mark(Mark::Leave, mine).await {
+        match self.from.mark(MarkAction::Leave, mine).await {
             Err(failure) if failure.code != FailureCode::Full => return Err(NotApart::Source(failure)),
             _ => {}
         }
-        self.to.mark(Mark::Leave, theirs).await.map_err(NotApart::Target)?;
+        self.to.mark(MarkAction::Leave, theirs).await.map_err(NotApart::Target)?;
         for is_again in [false, true] {
             if is_again {
                 tokio::time::sleep(LAG).await;
             }
-            let is_in_source = self.from.mark(Mark::Look, theirs).await.map_err(NotApart::Source)?;
-            let is_in_target = self.to.mark(Mark::Look, mine).await.map_err(NotApart::Target)?;
+            let is_in_source = self.from.mark(MarkAction::Look, theirs).await.map_err(NotApart::Source)?;
+            let is_in_target = self.to.mark(MarkAction::Look, mine).await.map_err(NotApart::Target)?;
             if is_in_source || is_in_target {
                 return Err(NotApart::Same);
             }

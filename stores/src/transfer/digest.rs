@@ -9,11 +9,11 @@ use sha1_smol::Sha1;
 const CHUNK: usize = 256;
 
 #[derive(Default)]
-pub(crate) struct Digest {
+pub(crate) struct BucketDigest {
     parts: Vec<String>,
 }
 
-impl Digest {
+impl BucketDigest {
     pub(crate) fn field(&mut self, name: impl AsRef<[u8]>, text: impl AsRef<[u8]>) {
         self.part("f", &[], name.as_ref(), text.as_ref());
     }

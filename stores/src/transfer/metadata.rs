@@ -35,7 +35,7 @@ mod tests {
 
     #[cfg(feature = "directory")]
     #[test]
-    fn a_time_to_live_is_read_as_it_is_written() {
+    fn a_time_to_live_round_trips_through_its_text() {
         for (milliseconds, text) in
             [(1, "0.001"), (1500, "1.5"), (18_000_000, "18000.0"), (10_250, "10.25"), (86_400_000_007, "86400000.007")]
         {

@@ -17,11 +17,14 @@ mod store;
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
-use self::removal::Departure;
+use self::removal::DepartureReason;
 pub use self::{
     apart::NotApart,
-    removal::{Arrival, Removed},
-    store::{Head, Incoming, Keyed, Mark, NamedKeys, Piece, Replaces, Stamp, Taken, TransferStore, Weighed, Weight},
+    removal::{Arrival, RemovalOutcome},
+    store::{
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MarkAction, NamedKeys, PieceOutcome, ReplaceCondition,
+        TransferPiece, TransferStore, WeighedBucket, WriterStamp,
+    },
 };
 use crate::{
     BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure,
@@ -109,7 +112,7 @@ fn contested() -> Failure {
 ///
 /// # Errors
 /// When the store fails.
-pub async fn listed<S: Store + ?Sized>(store: &S) -> Result<Vec<BucketId>, Failure> {
+pub async fn list_all_buckets<S: Store + ?Sized>(store: &S) -> Result<Vec<BucketId>, Failure> {
     let mut buckets = Vec::new();
     for kind in BucketKind::ALL {
         let mut cursor = String::new();
@@ -138,14 +141,14 @@ impl Transfer {
     /// When one of the two stores fails, when what is stored has other types than it should have, or when the target
     /// can't hold it. What was copied so far is no bucket; it is cleared away now, if the target can, or by the next
     /// transfer.
-    pub async fn bucket(&self, bucket: &BucketId) -> Result<Transferred, Failure> {
+    pub async fn copy_bucket(&self, bucket: &BucketId) -> Result<Transferred, Failure> {
         check_bucket(bucket)?;
         // What this transfer has put into the target.
-        let mut put: Option<(Head, u64)> = None;
+        let mut put: Option<(BucketHead, u64)> = None;
         let (mut tries, mut contests) = (0, 0);
         loop {
             let Some(head) = self.from.head(bucket).await? else {
-                return self.gone(bucket, put.map(|(head, _)| head)).await;
+                return self.outcome_when_gone(bucket, put.map(|(head, _)| head)).await;
             };
             let there = self.to.head(bucket).await?;
             if let Some(there) = &there {
@@ -164,16 +167,16 @@ impl Transfer {
             if tries == TRIES {
                 return Ok(Transferred::Changing);
             }
-            let mut replaces = Replaces::Nothing;
+            let mut replaces = ReplaceCondition::Nothing;
             if there.is_some() {
-                let Weighed::There(weight) = self.to.weigh(bucket).await? else { continue };
+                let WeighedBucket::There(weight) = self.to.weigh(bucket).await? else { continue };
                 // Looked at after it was weighed: what somebody writes to the copy is not overwritten.
                 let there = self.to.head(bucket).await?;
                 let is_own = there.zip(put.as_ref()).is_some_and(|(there, (head, _))| there.is_copy_of(head));
                 if !self.overwrite && !is_own {
                     return Ok(Transferred::Conflict);
                 }
-                replaces = Replaces::Seen(weight);
+                replaces = ReplaceCondition::Seen(weight);
             }
             match self.copy(bucket, &head, &replaces).await? {
                 Copying::Done(bytes) => {
@@ -192,16 +195,16 @@ impl Transfer {
     }
 
     /// The source has no such bucket any more.
-    async fn gone(&self, bucket: &BucketId, put: Option<Head>) -> Result<Transferred, Failure> {
+    async fn outcome_when_gone(&self, bucket: &BucketId, put: Option<BucketHead>) -> Result<Transferred, Failure> {
         let Some(head) = put else { return Ok(Transferred::Gone) };
-        Ok(match self.departure(bucket, head.incarnation(), head.expires_at).await? {
-            Departure::Moved => Transferred::Moved { expires_at: head.expires_at },
-            Departure::Expired => Transferred::Gone,
-            Departure::Deleted => Transferred::Deleted,
+        Ok(match self.departure_reason(bucket, head.incarnation(), head.expires_at).await? {
+            DepartureReason::Moved => Transferred::Moved { expires_at: head.expires_at },
+            DepartureReason::Expired => Transferred::Gone,
+            DepartureReason::Deleted => Transferred::Deleted,
         })
     }
 
-    async fn is_there_still(&self, bucket: &BucketId, head: &Head) -> Result<bool, Failure> {
+    async fn is_there_still(&self, bucket: &BucketId, head: &BucketHead) -> Result<bool, Failure> {
         let now = self.from.head(bucket).await?;
         Ok(now.is_some_and(|now| now.incarnation() == head.incarnation()))
     }
@@ -210,44 +213,49 @@ impl Transfer {
     /// keeps the expiry of the one that it replaces. `Conflict`: that has changed, or is gone.
     ///
     /// # Errors
-    /// As [`bucket`](Self::bucket).
-    pub async fn replace(&self, bucket: &BucketId, weight: &Weight) -> Result<Transferred, Failure> {
+    /// As [`bucket`](Self::copy_bucket).
+    pub async fn replace(&self, bucket: &BucketId, weight: &BucketWeight) -> Result<Transferred, Failure> {
         check_bucket(bucket)?;
         let Some(head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
-        Ok(match self.copy(bucket, &head, &Replaces::Unchanged(weight.clone())).await? {
+        Ok(match self.copy(bucket, &head, &ReplaceCondition::Unchanged(weight.clone())).await? {
             Copying::Done(bytes) => Transferred::Copied { bytes, expires_at: head.expires_at },
             Copying::Changed => Transferred::Changing,
             Copying::Contested => Transferred::Conflict,
         })
     }
 
-    async fn copy(&self, bucket: &BucketId, head: &Head, replaces: &Replaces) -> Result<Copying, Failure> {
+    async fn copy(
+        &self,
+        bucket: &BucketId,
+        head: &BucketHead,
+        replaces: &ReplaceCondition,
+    ) -> Result<Copying, Failure> {
         let id = format!("{:016x}", fastrand::u64(..));
-        let incoming = Incoming { bucket, head, id: &id };
+        let incoming = IncomingBucket { bucket, head, id: &id };
         let copied = self.copy_pieces(incoming, replaces).await;
         if !matches!(copied, Ok(Copying::Done(_))) {
             // Would be cleared away later, too.
-            let _ = self.to.import(incoming, Piece::Abandon).await;
+            let _ = self.to.import(incoming, TransferPiece::Abandon).await;
         }
         copied
     }
 
-    async fn copy_pieces(&self, incoming: Incoming<'_>, replaces: &Replaces) -> Result<Copying, Failure> {
-        let Incoming { bucket, head, .. } = incoming;
-        let overwrite = !matches!(replaces, Replaces::Nothing);
-        let begin = Piece::Begin { overwrite };
-        if self.to.import(incoming, begin).await? != Taken::Yes {
+    async fn copy_pieces(&self, incoming: IncomingBucket<'_>, replaces: &ReplaceCondition) -> Result<Copying, Failure> {
+        let IncomingBucket { bucket, head, .. } = incoming;
+        let overwrite = !matches!(replaces, ReplaceCondition::Nothing);
+        let begin = TransferPiece::Begin { overwrite };
+        if self.to.import(incoming, begin).await? != PieceOutcome::Yes {
             return Ok(Copying::Contested);
         }
         let mut copied = 0;
-        for (of, keys) in keyed(head) {
+        for (of, keys) in keyed_parts(head) {
             let mut left = keys;
             while !left.is_empty() {
-                let (part, rest) = entries(&*self.from, bucket, of, left).await?;
+                let (part, rest) = read_entries_piece(&*self.from, bucket, of, left).await?;
                 let held: Vec<_> = part.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))).collect();
                 copied += held.iter().map(|(_, text)| text.len() as u64).sum::<u64>();
-                let piece = Piece::Entries { of, entries: &held };
-                if !held.is_empty() && self.to.import(incoming, piece).await? != Taken::Yes {
+                let piece = TransferPiece::Entries { of, entries: &held };
+                if !held.is_empty() && self.to.import(incoming, piece).await? != PieceOutcome::Yes {
                     return Ok(Copying::Contested);
                 }
                 left = rest;
@@ -261,8 +269,8 @@ impl Transfer {
                     break;
                 }
                 copied += records.iter().map(|record| record.len() as u64).sum::<u64>();
-                let piece = Piece::Records { log, before, records: &records };
-                if self.to.import(incoming, piece).await? != Taken::Yes {
+                let piece = TransferPiece::Records { log, before, records: &records };
+                if self.to.import(incoming, piece).await? != PieceOutcome::Yes {
                     return Ok(Copying::Contested);
                 }
                 before += records.len() as u64;
@@ -275,7 +283,7 @@ impl Transfer {
         stamps.sort_unstable_by_key(|stamp| Reverse(stamp.deadline));
         stamps.truncate(usize::try_from(MAX_WRITERS).unwrap_or(usize::MAX));
         for stamps in stamps.chunks(PART_COUNT) {
-            if self.to.import(incoming, Piece::Stamps(stamps)).await? != Taken::Yes {
+            if self.to.import(incoming, TransferPiece::Stamps(stamps)).await? != PieceOutcome::Yes {
                 return Ok(Copying::Contested);
             }
         }
@@ -283,21 +291,21 @@ impl Transfer {
         if !self.from.head(bucket).await?.is_some_and(|now| head.is_copy_of(&now)) {
             return Ok(Copying::Changed);
         }
-        Ok(match self.to.import(incoming, Piece::End { replaces }).await? {
-            Taken::Yes => Copying::Done(copied),
-            Taken::Exists | Taken::Displaced => Copying::Contested,
+        Ok(match self.to.import(incoming, TransferPiece::End { replaces }).await? {
+            PieceOutcome::Yes => Copying::Done(copied),
+            PieceOutcome::Exists | PieceOutcome::Displaced => Copying::Contested,
         })
     }
 
     /// Whether both sides hold the same, byte for byte.
-    async fn is_same(&self, bucket: &BucketId, here: &Head, there: &Head) -> Result<bool, Failure> {
+    async fn is_same(&self, bucket: &BucketId, here: &BucketHead, there: &BucketHead) -> Result<bool, Failure> {
         if !same_instant(here.expires_at, there.expires_at) || here.fields != there.fields || here.logs != there.logs {
             return Ok(false);
         }
         if here.maps.len() != there.maps.len() || here.indexes.len() != there.indexes.len() {
             return Ok(false);
         }
-        for ((of, keys), (same, theirs)) in keyed(here).zip(keyed(there)) {
+        for ((of, keys), (same, theirs)) in keyed_parts(here).zip(keyed_parts(there)) {
             if of != same || !self.is_same_map(bucket, of, keys, theirs.len()).await? {
                 return Ok(false);
             }
@@ -341,7 +349,7 @@ impl Transfer {
     async fn is_same_map(
         &self,
         bucket: &BucketId,
-        of: Keyed<'_>,
+        of: KeyedPart<'_>,
         keys: &[Vec<u8>],
         theirs: usize,
     ) -> Result<bool, Failure> {
@@ -349,13 +357,13 @@ impl Transfer {
         let mut missing = 0;
         let mut left = keys;
         while !left.is_empty() {
-            let (mine, rest) = entries(&*self.from, bucket, of, left).await?;
+            let (mine, rest) = read_entries_piece(&*self.from, bucket, of, left).await?;
             let asked: Vec<_> = mine.iter().filter(|(_, text)| text.is_some()).map(|(key, _)| key.to_vec()).collect();
             missing += mine.len() - asked.len();
             let mut unseen = asked.as_slice();
             let mut wanted = mine.iter().filter(|(_, text)| text.is_some());
             while !unseen.is_empty() {
-                let (theirs, rest) = entries(&*self.to, bucket, of, unseen).await?;
+                let (theirs, rest) = read_entries_piece(&*self.to, bucket, of, unseen).await?;
                 if !theirs.iter().all(|part| wanted.next() == Some(part)) {
                     return Ok(false);
                 }
@@ -376,30 +384,34 @@ pub(crate) fn same_instant(one: Option<u64>, other: Option<u64>) -> bool {
 }
 
 /// Some keys with their texts, if they have one, and the keys that are left.
-type Entries<'a> = (Vec<(&'a [u8], Option<Vec<u8>>)>, &'a [Vec<u8>]);
+type EntriesPiece<'a> = (Vec<(&'a [u8], Option<Vec<u8>>)>, &'a [Vec<u8>]);
 
 /// The parts of a bucket that have texts under keys, with those.
-fn keyed(head: &Head) -> impl Iterator<Item = (Keyed<'_>, &[Vec<u8>])> {
-    let maps = head.maps.iter().map(|(map, keys)| (Keyed::Map(map), keys.as_slice()));
-    maps.chain(head.indexes.iter().map(|(index, fields)| (Keyed::Index(index), fields.as_slice())))
+fn keyed_parts(head: &BucketHead) -> impl Iterator<Item = (KeyedPart<'_>, &[Vec<u8>])> {
+    let maps = head.maps.iter().map(|(map, keys)| (KeyedPart::Map(map), keys.as_slice()));
+    maps.chain(head.indexes.iter().map(|(index, fields)| (KeyedPart::Index(index), fields.as_slice())))
 }
 
 /// The digest of a bucket that looks like this, read in pieces: of a state that it had if it does not change meanwhile.
 #[cfg(feature = "redis")]
-pub(crate) async fn digest_of(store: &dyn TransferStore, bucket: &BucketId, head: &Head) -> Result<String, Failure> {
-    let mut digest = digest::Digest::default();
+pub(crate) async fn digest_of(
+    store: &dyn TransferStore,
+    bucket: &BucketId,
+    head: &BucketHead,
+) -> Result<String, Failure> {
+    let mut digest = digest::BucketDigest::default();
     head.fields.iter().for_each(|(name, text)| digest.field(name, text));
-    for (of, keys) in keyed(head) {
+    for (of, keys) in keyed_parts(head) {
         let mut left = keys;
         while !left.is_empty() {
-            let (part, rest) = entries(store, bucket, of, left).await?;
+            let (part, rest) = read_entries_piece(store, bucket, of, left).await?;
             for (key, text) in part {
                 match (of, text) {
                     // One that was evicted is none.
                     (_, None) => {}
-                    (Keyed::Map(map), Some(text)) if map == VALUES.as_bytes() => digest.value(key, &text),
-                    (Keyed::Map(map), Some(text)) => digest.entry(map, key, &text),
-                    (Keyed::Index(index), Some(bytes)) => digest.field_of_index(index, key, &bytes),
+                    (KeyedPart::Map(map), Some(text)) if map == VALUES.as_bytes() => digest.value(key, &text),
+                    (KeyedPart::Map(map), Some(text)) => digest.entry(map, key, &text),
+                    (KeyedPart::Index(index), Some(bytes)) => digest.field_of_index(index, key, &bytes),
                 }
             }
             left = rest;
@@ -421,12 +433,12 @@ pub(crate) async fn digest_of(store: &dyn TransferStore, bucket: &BucketId, head
 }
 
 /// As many entries as make a part.
-async fn entries<'a>(
+async fn read_entries_piece<'a>(
     store: &dyn TransferStore,
     bucket: &BucketId,
-    of: Keyed<'_>,
+    of: KeyedPart<'_>,
     keys: &'a [Vec<u8>],
-) -> Result<Entries<'a>, Failure> {
+) -> Result<EntriesPiece<'a>, Failure> {
     let asked = keys.get(..PART_COUNT).unwrap_or(keys);
     let texts = store.entries(bucket, of, asked).await?;
     match keys.split_at_checked(texts.len()) {

@@ -3,13 +3,13 @@
 //! Both stores compute a digest of what they hold, and the source compares them and removes the bucket in one step. So no
 //! write is lost that the comparison did not see, by whichever program: the bucket stays.
 
-use super::{SAME_INSTANT_MS, Transfer, Weighed};
+use super::{SAME_INSTANT_MS, Transfer, WeighedBucket};
 use crate::{BucketId, Failure, names::check_bucket};
 
 /// What became of a bucket that was to be removed from the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Removed {
+pub enum RemovalOutcome {
     /// It was the same on both sides, and is removed.
     Done,
     /// Its time is over.
@@ -39,7 +39,7 @@ pub enum Arrival {
 }
 
 /// Why a bucket is not in the source any more.
-pub(super) enum Departure {
+pub(super) enum DepartureReason {
     Moved,
     Expired,
     Deleted,
@@ -52,39 +52,41 @@ impl Transfer {
     /// # Errors
     /// When one of the two stores fails, or when what is stored has other types than it should have. Unless the
     /// source did not answer in time, nothing was changed.
-    pub async fn remove(&self, bucket: &BucketId) -> Result<Removed, Failure> {
+    pub async fn remove(&self, bucket: &BucketId) -> Result<RemovalOutcome, Failure> {
         check_bucket(bucket)?;
         match self.to.weigh(bucket).await? {
-            Weighed::There(weight) if weight.is_listed => match self.from.remove_if(bucket, &weight).await? {
-                Removed::Gone => self.removed_by_others(bucket, weight.expires_at).await,
+            WeighedBucket::There(weight) if weight.is_listed => match self.from.remove_if(bucket, &weight).await? {
+                RemovalOutcome::Gone => self.removed_by_others(bucket, weight.expires_at).await,
                 removed => Ok(removed),
             },
-            _ => Ok(Removed::NotThere),
+            _ => Ok(RemovalOutcome::NotThere),
         }
     }
 
-    async fn removed_by_others(&self, bucket: &BucketId, expires_at: Option<u64>) -> Result<Removed, Failure> {
-        let Some(copy) = self.to.head(bucket).await? else { return Ok(Removed::NotThere) };
-        Ok(match self.departure(bucket, copy.incarnation(), expires_at).await? {
-            Departure::Moved => Removed::Moved,
-            Departure::Expired => Removed::Gone,
-            Departure::Deleted => Removed::Deleted,
+    async fn removed_by_others(&self, bucket: &BucketId, expires_at: Option<u64>) -> Result<RemovalOutcome, Failure> {
+        let Some(copy) = self.to.head(bucket).await? else { return Ok(RemovalOutcome::NotThere) };
+        Ok(match self.departure_reason(bucket, copy.incarnation(), expires_at).await? {
+            DepartureReason::Moved => RemovalOutcome::Moved,
+            DepartureReason::Expired => RemovalOutcome::Gone,
+            DepartureReason::Deleted => RemovalOutcome::Deleted,
         })
     }
 
     /// Why the source does not have a bucket that it had.
-    pub(super) async fn departure(
+    pub(super) async fn departure_reason(
         &self,
         bucket: &BucketId,
         incarnation: &[u8],
         expires_at: Option<u64>,
-    ) -> Result<Departure, Failure> {
+    ) -> Result<DepartureReason, Failure> {
         if self.from.has_moved(bucket, incarnation).await? {
-            return Ok(Departure::Moved);
+            return Ok(DepartureReason::Moved);
         }
         Ok(match (self.from.weigh(bucket).await?, expires_at) {
-            (Weighed::Absent { now }, Some(at)) if at <= now.saturating_add(SAME_INSTANT_MS) => Departure::Expired,
-            _ => Departure::Deleted,
+            (WeighedBucket::Absent { now }, Some(at)) if at <= now.saturating_add(SAME_INSTANT_MS) => {
+                DepartureReason::Expired
+            }
+            _ => DepartureReason::Deleted,
         })
     }
 
@@ -95,12 +97,12 @@ impl Transfer {
     pub async fn arrival(&self, bucket: &BucketId, expires_at: Option<u64>) -> Result<Arrival, Failure> {
         check_bucket(bucket)?;
         Ok(match self.to.weigh(bucket).await? {
-            Weighed::There(weight) if weight.is_listed => Arrival::There,
-            Weighed::There(_) => Arrival::NotListed,
-            Weighed::Absent { now } if expires_at.is_some_and(|at| at <= now.saturating_add(SAME_INSTANT_MS)) => {
+            WeighedBucket::There(weight) if weight.is_listed => Arrival::There,
+            WeighedBucket::There(_) => Arrival::NotListed,
+            WeighedBucket::Absent { now } if expires_at.is_some_and(|at| at <= now.saturating_add(SAME_INSTANT_MS)) => {
                 Arrival::Expired
             }
-            Weighed::Absent { .. } => Arrival::Missing,
+            WeighedBucket::Absent { .. } => Arrival::Missing,
         })
     }
 }

@@ -19,7 +19,7 @@
 
 use async_trait::async_trait;
 
-use super::{Removed, listed};
+use super::{RemovalOutcome, list_all_buckets};
 use crate::{BucketId, Failure, Store};
 
 /// The name of a part, and the keys in it.
@@ -27,7 +27,7 @@ pub type NamedKeys = (Vec<u8>, Vec<Vec<u8>>);
 
 /// What a bucket is, apart from its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct BucketHead {
     /// Milliseconds since 1970; none: never.
     pub expires_at: Option<u64>,
     /// Of the metadata, sorted.
@@ -40,7 +40,7 @@ pub struct Head {
     pub logs: Vec<(Vec<u8>, u64)>,
 }
 
-impl Head {
+impl BucketHead {
     /// Which life of the bucket this is.
     pub fn incarnation(&self) -> &[u8] {
         let created_at = self.fields.iter().find(|(name, _)| name == b"created_at");
@@ -48,7 +48,7 @@ impl Head {
     }
 
     /// Logs, maps and indexes, as fields of the metadata name them.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<u8>> {
+    pub(crate) fn named_parts(&self) -> impl Iterator<Item = Vec<u8>> {
         let named = |kind: &str, name: &[u8]| [kind.as_bytes(), name].concat();
         let logs = self.logs.iter().map(move |(log, _)| named("log:", log));
         let maps = self.maps.iter().map(move |(map, _)| named("map:", map));
@@ -70,7 +70,7 @@ impl Head {
 
 /// The last call of a writer that may still be repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct WriterStamp {
     /// The writer's name.
     pub writer: String,
     /// The number of its call.
@@ -81,7 +81,7 @@ pub struct Stamp {
 
 /// What has texts under keys: a part of a bucket, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keyed<'a> {
+pub enum KeyedPart<'a> {
     /// A map, with keys and texts.
     Map(&'a [u8]),
     /// An index, with fields and their bytes.
@@ -90,31 +90,31 @@ pub enum Keyed<'a> {
 
 /// A bucket on its way in.
 #[derive(Clone, Copy, Debug)]
-pub struct Incoming<'a> {
+pub struct IncomingBucket<'a> {
     /// Which one.
     pub bucket: &'a BucketId,
     /// What it was when the copying began.
-    pub head: &'a Head,
+    pub head: &'a BucketHead,
     /// The name of this copying, random: no two write to one place.
     pub id: &'a str,
 }
 
 /// What a bucket that arrives may take the place of.
 #[derive(Clone, Debug)]
-pub enum Replaces {
+pub enum ReplaceCondition {
     /// Of none.
     Nothing,
     /// Of whatever is there.
     Anything,
     /// Of the one that it was made of, as long as that comes to this. It keeps that one's expiry.
-    Unchanged(Weight),
+    Unchanged(BucketWeight),
     /// Of the one that was found there, as long as that comes to this.
-    Seen(Weight),
+    Seen(BucketWeight),
 }
 
 /// A step of a bucket's arrival. Each can be repeated at once if its answer was lost.
 #[derive(Clone, Copy, Debug)]
-pub enum Piece<'a> {
+pub enum TransferPiece<'a> {
     /// Clears away what an earlier arrival left.
     Begin {
         /// Whether a bucket that is there may be replaced.
@@ -123,7 +123,7 @@ pub enum Piece<'a> {
     /// Keys and texts.
     Entries {
         /// Of what.
-        of: Keyed<'a>,
+        of: KeyedPart<'a>,
         /// Not empty.
         entries: &'a [(&'a [u8], &'a [u8])],
     },
@@ -137,11 +137,11 @@ pub enum Piece<'a> {
         records: &'a [Vec<u8>],
     },
     /// Calls that must not count a second time. Later ones of the same writers stay.
-    Stamps(&'a [Stamp]),
+    Stamps(&'a [WriterStamp]),
     /// From now on it is there, whole, in the place of one that may be there.
     End {
         /// Which.
-        replaces: &'a Replaces,
+        replaces: &'a ReplaceCondition,
     },
     /// Clears away what has arrived: it will not be ended.
     Abandon,
@@ -149,7 +149,7 @@ pub enum Piece<'a> {
 
 /// What became of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum PieceOutcome {
     /// It was taken in.
     Yes,
     /// There is a bucket of that name which this one may not replace. Nothing was changed.
@@ -160,7 +160,7 @@ pub enum Taken {
 
 /// What a bucket comes to: equal where everything in it is equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Weight {
+pub struct BucketWeight {
     /// Of all contents and of the metadata, as `digest.rs` reckons it.
     pub digest: String,
     /// Milliseconds since 1970; none: never.
@@ -171,9 +171,9 @@ pub struct Weight {
 
 /// A bucket, or the time at which there was none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Weighed {
+pub enum WeighedBucket {
     /// It is there.
-    There(Weight),
+    There(BucketWeight),
     /// It is not.
     Absent {
         /// The store's clock, milliseconds since 1970.
@@ -183,7 +183,7 @@ pub enum Weighed {
 
 /// What is done with a mark, which is no part of any bucket and goes by itself within a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum MarkAction {
     /// Leave it.
     Leave,
     /// Look for it.
@@ -197,14 +197,14 @@ pub enum Mark {
 #[async_trait]
 pub trait TransferStore: Store {
     /// None: there is no such bucket.
-    async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure>;
+    async fn head(&self, bucket: &BucketId) -> Result<Option<BucketHead>, Failure>;
 
     /// The texts under these keys, or under the first of them, as many as make a part; at least one. None: there is
     /// nothing under that key.
     async fn entries(
         &self,
         bucket: &BucketId,
-        of: Keyed<'_>,
+        of: KeyedPart<'_>,
         keys: &[Vec<u8>],
     ) -> Result<Vec<Option<Vec<u8>>>, Failure>;
 
@@ -212,27 +212,27 @@ pub trait TransferStore: Store {
     async fn records(&self, bucket: &BucketId, log: &[u8], before: u64) -> Result<Vec<Vec<u8>>, Failure>;
 
     /// Who wrote to it lately and may repeat that.
-    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure>;
+    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<WriterStamp>, Failure>;
 
     /// Take a piece of a bucket in.
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure>;
+    async fn import(&self, incoming: IncomingBucket<'_>, piece: TransferPiece<'_>) -> Result<PieceOutcome, Failure>;
 
     /// Read all of a bucket: at one go, or piece by piece where that would keep others waiting. What is read of one that
     /// changes meanwhile comes to something that it never was.
-    async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure>;
+    async fn weigh(&self, bucket: &BucketId) -> Result<WeighedBucket, Failure>;
 
     /// Remove a bucket if it still comes to this, in one step, and [remember](Self::has_moved) that for some minutes.
-    async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure>;
+    async fn remove_if(&self, bucket: &BucketId, weight: &BucketWeight) -> Result<RemovalOutcome, Failure>;
 
     /// Whether a transfer has removed this life of a bucket lately, because the same was in its target.
     async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure>;
 
     /// Whether the mark was there, or, if it is to be left, is there now.
-    async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure>;
+    async fn mark(&self, what: MarkAction, name: &str) -> Result<bool, Failure>;
 
     /// All buckets, also those that the list has lost, in order. By default those of the list, for stores that
     /// lose none.
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
-        listed(self).await
+        list_all_buckets(self).await
     }
 }

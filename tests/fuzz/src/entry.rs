@@ -1,11 +1,11 @@
 //! A line of the harness: what comes out is what went in, but for the one member; and of a question there is
 //! one such member at most.
 
-use keepline_json::members;
+use keepline_json::for_each_member;
 
 use crate::run::{
     entry::{Entry, Lane},
-    members::decoded,
+    members::decode_json_string,
 };
 
 const NEW: &str = r#"{"new": "é\""}"#;
@@ -20,7 +20,7 @@ pub fn holds(data: &[u8]) {
         }
     };
     let line = std::str::from_utf8(data).unwrap();
-    let out = String::from_utf8(Entry::parse(data.to_vec()).unwrap().unchanged()).unwrap();
+    let out = String::from_utf8(Entry::parse(data.to_vec()).unwrap().into_unchanged_line()).unwrap();
     if out != line {
         assert_eq!(entry.lane, Lane::Questions);
         let (mut before, mut after) = (names_and_values(line), names_and_values(&out));
@@ -46,7 +46,7 @@ pub fn holds(data: &[u8]) {
             assert_eq!(told, text);
         }
     }
-    assert_eq!(entry.unchanged(), data);
+    assert_eq!(entry.into_unchanged_line(), data);
     let again = |changed: Vec<u8>| {
         let changed = String::from_utf8(changed).unwrap();
         assert!(is_read(&changed), "{changed}");
@@ -70,11 +70,11 @@ pub fn holds(data: &[u8]) {
 }
 
 fn is_read(object: &str) -> bool {
-    members(object, |_, _| {}).is_some()
+    for_each_member(object, |_, _| {}).is_some()
 }
 
 fn names_and_values(object: &str) -> Vec<(String, &str)> {
     let mut all = Vec::new();
-    members(object, |name, value| all.push((decoded(name).into_owned(), value))).unwrap();
+    for_each_member(object, |name, value| all.push((decode_json_string(name).into_owned(), value))).unwrap();
     all
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::run::feed::{Piece, Reader};
+use crate::run::feed::{InputPiece, LineReader};
 
 /// Gives portions of lengths that the input itself tells.
 struct Portions<'a> {
@@ -25,26 +25,26 @@ pub fn holds(data: &[u8]) {
     let [max_line, a, b, c, input @ ..] = data else { return };
     let (max_line, lengths) = (usize::from(*max_line), [*a, *b, *c]);
     let portions = Portions { lengths: lengths.iter().cycle(), rest: input };
-    let mut reader = Reader::new(portions, max_line);
+    let mut reader = LineReader::new(portions, max_line);
     let mut told = Vec::new();
     let mut is_inside = false;
     loop {
-        let batch = reader.batch().unwrap();
+        let batch = reader.read_batch().unwrap();
         if batch.is_empty() {
             break;
         }
         for piece in batch {
             let (bytes, goes_on) = match &piece {
-                Piece::Line(bytes) => {
+                InputPiece::Line(bytes) => {
                     assert!(!is_inside && bytes.len() <= max_line);
                     assert!(bytes.iter().position(|byte| *byte == b'\n').is_none_or(|at| at + 1 == bytes.len()));
                     (bytes, false)
                 }
-                Piece::TooLong(bytes) => {
+                InputPiece::TooLong(bytes) => {
                     assert!(!is_inside && bytes.len() > max_line);
                     (bytes, true)
                 }
-                Piece::More(bytes) => {
+                InputPiece::Continuation(bytes) => {
                     assert!(is_inside);
                     (bytes, true)
                 }

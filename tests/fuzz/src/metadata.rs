@@ -1,8 +1,8 @@
 //! Metadata: nothing but the filter's own members changes, and JSON stays JSON.
 
-use keepline_filter::entry::metadata::{Metadata, Session};
+use keepline_filter::entry::metadata::{EntryMetadata, EntrySession};
 use keepline_filter::text::ids::SessionIds;
-use keepline_json::members;
+use keepline_json::for_each_member;
 use serde_json::Value;
 
 use crate::{is_json, is_session, tree};
@@ -28,12 +28,12 @@ pub fn holds(data: &[u8]) {
 }
 
 fn one(text: &str, unbound: bool) {
-    let metadata = Metadata::parse(text, unbound, SessionIds::Strict);
+    let metadata = EntryMetadata::parse(text, unbound, SessionIds::Strict);
     let stripped = metadata.stripped();
     let is_readable = is_json(&strictly(text));
     let is_object = is_readable && strictly(text).trim_start().starts_with('{');
     if !is_object {
-        assert_eq!(metadata.session, Session::None);
+        assert_eq!(metadata.session, EntrySession::None);
         // What nobody can read is let through, or nothing of it is.
         assert_eq!(stripped.as_deref(), metadata.withheld.then_some("{}"));
         assert!(!metadata.withheld || (unbound && !is_readable));
@@ -50,11 +50,11 @@ fn one(text: &str, unbound: bool) {
         Some(stripped) => {
             assert!(kept.len() < all && is_json(&strictly(stripped)) && is_part(stripped, text), "{stripped}");
             assert_eq!(pairs(stripped), kept);
-            assert_eq!(Metadata::parse(stripped, true, SessionIds::Strict).stripped(), None);
+            assert_eq!(EntryMetadata::parse(stripped, true, SessionIds::Strict).stripped(), None);
         }
-        None => assert!(kept.len() == all || (!unbound && metadata.session == Session::None)),
+        None => assert!(kept.len() == all || (!unbound && metadata.session == EntrySession::None)),
     }
-    if matches!(metadata.session, Session::Named(_)) {
+    if matches!(metadata.session, EntrySession::Named(_)) {
         let enriched = metadata.enriched(NEW.len(), |out| out.push_str(NEW));
         assert!(is_json(&strictly(&enriched)), "{enriched}");
         let base = stripped.as_deref().unwrap_or(text);
@@ -76,7 +76,7 @@ fn strictly(text: &str) -> String {
 
 fn pairs(text: &str) -> Vec<(&str, &str)> {
     let mut pairs = Vec::new();
-    members(text, |key, value| pairs.push((key, value))).unwrap();
+    for_each_member(text, |key, value| pairs.push((key, value))).unwrap();
     pairs
 }
 
@@ -90,19 +90,21 @@ fn is_part(part: &str, whole: &str) -> bool {
     part.bytes().all(|byte| whole.any(|other| other == byte))
 }
 
-fn session_is_the_tree_s(session: &Session<'_>, value: &Value) {
+fn session_is_the_tree_s(session: &EntrySession<'_>, value: &Value) {
     match (session, value) {
-        (Session::Named(name), Value::String(value)) => assert!(name == value && is_session(name)),
-        (Session::Named(_), _) => panic!("a session that is no text: {value}"),
-        (Session::Malformed { shown, .. }, Value::String(value)) => {
+        (EntrySession::Named(name), Value::String(value)) => assert!(name == value && is_session(name)),
+        (EntrySession::Named(_), _) => panic!("a session that is no text: {value}"),
+        (EntrySession::Malformed { shown, .. }, Value::String(value)) => {
             assert!(!value.is_empty() && !is_session(value));
             assert!(shown.len() < 1000 && !shown.contains(|c: char| c.is_control()), "{shown}");
         }
-        (Session::None, Value::String(value)) => assert_eq!(value, ""),
-        (_, Value::Null | Value::Bool(false)) => assert_eq!(session, &Session::None),
-        (_, Value::Bool(true)) => assert!(matches!(session, Session::Malformed { .. })),
-        (_, Value::Number(number)) => assert_eq!(session == &Session::None, number.as_f64() == Some(0.0), "{number}"),
-        (_, Value::Array(items)) => assert_eq!(session == &Session::None, items.is_empty()),
-        (_, Value::Object(items)) => assert_eq!(session == &Session::None, items.is_empty()),
+        (EntrySession::None, Value::String(value)) => assert_eq!(value, ""),
+        (_, Value::Null | Value::Bool(false)) => assert_eq!(session, &EntrySession::None),
+        (_, Value::Bool(true)) => assert!(matches!(session, EntrySession::Malformed { .. })),
+        (_, Value::Number(number)) => {
+            assert_eq!(session == &EntrySession::None, number.as_f64() == Some(0.0), "{number}")
+        }
+        (_, Value::Array(items)) => assert_eq!(session == &EntrySession::None, items.is_empty()),
+        (_, Value::Object(items)) => assert_eq!(session == &EntrySession::None, items.is_empty()),
     }
 }

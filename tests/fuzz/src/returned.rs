@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use keepline::fuzzing::accept;
-use keepline_json::members;
+use keepline_json::for_each_member;
 use serde_json::value::RawValue;
 
 use crate::run::{
     entry::{Entry, Lane},
-    members::decoded,
+    members::decode_json_string,
 };
 
 const MOST_ADDED: usize = 1000;
@@ -31,7 +31,7 @@ pub fn holds(data: &[u8]) {
         assert!(!is_owner || was.is_some_and(|(_, value)| value == last), "{name}");
     }
     assert!(OWNER.iter().all(|name| before.contains_key(*name) == after.contains_key(*name)));
-    if is_strict_object(own) || members(own, |_, _| {}).is_none() {
+    if is_strict_object(own) || for_each_member(own, |_, _| {}).is_none() {
         assert!(is_strict_object(returned));
         assert!(['\n', '\r'].into_iter().all(|end| own.contains(end) || !returned.contains(end)));
     }
@@ -55,8 +55,8 @@ fn in_a_line(own: &str, returned: &str) {
 /// How often a member is there, and its last value.
 fn counted(object: &str) -> HashMap<String, (usize, &str)> {
     let mut found: HashMap<String, (usize, &str)> = HashMap::new();
-    let read = members(object, |name, value| {
-        let member = found.entry(decoded(name).into_owned()).or_default();
+    let read = for_each_member(object, |name, value| {
+        let member = found.entry(decode_json_string(name).into_owned()).or_default();
         *member = (member.0 + 1, value);
     });
     if read.is_some() { found } else { HashMap::new() }

@@ -53,7 +53,7 @@ pub fn holds(data: &[u8]) {
         assert!(records.contains(record) || is_json(record), "{record}");
     }
     let sessions = Context::new(&host, config);
-    for entry in admin::history(&sessions, "s", None, 0).unwrap().entries {
+    for entry in admin::read_history(&sessions, "s", None, 0).unwrap().entries {
         assert!(entry.len() <= 300_000);
     }
     for (_, _, line) in host.lines.borrow().iter() {
@@ -76,14 +76,14 @@ fn enrichment(host: &TestHost, filter: &Filter<&TestHost>) {
     assert!(is_json(&metadata) && !metadata.contains(['\n', '\r']), "{metadata}");
     assert_eq!((reply.effect, reply.attached as usize), (Effect::Enriched, good.len()));
     let mut context = "";
-    keepline_json::members(&metadata, |key, value| {
+    keepline_json::for_each_member(&metadata, |key, value| {
         if key == "\"memory_context\"" {
             context = value;
         }
     })
     .unwrap();
     let mut attached = BTreeMap::new();
-    keepline_json::members(context, |key, value| {
+    keepline_json::for_each_member(context, |key, value| {
         attached.insert(key.trim_matches('"').to_owned(), value.to_owned());
     })
     .unwrap();
@@ -139,7 +139,7 @@ fn is_key(key: &str) -> bool {
 
 fn summary(records: &[String]) {
     let read = |summary: &str| serde_json::from_str::<Value>(summary).unwrap();
-    let text = history_summary::summarize(records, "1.0");
+    let text = history_summary::summarize_history(records, "1.0");
     assert!(text.len() < 100_000);
     let whole = read(&text);
     let count = whole["summarized_count"].as_u64().unwrap();
@@ -149,7 +149,7 @@ fn summary(records: &[String]) {
     assert!(count == MOST || count <= MOST);
     // In two steps it comes to the same.
     let (first, rest) = records.split_at(records.len() / 2);
-    let mut steps = vec![history_summary::summarize(first, "1.0")];
+    let mut steps = vec![history_summary::summarize_history(first, "1.0")];
     steps.extend_from_slice(rest);
-    assert_eq!(read(&history_summary::summarize(&steps, "1.0"))["summarized_count"], whole["summarized_count"]);
+    assert_eq!(read(&history_summary::summarize_history(&steps, "1.0"))["summarized_count"], whole["summarized_count"]);
 }

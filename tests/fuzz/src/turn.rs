@@ -2,7 +2,7 @@
 //! it names, or nowhere.
 
 use keepline_filter::contract::VALUES;
-use keepline_filter::entry::metadata::{Metadata, Session};
+use keepline_filter::entry::metadata::{EntryMetadata, EntrySession};
 use keepline_filter::entry::turn_token::PlainTurnToken;
 use keepline_filter::text::ids::SessionIds;
 use keepline_filter::{AnswerEntry, Config, Effect, Filter, QuestionEntry};
@@ -29,11 +29,11 @@ pub fn holds(data: &[u8]) {
         assert!(is_session(turn.session));
         assert_eq!(PlainTurnToken::write(turn.session, turn.incarnation.unwrap_or_default()), state);
     }
-    let read = Metadata::parse(metadata, false, SessionIds::Strict);
+    let read = EntryMetadata::parse(metadata, false, SessionIds::Strict);
     let named = match &read.session {
-        Session::Named(session) => Some(&**session),
-        Session::Malformed { .. } => None,
-        Session::None => turn.map(|turn| turn.session),
+        EntrySession::Named(session) => Some(&**session),
+        EntrySession::Malformed { .. } => None,
+        EntrySession::None => turn.map(|turn| turn.session),
     };
     let before = host.buckets();
     let reply = filter.answer(&AnswerEntry { text, metadata, turn: state, ..AnswerEntry::default() });

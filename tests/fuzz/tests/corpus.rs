@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use keepline_fuzz::TARGETS;
 
 #[test]
-fn all_that_was_kept_holds() {
+fn every_kept_input_passes_its_target() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (name, target) in TARGETS {
         let directory = corpus.join(name);

@@ -264,17 +264,17 @@ async fn nothing_acknowledged_is_lost(sync: DirectorySync) {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_under_group_is_there_once() {
+async fn acknowledged_calls_survive_exactly_once_under_group_sync() {
     nothing_acknowledged_is_lost(DirectorySync::Group).await;
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_under_always_is_there_once() {
+async fn acknowledged_calls_survive_exactly_once_under_always_sync() {
     nothing_acknowledged_is_lost(DirectorySync::Always).await;
 }
 
 #[tokio::test]
-async fn after_a_sync_that_failed_nothing_is_acknowledged_and_nothing_acknowledged_is_lost() {
+async fn after_a_failed_sync_nothing_is_acknowledged_and_no_earlier_ack_is_lost() {
     for seed in random::seeds(STORES) {
         let directory = TempDir::new().unwrap();
         let disk = Disk::record(directory.path()).unwrap();
@@ -333,14 +333,14 @@ async fn lossy(sync: DirectorySync, syncs: Syncs) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn under_off_the_newest_may_be_lost_and_what_is_left_is_sound() {
+async fn with_sync_off_the_newest_calls_may_be_lost_and_the_store_stays_sound() {
     let (cuts, lossy) = lossy(DirectorySync::Off, Syncs::Kept).await;
     assert!(lossy > 0, "nothing is lost in {cuts} cuts: what then do the other choices cost time for?");
 }
 
 /// Else the tests above would show nothing.
 #[tokio::test]
-async fn a_disk_that_ignores_syncs_loses_what_was_acknowledged() {
+async fn a_disk_that_ignores_syncs_loses_acknowledged_calls() {
     for sync in [DirectorySync::Group, DirectorySync::Always] {
         let (cuts, lossy) = lossy(sync, Syncs::Ignored).await;
         println!("{sync:?} on a disk that ignores syncs: {lossy} of {cuts} cuts lose something");

@@ -141,7 +141,7 @@ fn used(path: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn a_full_disk_that_is_simulated_has_a_way_out() {
+async fn a_store_recovers_from_a_simulated_full_disk() {
     let directory = TempDir::new().unwrap();
     let disk = Disk::record(directory.path()).unwrap();
     let fill = || disk.set_capacity(Some(used(directory.path())));
@@ -159,7 +159,7 @@ fn on_small_disk(mounted: &Path, program: &Path, arguments: &[&str]) -> Command 
 }
 
 #[test]
-fn a_full_disk_of_the_kernels_has_a_way_out() {
+fn a_store_recovers_from_a_real_full_disk() {
     let mounted = TempDir::new().unwrap();
     let allows = |mut command: Command| command.status().is_ok_and(|status| status.success());
     if !allows(on_small_disk(mounted.path(), Path::new("true"), &[])) {

@@ -106,7 +106,7 @@ fn cut_often(pragmas: &str, syncs: Syncs) -> Outcome {
 const WAL: &str = "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 20;";
 
 #[test]
-fn what_is_synced_at_each_commit_is_there() {
+fn sqlite_loses_no_commit_if_each_one_is_synced() {
     for pragmas in [
         format!("{WAL} PRAGMA synchronous = FULL;"),
         // With FULL, the journal's name may come back, and the transaction is undone.
@@ -119,25 +119,25 @@ fn what_is_synced_at_each_commit_is_there() {
 }
 
 #[test]
-fn what_is_synced_at_checkpoints_alone_is_sound_and_not_all_there() {
+fn sqlite_stays_sound_but_loses_commits_if_only_checkpoints_are_synced() {
     let outcome = cut_often(&format!("{WAL} PRAGMA synchronous = NORMAL;"), Syncs::Kept);
     assert!(outcome.lossy > 30 && outcome.unsound == 0, "{outcome:?}");
 }
 
 #[test]
-fn what_is_never_synced_is_lost_or_broken() {
+fn sqlite_loses_commits_and_is_corrupted_if_nothing_is_synced() {
     let outcome = cut_often(&format!("{WAL} PRAGMA synchronous = OFF;"), Syncs::Kept);
     assert!(outcome.lossy > 30 && outcome.unsound > 10, "{outcome:?}");
 }
 
 #[test]
-fn a_disk_that_ignores_syncs_loses_and_breaks_what_sqlite_believes_to_be_there() {
+fn sqlite_loses_commits_and_is_corrupted_if_the_disk_ignores_syncs() {
     let outcome = cut_often(&format!("{WAL} PRAGMA synchronous = FULL;"), Syncs::Ignored);
     assert!(outcome.lossy > 30 && outcome.unsound > 10, "{outcome:?}");
 }
 
 #[test]
-fn a_name_that_its_directory_did_not_sync_may_come_back() {
+fn sqlite_may_undo_a_commit_if_the_deletion_of_its_journal_is_not_synced() {
     let outcome = cut_often("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;", Syncs::Kept);
     assert!(outcome.lossy > 0 && outcome.unsound == 0, "{outcome:?}");
 }

@@ -5,9 +5,12 @@ use std::{ops::Deref, sync::Arc};
 use async_trait::async_trait;
 use futures::future::join_all;
 use keepline_stores::{
-    BreakerState, BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Removed, Store,
+    BreakerState, BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, RemovalOutcome, Store,
     StoreCapabilities, Transaction, TransferStore, Writer, check,
-    transfer::{Head, Incoming, Keyed, Mark, Piece, Stamp, Taken, Weighed, Weight},
+    transfer::{
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MarkAction, PieceOutcome, TransferPiece, WeighedBucket,
+        WriterStamp,
+    },
 };
 
 /// Hooks around the calls of a store. By default every call goes through unchanged.
@@ -120,7 +123,7 @@ impl<I: Intercept, T: Send + Sync + std::fmt::Debug + 'static> Store for Interce
         transactions: &[Transaction],
         deadline: Deadline,
     ) -> Vec<Result<Receipt, Failure>> {
-        if let Err(failure) = check::together(transactions) {
+        if let Err(failure) = check::validate_batch(transactions) {
             return vec![Err(failure); transactions.len()];
         }
         self.intercept.transact_each(&*self.store, writer, transactions, deadline).await
@@ -170,7 +173,7 @@ impl<I: Intercept, T: Send + Sync + std::fmt::Debug + 'static> Store for Interce
 
 #[async_trait]
 impl<I: Intercept> TransferStore for Intercepted<I, Arc<dyn TransferStore>> {
-    async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure> {
+    async fn head(&self, bucket: &BucketId) -> Result<Option<BucketHead>, Failure> {
         self.intercept.before_transfer().await;
         self.transfer.head(bucket).await
     }
@@ -178,7 +181,7 @@ impl<I: Intercept> TransferStore for Intercepted<I, Arc<dyn TransferStore>> {
     async fn entries(
         &self,
         bucket: &BucketId,
-        of: Keyed<'_>,
+        of: KeyedPart<'_>,
         keys: &[Vec<u8>],
     ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
         self.intercept.before_transfer().await;
@@ -192,22 +195,22 @@ impl<I: Intercept> TransferStore for Intercepted<I, Arc<dyn TransferStore>> {
         records
     }
 
-    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure> {
+    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<WriterStamp>, Failure> {
         self.intercept.before_transfer().await;
         self.transfer.stamps(bucket).await
     }
 
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
+    async fn import(&self, incoming: IncomingBucket<'_>, piece: TransferPiece<'_>) -> Result<PieceOutcome, Failure> {
         self.intercept.before_transfer().await;
         self.transfer.import(incoming, piece).await
     }
 
-    async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
+    async fn weigh(&self, bucket: &BucketId) -> Result<WeighedBucket, Failure> {
         self.intercept.before_transfer().await;
         self.transfer.weigh(bucket).await
     }
 
-    async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
+    async fn remove_if(&self, bucket: &BucketId, weight: &BucketWeight) -> Result<RemovalOutcome, Failure> {
         self.intercept.before_transfer().await;
         self.transfer.remove_if(bucket, weight).await
     }
@@ -217,7 +220,7 @@ impl<I: Intercept> TransferStore for Intercepted<I, Arc<dyn TransferStore>> {
         self.transfer.has_moved(bucket, incarnation).await
     }
 
-    async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure> {
+    async fn mark(&self, what: MarkAction, name: &str) -> Result<bool, Failure> {
         self.transfer.mark(what, name).await
     }
 

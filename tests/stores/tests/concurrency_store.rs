@@ -37,7 +37,7 @@ async fn sent(store: &Arc<dyn Store>, writer: &Writer, transaction: &Transaction
 }
 
 /// The newest documents' terms lie in a log, and whoever sees that there are enough of them folds them into the index.
-async fn what_many_fold_into_an_index_is_there_once(s: Arc<StoreUnderTest>) {
+async fn records_folded_into_an_index_by_many_writers_are_indexed_once(s: Arc<StoreUnderTest>) {
     all_at_once(&s, async |store, number| {
         let mut writer = Writer::new();
         for round in 0..20 {
@@ -132,7 +132,7 @@ async fn transactions_sent_twice_by_all_count_once(s: Arc<StoreUnderTest>) {
 }
 
 /// As where each request has a pipe of its own.
-async fn ever_new_writers_that_are_all_sent_again_later_count_once(s: Arc<StoreUnderTest>) {
+async fn late_retries_of_many_new_writers_count_once(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     all_at_once(&s, async |store, number| {
         let once =
@@ -153,7 +153,7 @@ async fn ever_new_writers_that_are_all_sent_again_later_count_once(s: Arc<StoreU
 
 /// As the filter keeps its history: an append finds the log too long and is handed the surplus, which is
 /// folded into one record under the expectation that nobody has folded it meanwhile.
-async fn summaries_made_all_the_time_lose_nothing(s: Arc<StoreUnderTest>) {
+async fn constant_summarizing_loses_no_record(s: Arc<StoreUnderTest>) {
     const LIMIT: u64 = 10;
     let (folded, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     all_at_once(&s, |store, number| {
@@ -201,7 +201,7 @@ fn weight(record: &str) -> u64 {
     record.strip_prefix("sum ").map_or(1, |count| count.parse().unwrap())
 }
 
-async fn one_of_all_creates_and_the_others_find_it_there(s: Arc<StoreUnderTest>) {
+async fn exactly_one_of_many_simultaneous_creators_creates_the_bucket(s: Arc<StoreUnderTest>) {
     for bucket in 0..30 {
         let created = Arc::new(AtomicU64::new(0));
         all_at_once(&s, |store, number| {
@@ -297,7 +297,7 @@ async fn a_lease_is_held_by_one_at_a_time(s: Arc<StoreUnderTest>) {
 }
 
 /// As the filter stores an answer once: under the expectation that its id is not there, with a mark of where it is.
-async fn what_all_append_under_one_expectation_is_appended_once(s: Arc<StoreUnderTest>) {
+async fn a_record_appended_by_all_under_one_expectation_is_appended_once(s: Arc<StoreUnderTest>) {
     all_at_once(&s, async |store, number| {
         let mut writer = Writer::new();
         for round in 0..ROUNDS {
@@ -325,12 +325,12 @@ async fn what_all_append_under_one_expectation_is_appended_once(s: Arc<StoreUnde
 
 on_stores![run_in_parallel on memory, memory_evicting, directory, redis: [
     counters_are_exact_and_no_record_is_lost,
-    what_many_fold_into_an_index_is_there_once,
+    records_folded_into_an_index_by_many_writers_are_indexed_once,
     transactions_sent_twice_by_all_count_once,
-    ever_new_writers_that_are_all_sent_again_later_count_once,
-    summaries_made_all_the_time_lose_nothing,
-    one_of_all_creates_and_the_others_find_it_there,
+    late_retries_of_many_new_writers_count_once,
+    constant_summarizing_loses_no_record,
+    exactly_one_of_many_simultaneous_creators_creates_the_bucket,
     buckets_deleted_and_created_all_the_time_are_whole_or_not_there,
     a_lease_is_held_by_one_at_a_time,
-    what_all_append_under_one_expectation_is_appended_once,
+    a_record_appended_by_all_under_one_expectation_is_appended_once,
 ]];

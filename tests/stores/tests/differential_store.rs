@@ -295,7 +295,7 @@ impl Episode {
             transaction.operations.push(operation);
             // Mostly what a store takes: a place is written once, and no more records replace fewer.
             let capabilities = self.memory.under_test.store.capabilities();
-            if check::transaction(&transaction, &capabilities).is_err() && self.rng.u32(0..200) != 0 {
+            if check::validate_transaction(&transaction, &capabilities).is_err() && self.rng.u32(0..200) != 0 {
                 transaction.operations.pop();
             }
         }

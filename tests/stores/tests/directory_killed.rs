@@ -58,7 +58,7 @@ impl Told {
 }
 
 #[test]
-fn a_process_that_is_killed_loses_nothing_that_it_acknowledged_and_counts_nothing_twice() {
+fn a_killed_process_loses_no_acknowledged_call_and_counts_none_twice() {
     let (kills, mut rng) = (random::rounds(KILLS), Rng::with_seed(random::seed()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (mut applied, mut lost, mut acknowledged) = (0, 0, 0);

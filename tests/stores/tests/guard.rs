@@ -11,8 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use keepline_stores::{
-    BreakerOptions, BreakerState, BucketId, BucketKind, Deadline, ExistingLife, Failure, FailureCode, Guard,
-    MemoryStore, Opening, Receipt, Store, StoreCounters, Transaction, Writer, guard::Missed,
+    BreakerOptions, BreakerState, BucketId, BucketKind, Deadline, ExistingLife, Failure, FailureCode, MemoryStore,
+    Opening, Receipt, Store, StoreCounters, StoreGuard, Transaction, Writer, guard::Missed,
 };
 use keepline_stores_tests::intercept::{Intercept, Intercepted};
 
@@ -58,10 +58,10 @@ impl Intercept for Moody {
 /// Long enough for a hundred calls that cost nothing, on any machine.
 const COOLDOWN: Duration = Duration::from_secs(2);
 
-fn guarded(own_breaker: bool) -> (Guard, Arc<Intercepted<Moody>>) {
+fn guarded(own_breaker: bool) -> (StoreGuard, Arc<Intercepted<Moody>>) {
     let moody = Moody { does: Does::Answer.into(), asked: AtomicUsize::new(0), own_breaker };
     let store = Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), moody));
-    (Guard::new(store.clone(), BreakerOptions { failures: 3, cooldown: COOLDOWN }), store)
+    (StoreGuard::new(store.clone(), BreakerOptions { failures: 3, cooldown: COOLDOWN }), store)
 }
 
 /// A call that changes nothing.
@@ -75,7 +75,7 @@ async fn ask_of(store: &dyn Store) -> Result<Receipt, Failure> {
     store.transact(&Writer::new(), &transaction, Deadline::NEVER).await
 }
 
-async fn ask(guard: &Guard) -> Result<Result<Receipt, Failure>, Missed> {
+async fn ask(guard: &StoreGuard) -> Result<Result<Receipt, Failure>, Missed> {
     guard.call(soon(), |store| Box::pin(ask_of(store))).await
 }
 
@@ -84,7 +84,7 @@ fn soon() -> Deadline {
 }
 
 #[tokio::test]
-async fn a_store_that_never_answers_is_left_at_the_deadline_and_then_alone() {
+async fn calls_to_a_hung_store_end_at_the_deadline_until_the_store_is_left_alone() {
     let (guard, store) = guarded(false);
     *store.does.lock() = Does::Hang;
     while ask(&guard).await.unwrap_err() == Missed::Abandoned {
@@ -109,7 +109,7 @@ async fn a_store_that_never_answers_is_left_at_the_deadline_and_then_alone() {
 }
 
 #[tokio::test]
-async fn a_panic_of_a_store_does_not_pass() {
+async fn a_panic_in_a_store_is_caught_and_counted_as_a_failure() {
     let (guard, store) = guarded(false);
     *store.does.lock() = Does::Panic;
     assert_eq!(ask(&guard).await.unwrap_err(), Missed::Panicked);
@@ -152,7 +152,7 @@ async fn a_store_with_a_breaker_of_its_own_is_always_asked() {
 }
 
 #[tokio::test]
-async fn only_what_was_waited_for_is_a_wait() {
+async fn only_calls_that_had_to_wait_are_counted_as_waits() {
     let (guard, store) = guarded(false);
     assert!(ask(&guard).await.unwrap().is_ok());
     assert_eq!(guard.counters().waits.count(), 0);
@@ -164,7 +164,7 @@ async fn only_what_was_waited_for_is_a_wait() {
 }
 
 #[tokio::test]
-async fn a_check_tells_how_a_store_is_found_and_closes_the_breaker_of_one_that_is_back() {
+async fn a_check_reports_the_state_of_a_store_and_closes_the_breaker_on_recovery() {
     let (guard, store) = guarded(false);
     assert!(guard.check(soon()).await.is_good());
     *store.does.lock() = Does::AnswerLate;
@@ -192,7 +192,7 @@ async fn a_check_tells_how_a_store_is_found_and_closes_the_breaker_of_one_that_i
 }
 
 #[tokio::test]
-async fn failures_in_a_row_are_those_for_want_of_the_store_and_a_success_ends_them() {
+async fn consecutive_failures_count_store_failures_and_end_with_an_answer() {
     let (guard, store) = guarded(true);
     let told = async |does| {
         *store.does.lock() = does;

@@ -16,7 +16,7 @@ const WRITERS: u64 = 8;
 const CUTS: u64 = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hundreds_of_cuts_post_and_unpost_nothing_twice_and_lose_nothing() {
+async fn hundreds_of_cut_connections_index_and_remove_everything_exactly_once() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let seed = random::seed();

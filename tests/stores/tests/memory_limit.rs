@@ -95,7 +95,7 @@ async fn fill(fill: Fill) -> u64 {
 }
 
 #[tokio::test]
-async fn a_store_in_memory_takes_no_more_of_the_process_than_its_limit() {
+async fn a_memory_store_uses_no_more_process_memory_than_its_limit() {
     if let Ok(name) = env::var(CHILD) {
         let (_, how) = FILLS.iter().find(|(filled, _)| *filled == name).unwrap();
         println!("takes {}", fill(*how).await);
@@ -104,7 +104,7 @@ async fn a_store_in_memory_takes_no_more_of_the_process_than_its_limit() {
     let mut over = Vec::new();
     for (name, _) in FILLS {
         let child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "a_store_in_memory_takes_no_more_of_the_process_than_its_limit", "--nocapture"])
+            .args(["--exact", "a_memory_store_uses_no_more_process_memory_than_its_limit", "--nocapture"])
             .env(CHILD, name)
             .output()
             .unwrap();

@@ -22,7 +22,7 @@ async fn left_alone_for(cooldown: Duration) -> AtWork {
 }
 
 #[tokio::test]
-async fn a_plugin_that_faults_time_after_time_is_left_alone_and_that_is_said_once() {
+async fn the_breaker_opens_after_repeated_faults_and_is_reported_once() {
     let attacker = left_alone_for(PATIENCE * 60).await;
     for _ in 0..100 {
         let passed = attacker.ask("nothing").await;
@@ -52,7 +52,7 @@ fn five_faults(options: &mut keepline::Options) {
 
 /// One that serves an entry now and then is no better.
 #[tokio::test]
-async fn a_plugin_that_faults_in_most_calls_is_left_alone() {
+async fn the_breaker_opens_if_most_calls_fault() {
     for (good, bad) in [(1, 4), (1, 2), (2, 2)] {
         let attacker = AtWork::with(HOSTILE, &sandbox(), five_faults).await.unwrap();
         let deeds: Vec<&str> = ["trap"].repeat(bad).into_iter().chain(["nothing"].repeat(good)).collect();
@@ -70,7 +70,7 @@ async fn a_plugin_that_faults_in_most_calls_is_left_alone() {
 }
 
 #[tokio::test]
-async fn another_plugin_begins_without_the_past_of_the_one_before() {
+async fn a_replacement_plugin_starts_with_a_closed_breaker() {
     let attacker = left_alone_for(PATIENCE * 60).await;
     attacker.keepline.replace_plugin(Plugin::from_bytes(BUNDLED, &sandbox()).unwrap()).await.unwrap();
     assert!(!attacker.keepline.metrics().is_plugin_left_alone);
@@ -84,7 +84,7 @@ async fn another_plugin_begins_without_the_past_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn it_is_tried_again_and_used_when_it_works() {
+async fn the_breaker_closes_when_a_trial_call_succeeds() {
     let attacker = left_alone_for(Duration::from_millis(20)).await;
     let again = async {
         while attacker.ask("nothing").await.effect != Effect::Passed {
@@ -102,7 +102,7 @@ async fn it_is_tried_again_and_used_when_it_works() {
 
 /// A call that is dropped while it tries the plugin again makes room for the next.
 #[tokio::test]
-async fn a_try_that_is_given_up_does_not_keep_others_from_trying() {
+async fn a_dropped_trial_call_leaves_room_for_the_next() {
     let attacker = left_alone_for(Duration::from_millis(20)).await;
     let tried = async {
         loop {
@@ -138,9 +138,9 @@ fn the_binary_spends_little_on_a_plugin_that_always_loops() {
 }
 
 #[test]
-fn faults_at_one_time_are_survived() {
+fn the_breaker_closes_again_after_concurrent_faults() {
     in_confinement(
-        "breaker::faults_at_one_time_are_survived",
+        "breaker::the_breaker_closes_again_after_concurrent_faults",
         |limits| limits,
         || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();

@@ -57,7 +57,7 @@ fn got(log: &KeptLog, context: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_listing_lends_the_users_own_sessions_to_read() {
+async fn a_listing_grants_read_access_to_the_users_own_sessions_only() {
     let (keepline, log) = keepline().await;
     fill(&keepline).await;
     let page = keepline.sessions().user_sessions("eve", None, 0).await.unwrap();
@@ -129,7 +129,7 @@ async fn forgetting_a_user_deletes_all_of_their_data() {
 }
 
 #[tokio::test]
-async fn a_task_reaches_the_user_whose_list_has_its_session() {
+async fn a_task_reaches_only_the_user_who_lists_its_session() {
     let (keepline, log) = keepline().await;
     fill(&keepline).await;
     let step = async |subject: &str| {
@@ -176,7 +176,7 @@ fn run(arguments: &[&str], directory: &Path) -> Ended {
 
 /// No command that goes by what the plugin says of an owner reaches another's memory by that.
 #[test]
-fn no_command_lends_a_bucket_by_the_plugins_word() {
+fn no_command_grants_a_bucket_on_the_plugins_claim_alone() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("store");
     let file = directory.path().join("file.jsonl");

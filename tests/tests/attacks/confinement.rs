@@ -29,7 +29,7 @@ fn processor_time_is_limited_and_reported() {
 }
 
 #[test]
-fn after_its_time_it_is_killed_with_all_that_it_started() {
+fn a_program_is_killed_with_its_children_after_its_time_limit() {
     let ended = Confined::new("sh").args(["-c", "sleep 1000 & sleep 1000"]).time(Duration::from_millis(300)).run();
     assert_eq!((ended.signal, ended.timed_out), (Some(9), true), "{ended:?}");
 }

@@ -110,7 +110,7 @@ async fn operators_and_tasks_reach_the_buckets_that_they_name() {
 
 /// That a session is a user's, the plugin only says: it has their bucket if that lists the session.
 #[tokio::test]
-async fn a_plugin_does_not_choose_whose_bucket_it_is_lent() {
+async fn a_plugin_cannot_choose_the_user_whose_bucket_it_reaches() {
     let (keepline, log) = keepline(Isolation::default()).await;
     list(&keepline, "victim", "another").await;
     let mut sessions = keepline.sessions();

@@ -9,7 +9,7 @@ const TRICKS: &str =
     "a\\nerror: forged [keepline.store]\\r\\u001b[2J\\u009b\\u2028\\u2029\\u202e\\u2066\\u200b\\ufeff\\ue000";
 
 #[test]
-fn a_plugin_speaks_on_lines_of_its_own_and_under_its_own_name() {
+fn a_plugins_log_lines_carry_its_name_and_forge_no_others() {
     let run = |arguments: &[&str], text: &str| {
         let line = format!("{{\"lane\":\"questions\",\"text\":\"{text}\",\"metadata\":{{\"session_id\":\"s1\"}}}}\n");
         let ended = hostile(arguments).input(line).run();
@@ -49,7 +49,7 @@ fn a_plugin_speaks_on_lines_of_its_own_and_under_its_own_name() {
 }
 
 #[tokio::test]
-async fn neither_warnings_nor_details_flood_a_log() {
+async fn warnings_and_debug_lines_of_a_plugin_are_rate_limited() {
     let plugin = Plugin::from_bytes(HOSTILE, &Sandbox::default()).unwrap();
     let log = Arc::new(KeptLog::default());
     let mut options = Options::default();

@@ -33,7 +33,7 @@ async fn refused(component: &[u8], change: impl FnOnce(&mut keepline::Sandbox)) 
 }
 
 #[tokio::test]
-async fn globals_count() {
+async fn globals_count_towards_the_memory_limit() {
     let globals = "(global (mut v128) (v128.const i64x2 0 0))".repeat(20_000);
     let component = core_guest(2, "i32.const 0", &globals);
     let told = refused(&component, |sandbox| sandbox.memory_bytes = 256 << 10).await;
@@ -48,7 +48,7 @@ async fn globals_count() {
 }
 
 #[tokio::test]
-async fn memories_and_tables_count_together() {
+async fn memories_and_tables_count_towards_one_limit() {
     let tables: String = (0..8).fold(String::new(), |mut text, n| {
         write!(text, "(table $t{n} 9000 funcref)").unwrap();
         text
@@ -88,8 +88,8 @@ impl Intercept for Held {
 }
 
 #[test]
-fn all_instances_together_hold_no_more_than_the_pool_may() {
-    let name = "memory::all_instances_together_hold_no_more_than_the_pool_may";
+fn all_instances_together_stay_within_the_pools_memory() {
+    let name = "memory::all_instances_together_stay_within_the_pools_memory";
     in_confinement(
         name,
         |limits| limits.memory_bytes(1 << 30),
@@ -142,7 +142,7 @@ fn all_instances_together_hold_no_more_than_the_pool_may() {
 }
 
 #[tokio::test]
-async fn instances_at_rest_leave_half_of_the_pools_memory_to_those_at_work() {
+async fn idle_instances_hold_at_most_half_of_the_pools_memory() {
     let mut sandbox = sandbox();
     (sandbox.memory_bytes, sandbox.pool_memory_bytes) = (8 << 20, 32 << 20);
     // Six megabytes from the beginning: it does not grow.

@@ -16,7 +16,7 @@ const REPLY: usize = 1_000_000;
 const LINES: usize = 600;
 
 #[test]
-fn replies_that_are_not_read_are_bounded_and_come_out_in_order() {
+fn unread_replies_are_bounded_and_written_in_order() {
     for pipes in ["1", "4"] {
         // However busy the machine is: nothing here is about time.
         let patient = ["--set", "max_context_bytes=1000000", "--set", "store_timeout_ms=60000"];
@@ -48,7 +48,7 @@ fn replies_that_are_not_read_are_bounded_and_come_out_in_order() {
 }
 
 #[test]
-fn a_reply_larger_than_an_entry_and_its_memory_is_none() {
+fn a_reply_larger_than_an_entry_and_its_memory_is_refused() {
     let lines: String = (0..20).map(|_| question("s1", "reply 31000000")).collect();
     let ended = hostile(&["--set", "max_context_bytes=1000000", "run", "--summary"]).input(&*lines).run();
     assert_eq!((ended.code, ended.stdout), (Some(0), lines), "{}", ended.stderr);
@@ -58,7 +58,7 @@ fn a_reply_larger_than_an_entry_and_its_memory_is_none() {
 
 /// A line is read as a whole to be looked at; no more than one, and what the budget has room for.
 #[test]
-fn lines_that_are_read_ahead_are_counted() {
+fn lines_read_ahead_count_towards_the_memory_budget() {
     let line = question("s1", &"x".repeat(12_000_000));
     let lines = line.repeat(24);
     let mut child = hostile(&["run"]).memory_bytes(1 << 30).spawn();

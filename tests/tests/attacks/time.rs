@@ -41,7 +41,7 @@ fn unlimited_but_for_time() -> Sandbox {
 
 /// On one thread: it has to make way, too.
 #[tokio::test(flavor = "current_thread")]
-async fn calls_of_the_host_in_a_straight_line_take_no_more_time_than_there_is() {
+async fn straight_line_host_calls_stay_within_the_time_limit() {
     let attacker = AtWork::of(&logs_when_asked(), &unlimited_but_for_time()).await;
     let other = AtWork::of(BUNDLED, &sandbox()).await;
     let finished = AtomicUsize::new(0);
@@ -62,7 +62,7 @@ async fn calls_of_the_host_in_a_straight_line_take_no_more_time_than_there_is() 
 }
 
 #[tokio::test]
-async fn nor_do_those_of_a_start_function_and_of_a_configuration() {
+async fn host_calls_at_start_and_configuration_stay_within_the_time_limit() {
     let line = straight_line(10_000);
     // What tools make a start function of: one that can call the host.
     let start = format!("(func (export \"_initialize\") {line})");
@@ -77,7 +77,7 @@ async fn nor_do_those_of_a_start_function_and_of_a_configuration() {
 }
 
 #[tokio::test]
-async fn memory_filled_in_a_straight_line_takes_no_more_time_than_there_is() {
+async fn straight_line_memory_fills_stay_within_the_time_limit() {
     let fill = "(memory.fill (i32.const 65536) (i32.const 1) (i32.const 60000000)) ".repeat(5_000) + "i32.const 0";
     let attacker = CoreGuest { pages: 950, question: &fill, ..CoreGuest::default() }.component();
     let attacker = AtWork::of(&attacker, &unlimited_but_for_time()).await;
@@ -110,7 +110,7 @@ async fn loops_in_calls_of_the_host_s_own_are_stopped() {
 }
 
 #[test]
-fn the_binary_is_kept_from_no_entry_by_eight_pipes_of_straight_lines() {
+fn the_binary_passes_every_entry_of_eight_pipes_of_straight_line_code() {
     let (confined, _directory) = run(&logs_when_asked(), &["--pipes", "8"]);
     let ended = confined.input(questions("x", 200)).run();
     assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 200), "{ended:#?}");

@@ -29,7 +29,7 @@ async fn values(attacker: &AtWork) -> u64 {
 }
 
 #[tokio::test]
-async fn all_transactions_of_an_entry_write_no_more_bytes_than_it_may_have_copied() {
+async fn the_bytes_that_an_entry_writes_are_limited_over_all_transactions() {
     let attacker = AtWork::of(HOSTILE, &patient()).await;
     let told = attacker.stopped("write 200").await;
     assert!(told.contains("made the host copy more than"), "{told}");
@@ -41,7 +41,7 @@ async fn all_transactions_of_an_entry_write_no_more_bytes_than_it_may_have_copie
 }
 
 #[tokio::test]
-async fn all_transactions_of_an_entry_have_no_more_pieces_than_it_may() {
+async fn the_operations_keys_and_records_of_an_entry_are_limited() {
     let attacker = AtWork::of(HOSTILE, &patient()).await;
     let told = attacker.stopped("write-keys 128").await;
     assert!(told.contains("more than 40000 operations, keys and records"), "{told}");
@@ -51,7 +51,7 @@ async fn all_transactions_of_an_entry_have_no_more_pieces_than_it_may() {
 }
 
 #[tokio::test]
-async fn all_reads_of_an_entry_bring_no_more_than_it_may_read() {
+async fn the_bytes_that_an_entry_reads_are_limited() {
     let mut sandbox = patient();
     sandbox.read_bytes_per_entry = 8 << 20;
     let attacker = AtWork::of(HOSTILE, &sandbox).await;
@@ -67,7 +67,7 @@ async fn all_reads_of_an_entry_bring_no_more_than_it_may_read() {
 }
 
 #[tokio::test]
-async fn an_entry_makes_no_more_calls_of_the_host_than_it_may() {
+async fn the_host_calls_of_an_entry_are_limited() {
     let attacker = AtWork::of(HOSTILE, &patient()).await;
     for misdeed in ["loop-over-clock", "loop-over-capabilities", "loop-over-log"] {
         let told = attacker.stopped(misdeed).await;

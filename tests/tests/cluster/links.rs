@@ -91,7 +91,7 @@ async fn a_cluster_on_a_slow_link_starts() {
 }
 
 #[tokio::test]
-async fn nodes_that_are_silent_take_none_of_the_time_that_the_others_need() {
+async fn silent_nodes_do_not_use_up_the_time_to_reach_the_others() {
     let cluster = shared_cluster();
     let mut silent = Vec::new();
     for _ in 0..6 {
@@ -138,7 +138,7 @@ async fn a_call_waits_for_the_map_no_longer_than_its_own_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slot_whose_move_was_broken_off_costs_its_entries_nothing_after_the_first() {
+async fn an_interrupted_slot_move_delays_only_a_few_entries() {
     let cluster = shared_cluster();
     let timeout = Duration::from_millis(400);
     let cooldown = Duration::from_secs(2);
@@ -177,7 +177,7 @@ async fn a_slot_whose_move_was_broken_off_costs_its_entries_nothing_after_the_fi
 }
 
 #[tokio::test]
-async fn nodes_that_disagree_on_one_slot_are_not_left_alone() {
+async fn nodes_that_disagree_on_one_slot_still_serve_the_others() {
     let cluster = shared_cluster();
     let short = Duration::from_millis(200);
     let mut node = node(RedisOptions { store_timeout: short, breaker_failures: 1, ..options(cluster) }).await;

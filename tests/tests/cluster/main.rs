@@ -183,7 +183,7 @@ fn sessions() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_slots_move_each_answer_of_eight_pipes_is_stored_exactly_once() {
+async fn answers_of_eight_pipes_are_stored_exactly_once_while_slots_move() {
     let cluster = shared_cluster();
     let node = node(options(cluster)).await;
     let sessions = sessions();
@@ -205,7 +205,7 @@ async fn while_slots_move_each_answer_of_eight_pipes_is_stored_exactly_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_a_slot_stays_half_moved_its_entries_pass_and_nothing_is_half_done() {
+async fn entries_pass_and_nothing_is_applied_in_part_while_a_slot_is_half_moved() {
     let cluster = shared_cluster();
     let short = RedisOptions { store_timeout: Duration::from_millis(300), ..options(cluster) };
     let prefix = short.key_prefix.clone();
@@ -247,7 +247,7 @@ async fn while_a_slot_stays_half_moved_its_entries_pass_and_nothing_is_half_done
 }
 
 #[tokio::test]
-async fn sessions_named_like_bookkeeping_are_sessions() {
+async fn sessions_named_like_bookkeeping_keys_work_like_any_other() {
     let cluster = shared_cluster();
     let options = options(cluster);
     let prefix = options.key_prefix.clone();
@@ -275,7 +275,7 @@ async fn sessions_named_like_bookkeeping_are_sessions() {
 }
 
 #[tokio::test]
-async fn one_node_that_answers_is_enough_to_find_the_others() {
+async fn one_reachable_node_is_enough_to_discover_the_cluster() {
     let cluster = shared_cluster();
     let mut options = options(cluster);
     let replica = format!("localhost:{}", cluster.nodes().last().unwrap().port());
@@ -288,7 +288,7 @@ async fn one_node_that_answers_is_enough_to_find_the_others() {
 }
 
 #[tokio::test]
-async fn a_cluster_taken_for_a_single_server_is_reported_and_so_is_the_reverse() {
+async fn a_cluster_configured_as_a_single_server_and_the_reverse_are_reported() {
     let cluster = shared_cluster();
     let single = RedisServer::start().unwrap();
     let short = Duration::from_millis(500);

@@ -35,7 +35,7 @@ async fn a_master_that_dies_is_replaced_by_its_replica_without_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_hangs_costs_its_own_sessions_their_memory_and_no_others() {
+async fn a_hanging_master_affects_only_its_own_sessions() {
     let cluster = RedisCluster::start_with(MASTERS, 1, &NODE_TIMEOUT).unwrap();
     let quick = RedisOptions { store_timeout: Duration::from_millis(500), ..options(&cluster) };
     let mut node = node(quick).await;
@@ -92,7 +92,7 @@ async fn unconfirmed_writes_are_reported_and_reads_go_on() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_gone_costs_little_after_a_few_failures_and_is_found_again() {
+async fn an_unreachable_cluster_opens_the_breaker_and_is_found_again() {
     let mut cluster = RedisCluster::start_with(1, 0, &[]).unwrap();
     let quick = RedisOptions { store_timeout: Duration::from_millis(200), ..options(&cluster) };
     cluster.nodes_mut()[0].kill();

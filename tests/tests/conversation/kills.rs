@@ -62,7 +62,7 @@ async fn killed_again_and_again(test: &str, place: &str, at: &str) {
 }
 
 #[test]
-fn processes_that_are_killed_leave_no_half_turn_over_connections_that_are_cut() {
+fn killed_processes_leave_no_half_turn_over_cut_connections() {
     if is_child() {
         return work();
     }
@@ -71,7 +71,7 @@ fn processes_that_are_killed_leave_no_half_turn_over_connections_that_are_cut() 
         let proxy = Proxy::start(server.port()).await;
         proxy.cut_at_random(Some(10), 3);
         killed_again_and_again(
-            "kills::processes_that_are_killed_leave_no_half_turn_over_connections_that_are_cut",
+            "kills::killed_processes_leave_no_half_turn_over_cut_connections",
             &proxy.port().to_string(),
             &server.port().to_string(),
         )
@@ -81,14 +81,14 @@ fn processes_that_are_killed_leave_no_half_turn_over_connections_that_are_cut() 
 }
 
 #[test]
-fn processes_that_are_killed_leave_no_half_turn_in_a_directory() {
+fn killed_processes_leave_no_half_turn_in_a_directory() {
     if is_child() {
         return work();
     }
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().to_str().unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(killed_again_and_again(
-        "kills::processes_that_are_killed_leave_no_half_turn_in_a_directory",
+        "kills::killed_processes_leave_no_half_turn_in_a_directory",
         place,
         place,
     ));

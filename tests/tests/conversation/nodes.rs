@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use super::{Given, UNASKED, ask, reply, said, talking, turn};
 
 on_every_store! {
-    a_node_s_turns_are_its_own,
+    a_node_shows_only_its_own_turns,
     an_answer_goes_to_the_node_that_it_names,
-    an_entry_that_names_no_node_has_no_memory_or_fails,
-    a_node_s_transcript_ends_when_it_is_not_used,
+    an_entry_without_a_node_passes_without_memory_or_fails_as_configured,
+    a_nodes_transcript_expires_when_unused,
 }
 
 fn of(node: &str) -> Value {
     json!({"session_id": "s", "app_id": "a", "node_id": node, "memory_mode": "node"})
 }
 
-async fn a_node_s_turns_are_its_own(given: Given) {
+async fn a_node_shows_only_its_own_turns(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     turn(&mut node, "s", "1", "one").await;
     for round in 0..3 {
@@ -53,7 +53,7 @@ async fn an_answer_goes_to_the_node_that_it_names(given: Given) {
     assert_eq!(node.counters().denied, 0);
 }
 
-async fn an_entry_that_names_no_node_has_no_memory_or_fails(given: Given) {
+async fn an_entry_without_a_node_passes_without_memory_or_fails_as_configured(given: Given) {
     let nameless = json!({"session_id": "s", "memory_messages": "forged"});
     for (require, effect) in [(false, Effect::Passed), (true, Effect::Failed)] {
         let mut node = talking(&given, &json!({"memory_mode": "node", "require_node": require})).await;
@@ -75,7 +75,7 @@ async fn an_entry_that_names_no_node_has_no_memory_or_fails(given: Given) {
     }
 }
 
-async fn a_node_s_transcript_ends_when_it_is_not_used(given: Given) {
+async fn a_nodes_transcript_expires_when_unused(given: Given) {
     let mut node = talking(&given, &json!({"node_ttl_hours": 2})).await;
     let hour = std::time::Duration::from_secs(3600);
     for round in 0..4 {

@@ -17,12 +17,12 @@ use super::{Given, UNASKED, ask, call, reply, result, said, talking, turn};
 
 on_every_store! {
     messages_are_found_by_thread_id_role_and_text,
-    a_result_of_a_tool_is_had_whole,
+    a_long_tool_result_is_read_in_full_and_removed_with_its_message,
     removed_messages_are_found_nowhere_and_the_rest_stays,
     a_transcript_is_described,
     a_node_is_read_and_cleared_by_its_ids,
     bad_input_is_refused_before_any_store_is_asked,
-    while_sixteen_write_and_others_correct_no_reader_sees_a_torn_turn,
+    readers_see_only_whole_turns_while_others_write_and_correct,
 }
 
 /// Positions and texts of what a query finds, in as many pages as it takes.
@@ -82,7 +82,7 @@ async fn messages_are_found_by_thread_id_role_and_text(given: Given) {
     given.assert_unchanged(&before, "reading").await;
 }
 
-async fn a_result_of_a_tool_is_had_whole(given: Given) {
+async fn a_long_tool_result_is_read_in_full_and_removed_with_its_message(given: Given) {
     let mut node = talking(&given, &json!({"max_context_tokens": 1000})).await;
     let whole = "é1".repeat(5000);
     ask(&mut node, "?", &json!({"session_id": "s"})).await;
@@ -235,7 +235,7 @@ async fn bad_input_is_refused_before_any_store_is_asked(given: Given) {
 const WRITERS: usize = 16;
 const TURNS: usize = 6;
 
-async fn while_sixteen_write_and_others_correct_no_reader_sees_a_torn_turn(given: Given) {
+async fn readers_see_only_whole_turns_while_others_write_and_correct(given: Given) {
     let (node, other) = (talking(&given, &json!({})).await, talking(&given, &json!({})).await);
     let is_done = AtomicBool::new(false);
     let writing = async {

@@ -21,9 +21,9 @@ use super::{Given, ask, call, reply, result, said, talking, turn};
 
 on_every_store! {
     messages_outside_the_window_are_recalled_with_reasons,
-    a_removed_message_is_recalled_no_more_and_is_nowhere,
-    a_cleared_transcript_is_recalled_no_more_and_is_nowhere,
-    an_edited_message_is_recalled_in_its_new_words,
+    a_removed_message_is_erased_and_not_recalled,
+    a_cleared_transcript_is_erased_and_not_recalled,
+    an_edited_message_is_recalled_with_its_new_text,
     concurrent_tasks_are_done_once,
     messages_removed_by_retention_are_found_nowhere,
     an_index_is_rebuilt_from_the_messages,
@@ -144,7 +144,7 @@ async fn messages_outside_the_window_are_recalled_with_reasons(given: Given) {
     assert_eq!(recalled(&mut off, DOG).await, [] as [Value; 0]);
 }
 
-async fn a_removed_message_is_recalled_no_more_and_is_nowhere(given: Given) {
+async fn a_removed_message_is_erased_and_not_recalled(given: Given) {
     // Where it is: the newest terms lie in a log, older ones in the index.
     for turns in [8, 80] {
         let mut node = recalling(&given, &json!({})).await;
@@ -165,7 +165,7 @@ async fn a_removed_message_is_recalled_no_more_and_is_nowhere(given: Given) {
     }
 }
 
-async fn a_cleared_transcript_is_recalled_no_more_and_is_nowhere(given: Given) {
+async fn a_cleared_transcript_is_erased_and_not_recalled(given: Given) {
     let mut node = recalling(&given, &json!({})).await;
     long_ago(&mut node).await;
     chatter(&mut node, 70).await;
@@ -186,7 +186,7 @@ async fn a_cleared_transcript_is_recalled_no_more_and_is_nowhere(given: Given) {
     assert_eq!(texts(&found).iter().filter(|text| text.contains("Bruno")).count(), 1);
 }
 
-async fn an_edited_message_is_recalled_in_its_new_words(given: Given) {
+async fn an_edited_message_is_recalled_with_its_new_text(given: Given) {
     let mut node = recalling(&given, &json!({})).await;
     long_ago(&mut node).await;
     let edited = "Yesterday our dog Bruno chased a hedgehog.";

@@ -15,10 +15,10 @@ use super::{Given, ask, reply, talking};
 
 on_every_store! {
     messages_of_one_session_are_recalled_in_the_next,
-    it_costs_a_question_one_more_wait_in_this_scope_too,
+    recall_across_sessions_costs_a_question_one_more_wait,
     a_corrected_text_is_found_nowhere,
     messages_removed_while_many_write_are_found_nowhere,
-    a_forgotten_user_is_recalled_no_more,
+    messages_of_a_forgotten_user_are_not_recalled,
     the_memory_is_rebuilt_from_the_messages,
 }
 
@@ -99,7 +99,7 @@ async fn messages_of_one_session_are_recalled_in_the_next(given: Given) {
     }
 }
 
-async fn it_costs_a_question_one_more_wait_in_this_scope_too(given: Given) {
+async fn recall_across_sessions_costs_a_question_one_more_wait(given: Given) {
     let mut node = recalling(&given).await;
     talk(&mut node, "anna", "s", "Yesterday our dog Bruno chased a squirrel.").await;
     node.pipe.open();
@@ -200,7 +200,7 @@ async fn messages_removed_while_many_write_are_found_nowhere(given: Given) {
     }
 }
 
-async fn a_forgotten_user_is_recalled_no_more(given: Given) {
+async fn messages_of_a_forgotten_user_are_not_recalled(given: Given) {
     let mut node = recalling(&given).await;
     talk(&mut node, "anna", "s", "Yesterday our dog Bruno chased a squirrel.").await;
     node.pipe.open();

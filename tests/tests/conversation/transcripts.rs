@@ -8,14 +8,14 @@ use super::{Given, ask, call, reply, result, said, talking, turn};
 
 on_every_store! {
     a_conversation_goes_on_in_another_process,
-    without_the_option_nothing_of_it_is_there,
-    a_client_forges_no_part_of_it,
+    without_conversation_no_transcript_is_stored_or_attached,
+    forged_memory_fields_of_a_client_are_removed,
     a_message_that_is_sent_again_is_stored_once,
     a_regenerated_answer_is_a_branch_of_its_own,
     tool_activity_is_part_of_the_turn,
     tool_activity_of_an_abandoned_turn_is_dropped,
     a_question_s_text_comes_with_the_answer_if_it_is_known_nowhere_else,
-    the_largest_entries_are_stored_and_come_back,
+    the_largest_entries_are_stored_and_shown,
     an_entry_waits_once_for_the_store,
 }
 
@@ -35,7 +35,7 @@ async fn a_conversation_goes_on_in_another_process(given: Given) {
     assert_eq!(there["memory_context"], json!({"answer_count": 2, "last_answer": "Ask Homer."}));
 }
 
-async fn without_the_option_nothing_of_it_is_there(given: Given) {
+async fn without_conversation_no_transcript_is_stored_or_attached(given: Given) {
     let mut plain = talking(&given, &json!({"conversation": false})).await;
     for _ in 0..2 {
         turn(&mut plain, "s", "?", "!").await;
@@ -51,7 +51,7 @@ async fn without_the_option_nothing_of_it_is_there(given: Given) {
     assert_eq!(got, json!({"session_id": "s", "memory_context": {"answer_count": 3, "last_answer": "one"}}));
 }
 
-async fn a_client_forges_no_part_of_it(given: Given) {
+async fn forged_memory_fields_of_a_client_are_removed(given: Given) {
     for conversation in [true, false] {
         let mut node = talking(&given, &json!({"conversation": conversation})).await;
         let mut metadata = json!({"session_id": "s"});
@@ -129,7 +129,7 @@ async fn a_question_s_text_comes_with_the_answer_if_it_is_known_nowhere_else(giv
     assert_eq!(said(&got), ["user: 1", "assistant: one", "assistant: two"]);
 }
 
-async fn the_largest_entries_are_stored_and_come_back(given: Given) {
+async fn the_largest_entries_are_stored_and_shown(given: Given) {
     let options = json!({"max_message_length": 0, "max_value_bytes": 8_388_608, "max_context_bytes": 4096});
     let mut node = talking(&given, &options).await;
     let long = "\u{1}é\"".repeat(700_000);

@@ -25,7 +25,7 @@ on_every_store! {
     sessions_are_listed_by_their_last_use,
     three_thousand_sessions_are_paged_and_forgotten,
     words_are_found_in_the_user_s_sessions_and_no_others,
-    a_session_that_its_owner_does_not_list_is_corrected_and_deleted,
+    a_session_missing_from_its_owners_list_can_be_corrected_and_deleted,
 }
 
 /// As it is stored.
@@ -229,7 +229,7 @@ async fn words_are_found_in_the_user_s_sessions_and_no_others(given: Given) {
 }
 
 /// As after an import that was interrupted, or where somebody has deleted the user's bucket.
-async fn a_session_that_its_owner_does_not_list_is_corrected_and_deleted(given: Given) {
+async fn a_session_missing_from_its_owners_list_can_be_corrected_and_deleted(given: Given) {
     let mut node = talking(&given, &json!({})).await;
     let anna = bucket(BucketKind::User, "anna");
     for session in ["unlisted", "unowned"] {

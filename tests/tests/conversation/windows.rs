@@ -9,7 +9,7 @@ use super::{Given, ask, call, reply, result, said, talking, turn};
 on_every_store! {
     a_window_is_within_its_budget_and_the_same_for_every_process,
     a_window_costs_one_read_however_long_the_conversation_is,
-    the_window_may_be_a_text,
+    the_window_can_be_formatted_as_text,
 }
 
 async fn a_window_is_within_its_budget_and_the_same_for_every_process(given: Given) {
@@ -66,7 +66,7 @@ async fn a_window_costs_one_read_however_long_the_conversation_is(given: Given) 
     assert_eq!(passed.effect, Effect::Skipped);
 }
 
-async fn the_window_may_be_a_text(given: Given) {
+async fn the_window_can_be_formatted_as_text(given: Given) {
     let options =
         json!({"window_form": "text", "human_prefix": "H", "query_prompt_template": "{{history}}\nH: {{query}}"});
     let mut node = talking(&given, &options).await;

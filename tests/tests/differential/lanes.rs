@@ -215,7 +215,7 @@ fn options(random: &mut Rng) -> String {
 }
 
 #[tokio::test]
-async fn the_same_traffic_comes_to_the_same_on_every_store() {
+async fn random_traffic_has_the_same_results_on_every_store() {
     for seed in random::seeds(20) {
         let mut random = Rng::with_seed(seed);
         let options = options(&mut random);

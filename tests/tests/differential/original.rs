@@ -347,41 +347,41 @@ async fn traffic_through_the_binary(given: impl Fn() -> StoreUnderTest, is_share
 }
 
 #[test]
-fn memory_in_the_library() {
+fn the_library_matches_the_original_on_the_memory_store() {
     run(StoreUnderTest::memory(), |_| traffic_in_the_library(StoreUnderTest::memory, 60));
 }
 
 #[test]
-fn directory_in_the_library() {
+fn the_library_matches_the_original_in_a_directory() {
     run(StoreUnderTest::directory(), |_| traffic_in_the_library(StoreUnderTest::directory, 40));
 }
 
 #[test]
-fn redis_in_the_library() {
+fn the_library_matches_the_original_on_redis() {
     run(StoreUnderTest::redis(), |_| traffic_in_the_library(StoreUnderTest::redis, 25));
 }
 
 #[test]
-fn cluster_in_the_library() {
+fn the_library_matches_the_original_on_a_cluster() {
     run(StoreUnderTest::cluster(), |_| traffic_in_the_library(StoreUnderTest::cluster, 10));
 }
 
 #[test]
-fn memory_through_the_binary() {
+fn the_binary_matches_the_original_on_the_memory_store() {
     run(StoreUnderTest::memory(), |_| traffic_through_the_binary(StoreUnderTest::memory, false, 15));
 }
 
 #[test]
-fn directory_through_the_binary() {
+fn the_binary_matches_the_original_in_a_directory() {
     run(StoreUnderTest::directory(), |_| traffic_through_the_binary(StoreUnderTest::directory, true, 15));
 }
 
 #[test]
-fn redis_through_the_binary() {
+fn the_binary_matches_the_original_on_redis() {
     run(StoreUnderTest::redis(), |_| traffic_through_the_binary(StoreUnderTest::redis, true, 15));
 }
 
 #[test]
-fn cluster_through_the_binary() {
+fn the_binary_matches_the_original_on_a_cluster() {
     run(StoreUnderTest::cluster(), |_| traffic_through_the_binary(StoreUnderTest::cluster, true, 8));
 }

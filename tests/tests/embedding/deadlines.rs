@@ -64,7 +64,7 @@ async fn a_store_that_never_answers_does_not_hold_up_an_entry() {
 }
 
 #[tokio::test]
-async fn a_store_that_never_answers_is_an_error_for_a_host_that_wants_errors() {
+async fn a_store_that_never_answers_is_an_error_with_on_store_error_fail() {
     let (mut node, _gate) = host(SHORT, |options| options.on_store_error = OnStoreError::Fail).await;
     assert!(refused_with("timed-out", &in_time(node.pipe.question("?", &metadata_of("s"))).await));
     assert!(refused_with("timed-out", &in_time(node.pipe.answer("x", &metadata_of("s"))).await));
@@ -101,7 +101,7 @@ async fn all_transactions_of_an_entry_have_its_deadline() {
 }
 
 #[tokio::test]
-async fn waiting_for_an_instance_is_part_of_an_entrys_time() {
+async fn waiting_for_an_instance_counts_towards_an_entrys_deadline() {
     let (node, gate) = host(PATIENCE, |options| options.max_instances = 1).await;
     let (metadata, mut first, mut second) = (metadata_of("s"), node.keepline.pipe(), node.keepline.pipe());
     let mut first = first.answer("x", &metadata).boxed_local();
@@ -136,7 +136,7 @@ async fn a_call_without_an_instance_in_time_is_forwarded_unchanged() {
 
 /// The filter still replies: what a client forged does not pass, though no store was asked.
 #[tokio::test]
-async fn when_the_time_is_over_the_store_is_not_asked_and_the_filter_replies() {
+async fn an_entry_past_its_deadline_gets_a_reply_without_a_store_call() {
     let (mut node, gate) = host(Duration::ZERO, |_| {}).await;
     gate.open();
     let forged = r#"{"session_id":"s","memory_context":{"forged":true}}"#;
@@ -166,7 +166,7 @@ async fn after_the_deadline_no_further_transaction_is_begun() {
 }
 
 #[tokio::test]
-async fn an_answer_is_stored_though_its_summary_is_not_made_in_time_and_the_next_one_makes_it() {
+async fn a_summary_that_misses_the_deadline_is_made_by_the_next_answer() {
     let (mut node, gate) = host(SHORT, |_| {}).await;
     gate.admit(3);
     for answers in 1..=3 {
@@ -185,7 +185,7 @@ async fn an_answer_is_stored_though_its_summary_is_not_made_in_time_and_the_next
 
 /// A store that answers at once needs no clock to be watched: so there need be none.
 #[test]
-fn with_a_store_in_memory_no_timer_is_needed() {
+fn the_memory_store_needs_no_timer() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());

@@ -86,7 +86,7 @@ async fn moody_with(cooldown: Duration, change: impl FnOnce(&mut Options)) -> (N
 }
 
 #[tokio::test]
-async fn health_is_how_an_entry_would_find_the_store() {
+async fn health_reports_the_store_as_an_entry_would_find_it() {
     let (mut node, store) = moody().await;
     let health = node.keepline.health(None).await;
     assert!(health.is_good() && health.breaker == BreakerState::Closed, "{health:?}");
@@ -105,7 +105,7 @@ async fn health_is_how_an_entry_would_find_the_store() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_back_is_found_without_an_entry() {
+async fn probes_detect_a_recovered_store_without_an_entry() {
     let change = |options: &mut Options| options.probe_interval = Some(Duration::from_millis(20));
     let (mut node, store) = moody_with(Duration::from_millis(50), change).await;
     *store.mood.lock() = Mood::Fails;
@@ -125,7 +125,7 @@ async fn a_store_that_is_back_is_found_without_an_entry() {
 }
 
 #[tokio::test]
-async fn an_outage_is_logged_before_an_entry_meets_it_and_so_is_its_end() {
+async fn probes_log_the_start_and_the_end_of_an_outage() {
     let change = |options: &mut Options| options.probe_interval = Some(Duration::from_millis(20));
     let (node, store) = moody_with(Duration::from_millis(20), change).await;
     let told = async |lines: usize| {
@@ -144,7 +144,7 @@ async fn an_outage_is_logged_before_an_entry_meets_it_and_so_is_its_end() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_required_has_to_be_there_at_the_start() {
+async fn a_required_store_must_be_usable_at_the_start() {
     let store = moody_store();
     for (require_store, mood, is_made) in
         [(true, Mood::Works, true), (true, Mood::Fails, false), (true, Mood::Panics, false), (false, Mood::Fails, true)]
@@ -161,7 +161,7 @@ async fn a_store_that_is_required_has_to_be_there_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_time_after_time_is_left_alone() {
+async fn a_repeatedly_failing_store_is_not_called_while_its_breaker_is_open() {
     let (mut node, store) = moody().await;
     *store.mood.lock() = Mood::Fails;
     for _ in 0..50 {
@@ -215,7 +215,7 @@ async fn one_clock_drives_the_store_and_the_histories() {
 }
 
 #[tokio::test]
-async fn tenants_share_connections_and_a_number_of_instances_and_nothing_else() {
+async fn tenants_share_only_connections_and_the_instance_limit() {
     let server = RedisServer::start().unwrap();
     let options = RedisOptions { port: server.port(), key_prefix: "one".into(), ..RedisOptions::default() };
     let one = RedisStore::new(options).unwrap();

@@ -40,7 +40,7 @@ fn say(keepline: &Keepline, session: &str) -> LocalBoxFuture<'static, Passed> {
 }
 
 #[tokio::test]
-async fn no_more_calls_are_served_at_one_time_than_there_are_instances() {
+async fn concurrent_calls_are_limited_to_max_instances() {
     let (node, gate) = host(3, 100).await;
     let mut calls: Vec<_> = (0..10).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
     begin_until(&mut calls, &gate, 3).await;
@@ -79,7 +79,7 @@ async fn a_call_beyond_the_queue_is_forwarded_unchanged_and_counted() {
 }
 
 #[tokio::test]
-async fn a_call_that_gets_no_instance_is_an_error_for_a_host_that_wants_errors() {
+async fn a_call_without_an_instance_is_an_error_with_on_store_error_fail() {
     let (node, gate) = host_with(1, 0, |options| options.on_store_error = OnStoreError::Fail).await;
     let mut first = say(&node.keepline, "s");
     begin([&mut first]).await;
@@ -188,7 +188,7 @@ fn dropped_calls_neither_lose_nor_gain_places() {
 
 /// Only the entry loses its memory: not the turn, and not the pipe.
 #[tokio::test]
-async fn an_answer_that_is_dropped_half_way_leaves_the_turn_to_the_next() {
+async fn a_dropped_answer_leaves_the_turn_to_the_next_answer() {
     let (mut node, gate) = host(1, 10).await;
     gate.admit(1);
     assert_eq!(node.ask("s").await.effect, Effect::Resumed);
@@ -205,9 +205,9 @@ async fn an_answer_that_is_dropped_half_way_leaves_the_turn_to_the_next() {
 
 /// As `Options::max_instances` says.
 #[test]
-fn an_instance_takes_some_hundred_kibibytes() {
+fn an_instance_takes_less_than_200_kib() {
     const INSTANCES: u32 = 100;
-    in_own_process("pool::an_instance_takes_some_hundred_kibibytes", || {
+    in_own_process("pool::an_instance_takes_less_than_200_kib", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (node, gate) = host(INSTANCES, 0).await;
@@ -227,14 +227,14 @@ fn an_instance_takes_some_hundred_kibibytes() {
 }
 
 #[test]
-fn instances_that_are_not_needed_any_more_are_dropped() {
+fn unneeded_instances_are_dropped() {
     /// Each instance reserves gigabytes of addresses, and a few pages of memory.
     fn reserved_gib() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("VmSize:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 20
     }
-    in_own_process("pool::instances_that_are_not_needed_any_more_are_dropped", || {
+    in_own_process("pool::unneeded_instances_are_dropped", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let gate = Gate::closed();

@@ -84,7 +84,7 @@ async fn facts_about_an_answer_reach_the_plugin() {
 }
 
 #[tokio::test]
-async fn a_turn_comes_with_its_answers_to_a_plugin_that_wants_turns() {
+async fn a_plugin_that_wants_turns_gets_the_question_and_tools_with_an_answer() {
     let mut node = telling("turns", |_| {}).await;
     node.pipe.question("What?", "{}").await.unwrap();
     node.pipe.tool(activity("sunny"));
@@ -103,7 +103,7 @@ async fn a_turn_comes_with_its_answers_to_a_plugin_that_wants_turns() {
 }
 
 #[tokio::test]
-async fn a_turn_is_not_kept_for_a_plugin_that_wants_none() {
+async fn a_plugin_that_wants_no_turns_gets_no_turn_parts() {
     let mut node = telling("{}", |_| {}).await;
     node.pipe.question("What?", "{}").await.unwrap();
     node.pipe.tool(activity("sunny"));
@@ -111,7 +111,7 @@ async fn a_turn_is_not_kept_for_a_plugin_that_wants_none() {
 }
 
 #[tokio::test]
-async fn tools_that_talk_without_end_do_not_fill_the_host() {
+async fn tool_activity_is_limited_by_max_entry_bytes() {
     let mut node = telling("turns", |options| options.max_entry_bytes = 2000).await;
     node.pipe.question("What?", "{}").await.unwrap();
     for number in 0..1000 {

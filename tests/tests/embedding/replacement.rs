@@ -114,22 +114,22 @@ async fn nothing_is_lost_or_fails(under_test: Arc<StoreUnderTest>) {
 }
 
 #[test]
-fn nothing_is_lost_or_fails_on_the_memory_store() {
+fn replacing_the_plugin_loses_and_fails_no_call_on_the_memory_store() {
     run_in_parallel(StoreUnderTest::memory(), nothing_is_lost_or_fails);
 }
 
 #[test]
-fn nothing_is_lost_or_fails_in_a_directory() {
+fn replacing_the_plugin_loses_and_fails_no_call_in_a_directory() {
     run_in_parallel(StoreUnderTest::directory(), nothing_is_lost_or_fails);
 }
 
 #[test]
-fn nothing_is_lost_or_fails_on_redis() {
+fn replacing_the_plugin_loses_and_fails_no_call_on_redis() {
     run_in_parallel(StoreUnderTest::redis(), nothing_is_lost_or_fails);
 }
 
 #[tokio::test]
-async fn a_call_under_way_is_finished_by_the_plugin_that_it_began_with() {
+async fn a_running_call_is_finished_by_the_replaced_plugin() {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let node = Node::of(loaded(HOSTILE), &store, "{}", |_| {}).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_call_under_way_is_finished_by_the_plugin_that_it_began_with() {
 }
 
 #[tokio::test]
-async fn a_turn_of_one_plugin_does_no_harm_in_another() {
+async fn a_turn_token_of_one_plugin_is_harmless_in_another() {
     let mut node = on_memory(BUNDLED, "{}").await;
     assert_eq!(node.ask("s").await.effect, Effect::Resumed);
     node.keepline.replace_plugin(loaded(HOSTILE)).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_turn_of_one_plugin_does_no_harm_in_another() {
 }
 
 #[tokio::test]
-async fn the_options_in_force_are_those_of_the_plugin_in_force() {
+async fn effective_options_are_those_of_the_new_plugin() {
     let node = on_memory(HOSTILE, r#"{"max_history":7}"#).await;
     assert_eq!(&*node.keepline.filter_options(), r#"{"max_history":7}"#);
     let clone = node.keepline.clone();
@@ -200,7 +200,7 @@ async fn a_plugin_that_can_not_be_configured_is_refused() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_asks_for_too_much_is_refused() {
+async fn a_replacement_over_the_limits_or_with_forbidden_imports_is_refused() {
     is_refused(on_memory(BUNDLED, "{}").await, loaded(&core_guest(2000, "i32.const 0", "")), "memory").await;
     let start = core_guest(2, "i32.const 0", "(func $start unreachable) (start $start)");
     is_refused(on_memory(BUNDLED, "{}").await, loaded(&start), "gave up").await;
@@ -213,13 +213,13 @@ async fn a_plugin_that_asks_for_too_much_is_refused() {
 
 /// Each plugin has a clock thread, code and instances of its own.
 #[test]
-fn a_plugin_that_was_replaced_is_gone_with_all_that_it_had() {
+fn a_replaced_plugin_leaves_no_clock_thread_behind() {
     fn clocks() -> usize {
         let names =
             fs::read_dir("/proc/self/task").unwrap().map(|task| fs::read_to_string(task.unwrap().path().join("comm")));
         names.filter(|name| name.as_ref().is_ok_and(|name| name.starts_with("keepline-epoch"))).count()
     }
-    in_own_process("replacement::a_plugin_that_was_replaced_is_gone_with_all_that_it_had", || {
+    in_own_process("replacement::a_replaced_plugin_leaves_no_clock_thread_behind", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut node = on_memory(BUNDLED, "{}").await;

@@ -133,12 +133,12 @@ fn serves_until_stopped(environment: &[(&str, &str)]) {
 }
 
 #[test]
-fn with_the_memory_store_it_serves_until_its_end() {
+fn the_example_service_runs_until_signalled_on_the_memory_store() {
     serves_until_stopped(&[]);
 }
 
 #[test]
-fn with_redis_it_serves_until_its_end() {
+fn the_example_service_runs_until_signalled_on_redis() {
     let server = RedisServer::start().unwrap();
     serves_until_stopped(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &server.url())]);
 }

@@ -70,7 +70,7 @@ async fn calls_unfinished_within_the_limit_are_counted() {
 }
 
 #[tokio::test]
-async fn a_host_that_wants_errors_gets_them_after_the_end() {
+async fn a_call_after_shutdown_is_an_error_with_on_store_error_fail() {
     let (node, gate) = host(|options| options.on_store_error = OnStoreError::Fail).await;
     gate.open();
     assert_eq!(node.keepline.shutdown(Duration::ZERO).await, 0);

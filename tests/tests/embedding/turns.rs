@@ -68,7 +68,7 @@ async fn a_question_that_gets_no_instance_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_dropped_ends_the_turn_however_far_it_got() {
+async fn a_dropped_question_ends_the_turn_at_any_stage() {
     // Before it began.
     let (mut node, gate) = host(|_| {}).await;
     drop(node.pipe.question("?", &metadata_of("s")));
@@ -94,7 +94,7 @@ async fn a_question_that_is_dropped_ends_the_turn_however_far_it_got() {
 
 /// It has a session of its own, though nobody knows which life of it: not that of the question before.
 #[tokio::test]
-async fn a_question_whose_store_failed_is_no_part_of_the_turn_before() {
+async fn an_answer_after_a_failed_question_goes_to_that_questions_session() {
     for on_store_error in [OnStoreError::Forward, OnStoreError::Fail] {
         let (mut node, gate) = host(|options| {
             (options.entry_timeout, options.on_store_error) = (Duration::from_millis(20), on_store_error);
@@ -124,7 +124,7 @@ async fn a_question_whose_plugin_was_stopped_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn a_question_after_the_end_ends_the_turn() {
+async fn a_question_after_shutdown_ends_the_turn() {
     let (mut node, gate) = host(|_| {}).await;
     assert_eq!(node.keepline.shutdown(PATIENCE).await, 0);
     assert_eq!(problem_code(&node.ask("s").await), "closed");
@@ -134,7 +134,7 @@ async fn a_question_after_the_end_ends_the_turn() {
 
 /// What a dropped call leaves behind: its place, and nothing that counts.
 #[tokio::test]
-async fn a_call_that_is_dropped_counts_as_nothing_and_leaves_its_place() {
+async fn a_dropped_call_is_not_counted_and_frees_its_place() {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let limits = |options: &mut Options| (options.max_instances, options.max_waiting) = (2, 2);

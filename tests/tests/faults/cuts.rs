@@ -44,7 +44,7 @@ async fn a_thousand_cuts_under_load_lose_no_entry_and_count_no_answer_twice() {
 }
 
 #[tokio::test]
-async fn each_kind_of_cut_is_made_good_within_the_call() {
+async fn each_kind_of_connection_cut_is_recovered_within_the_call() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let mut node = node(options(proxy.port())).await;

@@ -8,7 +8,7 @@ fn nervous(port: u16) -> RedisOptions {
 }
 
 #[tokio::test]
-async fn a_damaged_log_position_stops_neither_other_sessions_nor_a_deletion() {
+async fn a_session_with_a_damaged_log_position_can_be_deleted_and_affects_no_other() {
     let server = servers::start();
     let mut connection = raw(&server);
     let mut node = node(nervous(server.port())).await;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn entries_go_on_while_redis_is_dead_and_memory_is_back_when_it_is() {
+async fn entries_pass_while_redis_is_down_and_have_memory_after_its_restart() {
     let mut server = servers::start();
     let timeout = Duration::from_millis(300);
     let mut node = node(RedisOptions { store_timeout: timeout, ..options(server.port()) }).await;
@@ -28,7 +28,7 @@ async fn entries_go_on_while_redis_is_dead_and_memory_is_back_when_it_is() {
 }
 
 #[tokio::test]
-async fn a_redis_that_is_back_is_found_without_an_entry() {
+async fn probes_detect_a_restarted_redis_without_an_entry() {
     let mut server = servers::start();
     let timeout = Duration::from_millis(300);
     let store = store(RedisOptions { store_timeout: timeout, ..options(server.port()) });
@@ -97,7 +97,7 @@ async fn a_redis_that_is_loading_its_data_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_dead_redis_costs_the_hundredth_entry_nothing() {
+async fn an_unreachable_redis_delays_only_the_first_entries() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let timeout = Duration::from_millis(400);

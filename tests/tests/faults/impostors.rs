@@ -94,8 +94,8 @@ pub(super) async fn impostor(behaviour: &'static str) -> (u16, JoinHandle<()>) {
 }
 
 #[test]
-fn a_server_that_is_not_redis_is_reported_in_time_and_does_no_harm() {
-    in_own_process("impostors::a_server_that_is_not_redis_is_reported_in_time_and_does_no_harm", || {
+fn a_server_that_is_not_redis_is_reported_within_the_time_out() {
+    in_own_process("impostors::a_server_that_is_not_redis_is_reported_within_the_time_out", || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let timeout = Duration::from_millis(400);
@@ -161,7 +161,7 @@ async fn a_host_that_does_not_exist_is_reported_without_its_name() {
 }
 
 #[test]
-fn options_that_lead_nowhere_are_refused_at_once() {
+fn empty_hosts_and_invalid_urls_are_refused_at_once() {
     let refused = |options: RedisOptions| RedisStore::new(options).unwrap_err();
     for host in ["", " "] {
         assert_eq!(refused(RedisOptions { host: host.into(), ..options(1) }), RedisOptionsError::NoHost);

@@ -10,7 +10,7 @@ fn metadata_with(session: &str, id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_are_sent_until_they_are_known_to_be_stored_count_once() {
+async fn answers_with_an_id_that_are_retried_until_confirmed_count_once() {
     const IDS: u64 = 60;
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;

@@ -70,7 +70,7 @@ async fn use_all_of(options: &RedisOptions) {
         transaction("moved", create(), [put("a", "1"), put_in("notes", &[("a", "1")]), append("turns", &["1"])]);
     elsewhere.transact(writer.advance(), &moved, Deadline::NEVER).await.unwrap();
     let transfer = Transfer { from: Arc::new(elsewhere), overwrite: true, ..transfer };
-    let _ = transfer.bucket(&session("moved")).await;
+    let _ = transfer.copy_bucket(&session("moved")).await;
     for name in ["b", "replaced", "moved"] {
         let _ = store.delete_bucket(writer.advance(), &session(name), None, 10, Deadline::NEVER).await;
     }
@@ -158,7 +158,7 @@ async fn a_missing_permission_is_named_and_nothing_is_applied_in_part() {
             elsewhere.transact(Writer::new().advance(), &write, Deadline::NEVER).await.unwrap();
             let to = Arc::new(RedisStore::new(options).unwrap());
             let transfer = Transfer { from: Arc::new(elsewhere), to, overwrite: true };
-            let refused = transfer.bucket(&session("b")).await.unwrap_err();
+            let refused = transfer.copy_bucket(&session("b")).await.unwrap_err();
             assert!(refused.code == FailureCode::Denied && refused.message.contains(name), "{command}: {refused:?}");
             assert_eq!(dump(&mut connection), before, "{command}");
             continue;
@@ -279,7 +279,7 @@ async fn tenants_of_one_redis_can_t_reach_each_other_s_sessions() {
 
 /// One prefix that goes on after another's colon: no ACL keeps these two apart, but their stores never meet.
 #[tokio::test]
-async fn stores_of_prefixes_inside_each_other_never_meet() {
+async fn stores_with_nested_key_prefixes_do_not_affect_each_other() {
     let server = RedisServer::start().unwrap();
     let mut connection = raw(&server);
     let outer = tenant(&mut connection, server.port(), "outer", "rr", &[]);

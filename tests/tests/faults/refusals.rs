@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_redis_out_of_memory_changes_nothing_still_reads_and_deletes_and_recovers() {
+async fn a_redis_out_of_memory_refuses_writes_but_still_reads_and_deletes() {
     let server = servers::start();
     let mut connection = raw(&server);
     let mut node = node(options(server.port())).await;

@@ -27,7 +27,7 @@ fn assert_not_confirmed(failure: &keepline::store::Failure) {
 }
 
 #[tokio::test]
-async fn a_try_that_repeats_a_write_waits_for_the_replica_as_the_first_one_does() {
+async fn a_retried_write_also_waits_for_the_replica() {
     let (primary, replica) = replicated().await;
     let proxy = Proxy::start(primary.port()).await;
     let store = store(waiting(proxy.port()));
@@ -74,7 +74,7 @@ async fn a_deletion_is_reported_once_the_replica_has_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_a_pipeline_sends_again_is_not_reported_before_the_replica_has_it() {
+async fn a_repeated_answer_is_confirmed_only_after_the_replica_has_it() {
     let (primary, replica) = replicated().await;
     let node = node(waiting(primary.port())).await;
     let answer = r#"{"session_id":"s1","message_id":"m-1"}"#;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn during_a_pause_each_entry_goes_on_within_the_time_out() {
+async fn entries_pass_within_the_time_out_while_redis_is_paused() {
     let server = servers::start();
     let timeout = Duration::from_millis(300);
     let node = node(RedisOptions { store_timeout: timeout, ..options(server.port()) }).await;
@@ -102,7 +102,7 @@ async fn a_write_that_timed_out_never_overtakes_a_newer_one() {
 
 /// The store's clock is learned from a first reply that comes late; a later write must not gain by that.
 #[tokio::test]
-async fn a_connection_made_during_a_pause_does_not_let_a_write_come_late() {
+async fn a_connection_made_during_a_pause_applies_no_timed_out_write() {
     let server = servers::start();
     let mut patient = node(options(server.port())).await;
     patient.sessions.create("s1").await.unwrap();

@@ -12,7 +12,7 @@ fn in_ms(milliseconds: u64) -> Deadline {
 }
 
 #[tokio::test]
-async fn a_server_on_a_slow_link_is_reached_though_connecting_takes_longer_than_any_caller_waits() {
+async fn a_slow_connection_attempt_outlives_the_callers_that_wait_for_it() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     proxy.weather(Weather::Slow(DELAY));
@@ -49,7 +49,7 @@ async fn an_unanswered_attempt_to_connect_is_given_up_and_repeated() {
 }
 
 #[tokio::test]
-async fn after_its_deadline_nothing_is_asked() {
+async fn requests_past_their_deadline_are_not_sent() {
     let server = servers::start();
     let store = store(RedisOptions { breaker_failures: 1, ..options(server.port()) });
     let late = in_ms(0);
@@ -96,7 +96,7 @@ async fn a_time_out_names_its_limit() {
 }
 
 #[tokio::test]
-async fn callers_with_little_time_neither_have_redis_left_alone_nor_cut_its_connection() {
+async fn short_deadlines_neither_open_the_breaker_nor_drop_the_connection() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let store = store(RedisOptions { breaker_failures: 1, ..options(proxy.port()) });
@@ -114,7 +114,7 @@ async fn callers_with_little_time_neither_have_redis_left_alone_nor_cut_its_conn
 }
 
 #[tokio::test]
-async fn a_dead_redis_is_left_alone_and_found_again_where_all_callers_have_little_time() {
+async fn the_breaker_opens_and_closes_even_if_all_callers_have_short_deadlines() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let timeout = Duration::from_millis(300);
@@ -145,7 +145,7 @@ async fn calls_that_are_cancelled_while_connecting_leave_the_store_usable() {
 }
 
 #[tokio::test]
-async fn times_that_no_clock_can_tell_do_no_harm() {
+async fn extreme_time_outs_and_cooldowns_are_handled_or_refused() {
     let port = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     for (timeout, cooldown) in [(Duration::from_millis(1), Duration::MAX), (Duration::from_nanos(1), Duration::ZERO)] {
         let options =

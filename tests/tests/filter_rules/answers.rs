@@ -26,7 +26,7 @@ async fn an_answer_is_stored_and_counted_in_one_transaction(given: Given) {
     assert_eq!(node.log.take()[0], "plugin: keepline.session: Stored answer in session s1");
 }
 
-async fn an_answer_that_can_not_be_counted_is_stored_all_the_same(given: Given) {
+async fn an_answer_is_stored_even_if_it_cannot_be_counted(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
     for (number, (uncountable, code)) in [
@@ -89,7 +89,7 @@ async fn damage_in_a_session_does_not_stop_the_rest_of_an_answer() {
     }
 }
 
-async fn every_text_comes_back_as_the_same_string(given: Given) {
+async fn every_answer_text_is_returned_as_the_same_string(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     let all: String = (0..0x300).filter_map(char::from_u32).collect();
     for text in [
@@ -122,7 +122,7 @@ async fn several_answers_to_one_question_are_all_counted_and_the_last_wins(given
 
 on_every_store! {
     an_answer_is_stored_and_counted_in_one_transaction,
-    an_answer_that_can_not_be_counted_is_stored_all_the_same,
-    every_text_comes_back_as_the_same_string,
+    an_answer_is_stored_even_if_it_cannot_be_counted,
+    every_answer_text_is_returned_as_the_same_string,
     several_answers_to_one_question_are_all_counted_and_the_last_wins,
 }

@@ -35,7 +35,7 @@ async fn stores_and_attaches(node: &mut Node) {
 }
 
 #[tokio::test]
-async fn a_time_to_live_is_refused_where_nothing_expires() {
+async fn a_time_to_live_is_refused_for_a_store_without_expiry() {
     let store = without(|told| told.expiring = false);
     for options in [r#"{"session_ttl_hours":1}"#, r#"{"session_ttl_hours":1e-7,"session_ttl_mode":"sliding"}"#] {
         let refused = Node::of(plugin(), &store, options, |_| {}).await.err().unwrap();
@@ -50,7 +50,7 @@ async fn a_time_to_live_is_refused_where_nothing_expires() {
 }
 
 #[tokio::test]
-async fn sessions_are_not_listed_where_nothing_is_listed() {
+async fn listing_sessions_is_refused_for_a_store_without_listing() {
     let store = without(|told| told.listing = false);
     let mut node = Node::new(&store, "{}").await;
     stores_and_attaches(&mut node).await;

@@ -5,7 +5,7 @@ use keepline_tests::{lanes::Node, on_every_store};
 
 use super::Given;
 
-async fn every_fate_of_an_entry_is_counted(given: Given) {
+async fn every_outcome_of_an_entry_is_counted(given: Given) {
     let mut node = Node::new(&given.store, r#"{"max_value_bytes": 100}"#).await;
     node.question("{}").await;
     node.ask("a b").await;
@@ -23,5 +23,5 @@ async fn every_fate_of_an_entry_is_counted(given: Given) {
 }
 
 on_every_store! {
-    every_fate_of_an_entry_is_counted,
+    every_outcome_of_an_entry_is_counted,
 }

@@ -158,7 +158,7 @@ async fn two_summarisers_do_not_undo_each_other(given: Given) {
     assert_eq!(there.run(task).await, Outcome::Done);
 }
 
-async fn a_model_that_fails_leaves_everything_as_it_was_and_is_asked_again_at_the_next_turn(given: Given) {
+async fn a_failed_model_changes_nothing_and_is_asked_again_at_the_next_turn(given: Given) {
     let mut node = Node::new(&given.store, SMALL).await;
     let model = Puppet::new();
     let maintenance = bounded(&node, model.clone(), |options| options.model_timeout = Duration::from_millis(50));
@@ -202,7 +202,7 @@ async fn a_title_comes_with_the_first_turn_and_is_refined(given: Given) {
     assert_eq!(turn(&mut node, "s1", 2).await.due, []);
 }
 
-async fn without_a_model_there_are_digests_and_first_messages(given: Given) {
+async fn without_a_model_summaries_are_digests_and_titles_first_messages(given: Given) {
     let mut node = Node::new(&given.store, r#"{"conversation": true, "max_context_tokens": 800}"#).await;
     let maintenance = maintenance(&node, Arc::new(NoModel));
     maintenance.submit(turn(&mut node, "s1", 0).await.due);
@@ -243,7 +243,7 @@ async fn tasks_beyond_the_limit_are_dropped_and_unfinished_ones_abandoned(given:
     assert_eq!(held(&given, "s1", "title").await.as_deref(), Some("Another one"));
 }
 
-async fn uses_of_a_user_s_sessions_are_noted_in_their_order_however_long_they_wait(given: Given) {
+async fn uses_of_a_users_sessions_are_recorded_in_order_even_if_delayed(given: Given) {
     let mut node = Node::new(&given.store, r#"{"conversation": true}"#).await;
     let use_of = async |node: &mut Node, session: &str| {
         node.clock.advance(Duration::from_secs(1));
@@ -278,7 +278,7 @@ async fn uses_of_a_user_s_sessions_are_noted_in_their_order_however_long_they_wa
     assert_eq!(names.iter().map(|entry| &entry["session"]).collect::<Vec<_>>(), ["s0", "s1", "s2"]);
 }
 
-async fn of_a_session_that_is_gone_nothing_is_left(given: Given) {
+async fn a_task_of_a_deleted_session_changes_nothing_in_its_successor(given: Given) {
     let mut node = Node::new(&given.store, r#"{"conversation": true}"#).await;
     let model = Puppet::new();
     let maintenance = maintenance(&node, model.clone());
@@ -346,11 +346,11 @@ async fn turns_are_archived_before_retention_removes_them(given: Given) {
 on_every_store! {
     a_summary_is_stored_while_turns_are_written_by_others,
     two_summarisers_do_not_undo_each_other,
-    a_model_that_fails_leaves_everything_as_it_was_and_is_asked_again_at_the_next_turn,
+    a_failed_model_changes_nothing_and_is_asked_again_at_the_next_turn,
     a_title_comes_with_the_first_turn_and_is_refined,
-    without_a_model_there_are_digests_and_first_messages,
+    without_a_model_summaries_are_digests_and_titles_first_messages,
     tasks_beyond_the_limit_are_dropped_and_unfinished_ones_abandoned,
-    uses_of_a_user_s_sessions_are_noted_in_their_order_however_long_they_wait,
-    of_a_session_that_is_gone_nothing_is_left,
+    uses_of_a_users_sessions_are_recorded_in_order_even_if_delayed,
+    a_task_of_a_deleted_session_changes_nothing_in_its_successor,
     turns_are_archived_before_retention_removes_them,
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Given;
 
-async fn history_tells_of_operations_and_never_of_values(given: Given) {
+async fn history_records_operations_but_no_values(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.ask("s1").await;
     node.reply("a secret").await;
@@ -36,7 +36,7 @@ async fn history_tells_of_operations_and_never_of_values(given: Given) {
     ]);
 }
 
-async fn a_summary_takes_the_place_of_all_but_the_newest_half(given: Given) {
+async fn a_summary_replaces_all_but_the_newest_half_of_the_history(given: Given) {
     let mut node = Node::new(&given.store, r#"{"max_history": 5}"#).await;
     node.sessions.create("s1").await.unwrap();
     for key in ["a", "b", "c", "d", "e"] {
@@ -126,7 +126,7 @@ async fn the_keys_touched_are_bounded_and_a_cut_is_flagged(given: Given) {
     assert!(touched.is_sorted_by_key(|key| key.as_str()));
 }
 
-async fn a_history_of_none_is_one_summary(given: Given) {
+async fn max_history_of_zero_or_one_keeps_a_single_summary(given: Given) {
     for max_history in [0, 1] {
         let session = format!("s{max_history}");
         let mut node = Node::new(&given.store, &format!("{{\"max_history\": {max_history}}}")).await;
@@ -173,19 +173,19 @@ async fn long_histories_are_read_in_full_and_from_the_newest_end(given: Given) {
 }
 
 on_every_store! {
-    history_tells_of_operations_and_never_of_values,
-    a_summary_takes_the_place_of_all_but_the_newest_half,
+    history_records_operations_but_no_values,
+    a_summary_replaces_all_but_the_newest_half_of_the_history,
     over_hundreds_of_answers_no_operation_is_lost_from_the_history,
     a_clear_can_make_a_summary_due,
     the_keys_touched_are_bounded_and_a_cut_is_flagged,
-    a_history_of_none_is_one_summary,
+    max_history_of_zero_or_one_keeps_a_single_summary,
     without_auto_summarize_history_is_kept_whole,
     long_histories_are_read_in_full_and_from_the_newest_end,
 }
 
 /// What others wrote stands at its place until it is its turn to be summarised, as an operation that can't be told.
 #[tokio::test]
-async fn a_history_with_records_that_are_no_text_folds_like_any_other() {
+async fn a_history_with_unreadable_records_is_summarised_like_any_other() {
     for broken in [&b"\xff\xfe"[..], b"{\"op\": \"put\", \"key\": \"\xff\"}", b"", b"nonsense", b"\xed\xa0\x80"] {
         let given = StoreUnderTest::redis();
         let mut node = Node::new(&given.store, r#"{"max_history": 4}"#).await;

@@ -138,7 +138,7 @@ async fn an_entry_over_the_entry_limit_is_forwarded_unchanged(given: Given) {
     assert!(node.memory("s1").await.unwrap().contains("\"answer_count\":1"));
 }
 
-async fn the_operator_meets_the_same_limits(given: Given) {
+async fn limits_apply_to_operator_calls_as_well(given: Given) {
     let mut node = Node::new(&given.store, r#"{"max_value_bytes": 5, "max_keys": 2}"#).await;
     node.sessions.create("s1").await.unwrap();
     node.sessions.put("s1", "a", "12345").await.unwrap();
@@ -164,11 +164,11 @@ on_every_store! {
     an_enrichment_of_which_nothing_fits_is_left_out,
     a_session_with_too_many_keys_takes_no_answer,
     an_entry_over_the_entry_limit_is_forwarded_unchanged,
-    the_operator_meets_the_same_limits,
+    limits_apply_to_operator_calls_as_well,
 }
 
 #[tokio::test]
-async fn the_store_in_memory_takes_a_thousand_sessions_and_says_so() {
+async fn the_memory_store_refuses_more_than_a_thousand_sessions_by_default() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(MemoryLimits::default()));
     let mut node = Node::new(&store, "{}").await;
     for number in 0..1000 {

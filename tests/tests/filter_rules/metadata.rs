@@ -10,7 +10,7 @@ use keepline_tests::{
 
 use super::Given;
 
-async fn metadata_that_are_no_object_pass_untouched(given: Given) {
+async fn metadata_that_is_not_an_object_passes_unchanged(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     for metadata in [
         "session_id",
@@ -38,7 +38,7 @@ async fn metadata_that_are_no_object_pass_untouched(given: Given) {
     assert_eq!(node.log.take()[0], "plugin: keepline.session: No JSON object in question metadata: no session");
 }
 
-async fn unreadable_metadata_carries_no_memory_when_it_is_to_be_stripped(given: Given) {
+async fn unreadable_metadata_that_may_hold_a_context_is_emptied_with_strip(given: Given) {
     let mut node = Node::new(&given.store, r#"{"unbound_context": "strip"}"#).await;
     for metadata in [
         "{\"memory_context\":1,\"session_id\":\"s1\"",
@@ -114,7 +114,7 @@ async fn the_rest_of_the_metadata_stays_byte_for_byte(given: Given) {
     }
 }
 
-async fn deep_metadata_are_no_danger(given: Given) {
+async fn deeply_nested_metadata_is_handled_like_any_other(given: Given) {
     let mut node = Node::new(&given.store, r#"{"max_value_bytes": 4000000, "max_context_bytes": 4000000}"#).await;
     node.sessions.create("s1").await.unwrap();
     node.sessions.put("s1", "k", "1").await.unwrap();
@@ -144,7 +144,7 @@ async fn deep_metadata_are_no_danger(given: Given) {
     }
 }
 
-async fn huge_metadata_are_no_danger(given: Given) {
+async fn huge_metadata_is_handled_like_any_other(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.say("s1", "x").await;
     let mut many = String::from("{");
@@ -167,10 +167,10 @@ async fn huge_metadata_are_no_danger(given: Given) {
 }
 
 on_every_store! {
-    metadata_that_are_no_object_pass_untouched,
-    unreadable_metadata_carries_no_memory_when_it_is_to_be_stripped,
+    metadata_that_is_not_an_object_passes_unchanged,
+    unreadable_metadata_that_may_hold_a_context_is_emptied_with_strip,
     nan_and_byte_order_marks_hide_no_session_and_no_forgery,
     the_rest_of_the_metadata_stays_byte_for_byte,
-    deep_metadata_are_no_danger,
-    huge_metadata_are_no_danger,
+    deeply_nested_metadata_is_handled_like_any_other,
+    huge_metadata_is_handled_like_any_other,
 }

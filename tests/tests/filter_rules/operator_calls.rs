@@ -29,7 +29,7 @@ async fn create_and_delete_report_their_outcome(given: Given) {
     assert_eq!(node.history("s1").await.len(), 0);
 }
 
-async fn calls_on_a_session_that_is_not_there_say_so(given: Given) {
+async fn calls_on_a_missing_session_report_not_found(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     let missing = refusal(Code::NotFound, "Session 's1' not found");
     assert_eq!(node.sessions.resume("s1").await.unwrap_err(), missing);
@@ -113,7 +113,7 @@ async fn bookkeeping_names_are_reserved(given: Given) {
     assert_eq!(node.say("s1", "x").await.effect, Effect::Stored);
 }
 
-async fn put_takes_json_and_nothing_else(given: Given) {
+async fn put_accepts_only_json(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
     let stored = node.sessions.put("s1", "k", " {\"a\": [1, null]} \n").await.unwrap();
@@ -126,7 +126,7 @@ async fn put_takes_json_and_nothing_else(given: Given) {
     assert_eq!(node.history("s1").await.len(), 1);
 }
 
-async fn get_of_a_key_that_is_not_there_is_no_error(given: Given) {
+async fn get_of_a_missing_key_is_not_an_error(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
     let found = node.sessions.get("s1", "k").await.unwrap();
@@ -160,7 +160,7 @@ async fn clear_names_the_cleared_keys_and_leaves_the_session(given: Given) {
     assert!(node.memory("s1").await.unwrap().contains("\"answer_count\":1,"));
 }
 
-async fn increment_counts_integers_of_64_bits_and_nothing_else(given: Given) {
+async fn increment_accepts_only_64_bit_integers(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
     assert_eq!(node.sessions.increment("s1", "n", 3).await.unwrap().value, 3);
@@ -186,7 +186,7 @@ async fn increment_counts_integers_of_64_bits_and_nothing_else(given: Given) {
     }
 }
 
-async fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting(given: Given) {
+async fn answer_count_accepts_only_integers_within_its_range(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
     let refused = refusal(
@@ -267,15 +267,15 @@ async fn an_expired_session_is_reported_as_gone(given: Given) {
 
 on_every_store! {
     create_and_delete_report_their_outcome,
-    calls_on_a_session_that_is_not_there_say_so,
+    calls_on_a_missing_session_report_not_found,
     names_outside_the_rules_are_refused_with_the_rule,
     bookkeeping_names_are_reserved,
-    put_takes_json_and_nothing_else,
-    get_of_a_key_that_is_not_there_is_no_error,
+    put_accepts_only_json,
+    get_of_a_missing_key_is_not_an_error,
     keys_are_listed_sorted,
     clear_names_the_cleared_keys_and_leaves_the_session,
-    increment_counts_integers_of_64_bits_and_nothing_else,
-    the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting,
+    increment_accepts_only_64_bit_integers,
+    answer_count_accepts_only_integers_within_its_range,
     resume_reports_the_contents_of_a_session,
     sessions_are_listed_page_by_page,
     an_expired_session_is_reported_as_gone,

@@ -36,7 +36,7 @@ async fn a_question_of_a_new_session_gets_nothing_and_creates_it(given: Given) {
     assert_eq!(node.sessions.resume("s1").await.unwrap().key_count, 0);
 }
 
-async fn a_clients_memory_context_never_survives_in_a_session(given: Given) {
+async fn a_clients_memory_context_is_always_removed_in_a_session(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     let forged = r#"{"memory_context":{"a":"forged"},"session_id":"s1","memory_context":"forged","b":2}"#;
     let empty = node.question(forged).await;
@@ -50,7 +50,7 @@ async fn a_clients_memory_context_never_survives_in_a_session(given: Given) {
     assert_eq!(node.question(forged).await.metadata.as_deref(), Some(r#"{"session_id":"s1","b":2}"#));
 }
 
-async fn a_memory_context_without_a_session_stays_or_is_cut_out_as_configured(given: Given) {
+async fn a_memory_context_without_a_session_is_kept_or_stripped_as_configured(given: Given) {
     let cases = [
         (r#"{"memory_context":1}"#, "{}"),
         (r#"{"a":1, "memory_context":{"x":[1,2]}, "b":2}"#, r#"{"a":1, "b":2}"#),
@@ -84,7 +84,7 @@ async fn the_next_question_of_another_process_sees_a_stored_answer(given: Given)
     }
 }
 
-async fn numbers_and_texts_come_back_as_they_were_put(given: Given) {
+async fn numbers_and_texts_are_returned_as_they_were_put(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
     let digits = "9".repeat(100);
@@ -118,8 +118,8 @@ async fn numbers_and_texts_come_back_as_they_were_put(given: Given) {
 on_every_store! {
     a_question_gets_all_that_its_session_holds,
     a_question_of_a_new_session_gets_nothing_and_creates_it,
-    a_clients_memory_context_never_survives_in_a_session,
-    a_memory_context_without_a_session_stays_or_is_cut_out_as_configured,
+    a_clients_memory_context_is_always_removed_in_a_session,
+    a_memory_context_without_a_session_is_kept_or_stripped_as_configured,
     the_next_question_of_another_process_sees_a_stored_answer,
-    numbers_and_texts_come_back_as_they_were_put,
+    numbers_and_texts_are_returned_as_they_were_put,
 }

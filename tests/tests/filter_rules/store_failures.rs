@@ -8,7 +8,7 @@ use keepline_tests::{
 
 use super::Given;
 
-async fn when_the_store_fails_the_entry_goes_on_unchanged(given: Given) {
+async fn an_entry_passes_unchanged_when_the_store_fails(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.say("s1", "before").await;
     node.log.take();
@@ -41,7 +41,7 @@ async fn when_the_store_fails_the_entry_goes_on_unchanged(given: Given) {
     assert_eq!(node.memory("s1").await.unwrap(), r#"{"answer_count":2,"last_answer":"after"}"#);
 }
 
-async fn on_request_a_failed_store_is_an_error(given: Given) {
+async fn a_failed_store_is_an_error_with_on_store_error_fail(given: Given) {
     let mut node = Node::with(&given.store, "{}", |options| options.on_store_error = OnStoreError::Fail).await;
     let metadata = metadata_of("s1");
     node.say("s1", "before").await;
@@ -78,7 +78,7 @@ async fn a_failing_store_does_not_let_a_forged_memory_through(given: Given) {
 }
 
 on_every_store! {
-    when_the_store_fails_the_entry_goes_on_unchanged,
-    on_request_a_failed_store_is_an_error,
+    an_entry_passes_unchanged_when_the_store_fails,
+    a_failed_store_is_an_error_with_on_store_error_fail,
     a_failing_store_does_not_let_a_forged_memory_through,
 }

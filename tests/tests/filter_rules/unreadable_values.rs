@@ -40,7 +40,7 @@ async fn values_that_are_not_json_are_skipped_and_not_overwritten(given: Given) 
     assert_eq!(node.ask("s1").await.attached, 3);
 }
 
-async fn a_session_of_unreadable_values_has_nothing_to_tell(given: Given) {
+async fn a_session_with_only_unreadable_values_attaches_nothing(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     let broken: Vec<_> = (0..20).map(|number| put(&format!("k{number:02}"), "'")).collect();
     given.apply("s1", create(), broken).await;
@@ -54,5 +54,5 @@ async fn a_session_of_unreadable_values_has_nothing_to_tell(given: Given) {
 
 on_every_store! {
     values_that_are_not_json_are_skipped_and_not_overwritten,
-    a_session_of_unreadable_values_has_nothing_to_tell,
+    a_session_with_only_unreadable_values_attaches_nothing,
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn every_key_of_a_session_that_expires_ends_at_the_sessions_instant() {
+async fn all_keys_of_a_session_expire_at_the_same_instant() {
     let given = StoreUnderTest::redis();
     let raw = given.raw();
     let mut random = fastrand::Rng::with_seed(7);
@@ -37,7 +37,7 @@ fn brief(milliseconds: f64) -> String {
 }
 
 #[tokio::test]
-async fn writing_through_the_end_of_a_life_leaves_nothing_behind() {
+async fn writes_during_expiry_leave_no_keys_behind() {
     let given = StoreUnderTest::redis();
     let raw = given.raw();
     let node = Node::new(&given.store, &brief(20.0)).await;
@@ -67,7 +67,7 @@ async fn writing_through_the_end_of_a_life_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn lives_that_follow_each_other_without_a_pause_do_not_mix() {
+async fn data_of_successive_incarnations_of_a_session_do_not_mix() {
     let given = StoreUnderTest::redis();
     let raw = given.raw();
     let node = Node::new(&given.store, &brief(10.0)).await;

@@ -68,7 +68,7 @@ async fn our_keys_have_the_original_layout_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn without_options_our_keys_have_the_originals_names() {
+async fn keys_have_the_originals_names_by_default() {
     let server = servers::start();
     let store: Arc<dyn Store> = Arc::new(RedisStore::new(servers::options(server.port())).unwrap());
     let mut node = Node::new(&store, "{}").await;
@@ -130,7 +130,7 @@ async fn the_original_reads_our_sessions_and_continues_them() {
 }
 
 #[tokio::test]
-async fn clearing_has_the_originals_shapes() {
+async fn clearing_leaves_the_originals_keys_and_history_records() {
     let given = StoreUnderTest::redis();
     let raw = given.raw();
     let mut node = Node::new(&given.store, DAY).await;

@@ -32,7 +32,7 @@ const COMMAND_LINE: [&str; 9] = [
 ];
 
 #[test]
-fn a_store_knows_neither_wasmtime_nor_the_filter() {
+fn the_stores_depend_on_neither_wasmtime_nor_the_filter() {
     let foreign = ["keepline", "keepline-filter", "serde_json"];
     for features in ["directory", "redis"] {
         assert_none_of("keepline-stores", &["--features", features], &["wasmtime"]);
@@ -46,7 +46,7 @@ fn a_store_knows_neither_wasmtime_nor_the_filter() {
 
 /// A package carries the component; only the repository has what builds it.
 #[test]
-fn the_library_takes_no_tools_that_make_components_unless_it_makes_one() {
+fn the_library_depends_on_wit_component_only_when_built_from_source() {
     // wasmtime's macros know it, for whoever writes bindings with them.
     let builds = ["--edges", "normal,build", "--no-default-features", "--prune", "wasmtime"];
     assert_none_of("keepline", &builds, &["wit-component"]);
@@ -55,7 +55,7 @@ fn the_library_takes_no_tools_that_make_components_unless_it_makes_one() {
 }
 
 #[test]
-fn the_library_knows_no_command_line_no_plots_no_allocator_and_no_filter() {
+fn the_library_depends_on_no_command_line_plots_allocator_or_filter() {
     assert_none_of("keepline", &[], &COMMAND_LINE);
     assert_none_of("keepline", &[], &["keepline-filter", "keepline-harness", "keepline-local-redis", "tempfile"]);
 }
@@ -72,12 +72,12 @@ fn without_configuration_no_redis_and_no_directory_is_used() {
 }
 
 #[test]
-fn the_filter_knows_no_host() {
+fn the_filter_depends_on_no_host() {
     assert_none_of("keepline-filter", &[], &["wasmtime", "redis", "tokio", "keepline", "keepline-stores"]);
 }
 
 #[test]
-fn of_the_filter_one_file_knows_the_contract_s_bindings() {
+fn only_one_file_of_the_filter_uses_wit_bindgen() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest/src");
     let mut knowing = Vec::new();
     let mut folders = vec![sources];
@@ -94,7 +94,7 @@ fn of_the_filter_one_file_knows_the_contract_s_bindings() {
 }
 
 #[test]
-fn the_harness_speaks_to_wasmtime_through_the_library_alone() {
+fn the_harness_does_not_depend_on_wasmtime_directly() {
     let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness/Cargo.toml")).unwrap();
     assert!(!manifest.lines().any(|line| line.starts_with("wasmtime")), "{manifest}");
 }

@@ -128,7 +128,7 @@ fn the_library_imports_only_from_rooms_below() {
 }
 
 #[test]
-fn the_command_line_imports_only_from_rooms_below_and_no_command_another() {
+fn the_command_line_imports_only_from_rooms_below_and_not_between_commands() {
     assert_rooms_hold(&COMMAND_LINE);
 }
 

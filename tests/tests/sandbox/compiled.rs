@@ -28,7 +28,7 @@ async fn serves(sandbox: &Sandbox) {
 }
 
 #[tokio::test]
-async fn compiled_code_is_kept_where_it_is_asked_to_be() {
+async fn compiled_code_is_cached_in_the_configured_directory() {
     let directory = tempfile::tempdir().unwrap();
     let mut sandbox = sandbox();
     sandbox.cache = CodeCache::At(directory.path().to_owned());
@@ -48,8 +48,8 @@ async fn compiled_code_is_kept_where_it_is_asked_to_be() {
 }
 
 #[test]
-fn a_damaged_cache_of_compiled_code_is_survived() {
-    in_own_process("compiled::a_damaged_cache_of_compiled_code_is_survived", || {
+fn a_plugin_is_served_despite_a_damaged_code_cache() {
+    in_own_process("compiled::a_plugin_is_served_despite_a_damaged_code_cache", || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let directory = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ async fn a_flood_of_log_lines_does_not_hide_that_a_plugin_was_stopped() {
 }
 
 #[tokio::test]
-async fn a_gigantic_line_is_cut_and_a_larger_one_stops_its_plugin() {
+async fn an_overlong_log_line_is_cut_and_one_over_the_limit_stops_its_plugin() {
     let mut sandbox = sandbox();
     sandbox.cpu_time = Duration::from_secs(20);
     let cell = Cell::of(HOSTILE, &sandbox).await;
@@ -34,7 +34,7 @@ async fn a_gigantic_line_is_cut_and_a_larger_one_stops_its_plugin() {
 }
 
 #[tokio::test]
-async fn a_plugin_can_not_drive_a_terminal_through_the_log() {
+async fn log_lines_of_a_plugin_contain_no_control_characters() {
     let cell = Cell::hostile().await;
     cell.ask("log-raw \u{1b}[2J\nfake line\r\u{7}\u{9b}x").await;
     let lines = cell.log.lines();

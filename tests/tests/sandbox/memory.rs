@@ -28,7 +28,7 @@ fn grows(what: &str, more: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn memory_and_tables_end_where_the_sandbox_says() {
+async fn memory_and_tables_grow_only_to_the_sandbox_limits() {
     // The instance's own state takes less than a page.
     for (memory_bytes, pages) in [(64 << 20, 1023), (1 << 20, 15)] {
         let mut sandbox = sandbox();
@@ -44,7 +44,7 @@ async fn memory_and_tables_end_where_the_sandbox_says() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_begins_with_too_much_is_no_plugin() {
+async fn a_plugin_whose_initial_memory_or_table_is_over_the_limit_is_refused() {
     for component in [
         core_guest(2000, "i32.const 0", ""),
         core_guest(65536, "i32.const 0", ""),
@@ -56,7 +56,7 @@ async fn a_plugin_that_begins_with_too_much_is_no_plugin() {
 }
 
 #[tokio::test]
-async fn memories_that_can_be_shared_or_are_64_bits_wide_are_refused() {
+async fn shared_64_bit_and_multiple_memories_are_refused() {
     for memory in ["(memory 1 2 shared)", "(memory i64 1)", "(memory 1) (memory 1)"] {
         let component = wat::parse_str(format!("(component (core module {memory}))")).unwrap();
         let refused = Plugin::from_bytes(&component, &sandbox()).unwrap_err();
@@ -76,8 +76,8 @@ async fn a_plugin_that_recurses_without_end_is_stopped() {
 }
 
 #[test]
-fn the_host_does_not_grow_with_the_number_of_misdeeds() {
-    in_own_process("memory::the_host_does_not_grow_with_the_number_of_misdeeds", || {
+fn host_memory_does_not_grow_with_the_number_of_faults() {
+    in_own_process("memory::host_memory_does_not_grow_with_the_number_of_faults", || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let mut sandbox = sandbox();
@@ -111,8 +111,8 @@ fn the_host_does_not_grow_with_the_number_of_misdeeds() {
 /// What an instance may hold and copy, some more of it while it is at work, and nothing of it afterwards: however
 /// little it takes to ask for much.
 #[test]
-fn no_misdeed_takes_more_of_the_host_than_the_sandbox_allows() {
-    in_own_process("memory::no_misdeed_takes_more_of_the_host_than_the_sandbox_allows", || {
+fn no_fault_takes_more_host_memory_than_the_sandbox_allows() {
+    in_own_process("memory::no_fault_takes_more_host_memory_than_the_sandbox_allows", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut sandbox = sandbox();

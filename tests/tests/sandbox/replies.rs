@@ -30,7 +30,7 @@ async fn a_stopped_plugin_is_an_error_with_on_store_error_fail() {
 }
 
 #[tokio::test]
-async fn a_misdeed_in_a_call_on_sessions_is_an_error_of_that_call_alone() {
+async fn a_plugin_fault_in_a_session_call_fails_only_that_call() {
     let cell = Cell::hostile().await;
     let mut sessions = cell.keepline.sessions();
     let error = sessions.create("trap").await.unwrap_err();
@@ -40,7 +40,7 @@ async fn a_misdeed_in_a_call_on_sessions_is_an_error_of_that_call_alone() {
 }
 
 #[tokio::test]
-async fn an_absurdly_large_reply_is_refused() {
+async fn a_reply_over_its_size_limit_is_refused() {
     let mut sandbox = sandbox();
     sandbox.cpu_time = Duration::from_secs(20);
     let cell = Cell::of(HOSTILE, &sandbox).await;
@@ -60,7 +60,7 @@ async fn an_absurdly_large_reply_is_refused() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_no_reply_is_refused() {
+async fn a_malformed_reply_is_refused() {
     let reply = |fields: &str| {
         let harmless = "(if (i32.eqz (local.get 1)) (then (return (i32.const 0))))";
         core_guest(2, &format!("{harmless} {fields} i32.const 1024"), "")
@@ -99,7 +99,7 @@ async fn a_plugin_s_turn_state_is_handed_back_unchanged() {
 
 /// It would be kept as long as the pipe.
 #[tokio::test]
-async fn a_turn_that_is_no_turn_but_a_store_of_its_own_is_refused() {
+async fn an_overlong_or_unprintable_turn_token_is_refused() {
     let cell = Cell::hostile().await;
     assert_eq!(cell.ask("turn-of 4096").await.effect, Effect::Passed);
     for length in [4097, 1 << 20] {
@@ -114,7 +114,7 @@ async fn a_turn_that_is_no_turn_but_a_store_of_its_own_is_refused() {
 
 /// Whoever runs tasks keeps them.
 #[tokio::test]
-async fn tasks_beyond_their_bounds_are_no_tasks() {
+async fn tasks_over_their_limits_or_of_other_sessions_are_refused() {
     let mut sandbox = sandbox();
     sandbox.cpu_time = Duration::from_secs(20);
     let cell = Cell::of(HOSTILE, &sandbox).await;
@@ -178,7 +178,7 @@ async fn a_step_of_a_task_within_its_bounds_is_returned() {
 
 /// The task is as it was, and nobody but this step is the worse for it.
 #[tokio::test]
-async fn a_misdeed_in_a_task_is_a_problem_of_that_step_alone() {
+async fn a_plugin_fault_in_a_task_fails_only_that_step() {
     let cell = Cell::hostile().await;
     for (name, state, reason) in [
         ("trap", "", "gave up"),
@@ -216,7 +216,7 @@ impl Model for Counting {
 }
 
 #[tokio::test]
-async fn a_task_that_never_ends_is_given_up_before_it_costs_much() {
+async fn an_endless_task_is_given_up_within_its_budget() {
     let cell = Cell::hostile().await;
     let model = Arc::new(Counting::default());
     let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
@@ -237,7 +237,7 @@ async fn a_task_that_never_ends_is_given_up_before_it_costs_much() {
 
 /// What tasks have the host hold is not held beside the memory of all instances.
 #[tokio::test]
-async fn prompts_of_tasks_are_held_within_the_pools_memory() {
+async fn prompts_and_vectors_of_tasks_count_towards_the_pools_memory() {
     let mut sandbox = sandbox();
     sandbox.pool_memory_bytes = 20 << 20;
     let cell = Cell::with(HOSTILE, &sandbox, |_| ()).await.unwrap();
@@ -256,7 +256,7 @@ async fn prompts_of_tasks_are_held_within_the_pools_memory() {
 
 /// What a plugin says of a task is logged as its own.
 #[tokio::test]
-async fn a_plugin_s_problem_with_a_task_is_logged_as_the_plugin_s() {
+async fn a_plugins_message_about_a_task_is_logged_under_the_plugins_name() {
     let cell = Cell::hostile().await;
     let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
     let maintenance = Maintenance::new(cell.keepline.clone(), Arc::new(Counting::default()), options, runtime);
@@ -271,7 +271,7 @@ async fn a_plugin_s_problem_with_a_task_is_logged_as_the_plugin_s() {
 }
 
 #[tokio::test]
-async fn messages_of_a_plugin_are_short_and_harmless() {
+async fn messages_of_a_plugin_are_bounded_and_free_of_control_characters() {
     let is_tame = |text: &str| text.len() <= 20_500 && !text.contains(|c: char| c.is_control());
     let cell = Cell::hostile().await;
     for length in ["5", "1000000"] {
@@ -309,7 +309,7 @@ async fn a_late_refusal_of_options_is_a_fault_of_the_plugin_in_one_line() {
 }
 
 #[tokio::test]
-async fn effective_options_are_one_object_or_none() {
+async fn effective_options_are_one_strict_json_object_or_empty() {
     let told = async |options: &str| {
         let cell = Cell::with(HOSTILE, &sandbox(), |own| own.filter = options.to_owned()).await.unwrap();
         cell.keepline.filter_options().to_string()
@@ -325,7 +325,7 @@ async fn effective_options_are_one_object_or_none() {
 }
 
 #[tokio::test]
-async fn an_instance_is_replaced_when_it_has_served_its_time() {
+async fn an_instance_is_replaced_after_its_maximum_number_of_calls() {
     for calls in [1, 3] {
         let mut sandbox = sandbox();
         sandbox.calls_per_instance = calls;
@@ -346,7 +346,7 @@ async fn an_instance_that_was_stopped_is_never_used_again() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_dropped_half_way_takes_its_instance_with_it() {
+async fn an_instance_is_discarded_when_its_entry_is_dropped() {
     // It is the caller who gives up, however busy the machine is.
     let mut sandbox = sandbox();
     sandbox.cpu_time = PATIENCE;
@@ -359,7 +359,7 @@ async fn an_entry_that_is_dropped_half_way_takes_its_instance_with_it() {
 
 /// Linear memory never shrinks: what one large entry took would be held as long as the instance lives.
 #[tokio::test]
-async fn an_instance_that_has_grown_far_beyond_its_start_is_not_kept() {
+async fn an_instance_whose_memory_has_grown_far_is_not_reused() {
     let much = |options: &mut Options| options.filter = r#"{"max_context_bytes":4000000}"#.into();
     let cell = Cell::with(HOSTILE, &sandbox(), much).await.unwrap();
     for (entry, calls) in [("served", "1"), ("reply 100000", ""), ("served", "3"), ("reply 4000000", "")] {

@@ -44,7 +44,7 @@ async fn records_are_stored_in_full_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn names_that_would_reach_beyond_a_bucket_are_refused() {
+async fn invalid_bucket_key_and_part_names_are_refused() {
     let plugin = Plugin::from_bytes(HOSTILE, &sandbox()).unwrap();
     let mut options = RedisOptions::default();
     // Nobody is there: a name is refused before anything is sent.
@@ -87,7 +87,7 @@ async fn names_that_would_reach_beyond_a_bucket_are_refused() {
 
 /// Else a value that was stored once and read ten thousand times would be in the host's memory as often.
 #[tokio::test]
-async fn reading_again_and_again_brings_no_more_than_an_instance_can_hold() {
+async fn repeated_reads_in_one_call_are_limited() {
     let mut sandbox = sandbox();
     sandbox.cpu_time = Duration::from_secs(20);
     for read in ["get-again 10000", "get-again 1", "get-all-again 16", "page-again 16", "read-again 16"] {
@@ -102,7 +102,7 @@ async fn reading_again_and_again_brings_no_more_than_an_instance_can_hold() {
 
 /// The names of all sessions are for an operator who asks for them.
 #[tokio::test]
-async fn a_page_of_buckets_has_an_end() {
+async fn a_page_of_listed_sessions_is_bounded() {
     let mut sandbox = sandbox();
     sandbox.cpu_time = Duration::from_secs(20);
     let limits = MemoryLimits { max_sessions: 100_000, ..MemoryLimits::default() };
@@ -119,7 +119,7 @@ async fn a_page_of_buckets_has_an_end() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_is_none_does_no_harm() {
+async fn invalid_listing_cursors_cause_no_error() {
     let cell = Cell::hostile().await;
     for cursor in ["", "-1", "99999999999999999999", "*\n", "é"] {
         cell.keepline.sessions().list(&format!("list {cursor}"), 0).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_cursor_that_is_none_does_no_harm() {
 }
 
 #[tokio::test]
-async fn transactions_that_are_sent_together_have_the_limits_of_all_of_them() {
+async fn each_transaction_of_a_batch_counts_as_a_store_call() {
     let cell = Cell::hostile().await;
     assert_eq!(cell.told("each 0").await, "0 of 0");
     assert_eq!(cell.told("each-own").await, "1 of 1");
@@ -138,7 +138,7 @@ async fn transactions_that_are_sent_together_have_the_limits_of_all_of_them() {
 }
 
 #[tokio::test]
-async fn of_transactions_on_the_same_bucket_none_is_applied() {
+async fn a_batch_with_two_transactions_on_one_bucket_is_refused() {
     let cell = Cell::hostile().await;
     let told = cell.told("each-twice").await;
     assert!(told.starts_with("0 of 2, FailureCode::Invalid"), "{told}");

@@ -8,7 +8,7 @@ async fn a_plugin_that_loops_for_ever_is_stopped() {
 }
 
 #[tokio::test]
-async fn calls_of_the_host_do_not_buy_a_loop_more_time() {
+async fn host_calls_do_not_extend_a_loops_time_limit() {
     let cell = Cell::hostile().await;
     cell.stops("loop-over-clock", "computed for longer").await;
     cell.stops("loop-over-capabilities", "computed for longer").await;
@@ -16,7 +16,7 @@ async fn calls_of_the_host_do_not_buy_a_loop_more_time() {
 
 /// The entry's time is over: what is left is for the reply, however much the plugin might compute otherwise.
 #[tokio::test]
-async fn a_plugin_has_little_time_left_when_its_entrys_is_over() {
+async fn a_plugin_is_stopped_soon_after_its_entrys_deadline() {
     let mut sandbox = sandbox();
     sandbox.cpu_time = PATIENCE * 2;
     let short = |options: &mut Options| options.entry_timeout = Duration::from_millis(20);
@@ -49,7 +49,7 @@ async fn other_pipes_are_served_while_a_plugin_loops() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_slow_store_is_not_computing() {
+async fn waiting_for_a_slow_store_does_not_count_as_computing_time() {
     let sandbox = sandbox();
     let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
     let store = Intercepted::new(Arc::new(MemoryStore::default()), Slow(sandbox.cpu_time * 3));
@@ -67,7 +67,7 @@ async fn waiting_for_a_slow_store_is_not_computing() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_loops_while_it_starts_is_no_plugin() {
+async fn a_plugin_that_faults_at_start_or_configuration_is_refused() {
     let start = core_guest(2, "i32.const 0", "(func $start (loop (br 0))) (start $start)");
     let refused = Cell::with(&start, &sandbox(), |_| {}).await.err().unwrap();
     assert!(matches!(&refused, KeeplineError::Plugin(why) if why.contains("computed for longer")), "{refused}");

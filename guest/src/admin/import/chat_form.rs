@@ -5,9 +5,9 @@ use keepline_json::push_string;
 use std::borrow::Cow;
 
 use crate::answer::turn_records::DETAILS_MAX;
-use crate::text::quoting::repr;
+use crate::text::quoting::python_repr;
 use crate::transcript::parts;
-use crate::transcript::record::BESIDE;
+use crate::transcript::record::CHAT_MEMBERS;
 
 /// Members of a record that are taken as they are.
 const OF_RECORDS: [&str; 22] = [
@@ -51,9 +51,9 @@ const NOTES: usize = 32;
 
 /// What was not stored, and of which messages.
 #[derive(Default)]
-pub(crate) struct Notes(Vec<(String, Vec<u64>)>);
+pub(crate) struct ConversionNotes(Vec<(String, Vec<u64>)>);
 
-impl Notes {
+impl ConversionNotes {
     pub(crate) fn add(&mut self, what: &str, number: u64) {
         let has_room = self.0.len() < NOTES;
         match self.0.iter_mut().find(|(known, _)| known == what) {
@@ -64,7 +64,7 @@ impl Notes {
     }
 
     /// For people, on one line. None: everything is stored.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn format_report(&self) -> Option<String> {
         let mut out = String::new();
         for (what, numbers) in &self.0 {
             out.push_str(if out.is_empty() { "" } else { "; " });
@@ -83,14 +83,14 @@ impl Notes {
 
 /// Converts one message after the other.
 #[derive(Default)]
-pub(crate) struct Converter {
-    pub notes: Notes,
+pub(crate) struct ChatConverter {
+    pub notes: ConversionNotes,
     /// Calls of the old form that have no result yet: the function's name, and the id that the call was given.
     functions: Vec<(String, String)>,
 }
 
 /// A call, or its result.
-struct Tool<'a> {
+struct ChatTool<'a> {
     call_id: Cow<'a, str>,
     name: Cow<'a, str>,
     arguments: Option<Cow<'a, str>>,
@@ -103,7 +103,7 @@ struct Tool<'a> {
 
 /// A message, member by member.
 #[derive(Default)]
-struct Message<'a> {
+struct ParsedChatMessage<'a> {
     role: Cow<'a, str>,
     content: &'a str,
     /// Of a record, in order.
@@ -124,20 +124,20 @@ fn is_nothing(raw: &str) -> bool {
 
 /// Whether content holds nothing that a model could read.
 pub(crate) fn is_blank(content: &str) -> bool {
-    match json::string(content) {
+    match json::decode_string(content) {
         Some(text) => text.trim().is_empty(),
         None if content.starts_with('[') => {
             let mut is_blank = true;
-            let read = json::elements(content, |part| is_blank &= parts::is_blank(part));
+            let read = json::for_each_element(content, |part| is_blank &= parts::is_blank(part));
             read.is_some() && is_blank
         }
         None => content.is_empty() || content == "null",
     }
 }
 
-impl Converter {
+impl ChatConverter {
     /// The records that a message becomes: JSON objects. None: it is not one.
-    pub(crate) fn records(&mut self, text: &str, number: u64) -> Option<Vec<String>> {
+    pub(crate) fn convert_message(&mut self, text: &str, number: u64) -> Option<Vec<String>> {
         let message = self.read(text, number)?;
         let is_known = matches!(&*message.role, "user" | "assistant" | "tool" | "function" | "system" | "developer");
         if message.is_record || !is_known {
@@ -150,14 +150,14 @@ impl Converter {
         Some(records)
     }
 
-    fn read<'a>(&mut self, text: &'a str, number: u64) -> Option<Message<'a>> {
-        let mut message = Message::default();
+    fn read<'a>(&mut self, text: &'a str, number: u64) -> Option<ParsedChatMessage<'a>> {
+        let mut message = ParsedChatMessage::default();
         let mut others: Vec<Cow<'a, str>> = Vec::new();
-        json::members(text, |key, raw| {
-            let Some(name) = json::string(key) else { return };
+        json::for_each_member(text, |key, raw| {
+            let Some(name) = json::decode_string(key) else { return };
             match &*name {
                 "role" => {
-                    message.role = match json::string(raw) {
+                    message.role = match json::decode_string(raw) {
                         Some(role) if role == "human" => "user".into(),
                         Some(role) if role == "ai" => "assistant".into(),
                         role => role.unwrap_or_default(),
@@ -170,13 +170,13 @@ impl Converter {
                 "refusal" if !is_nothing(raw) => message.refusal = raw,
                 "line" => {}
                 "tool" | "kind" | "chat" if !is_nothing(raw) => message.is_record = true,
-                other => match BESIDE.iter().find(|known| **known == other) {
+                other => match CHAT_MEMBERS.iter().find(|known| **known == other) {
                     Some(known) if raw.len() > BESIDE_MAX => {
                         self.notes.add(&["member '", known, "' of more than 32 KiB is not stored"].concat(), number);
                     }
                     Some(known) if raw.starts_with('"') => {
                         if *known == "name" {
-                            message.name = json::string(raw).unwrap_or_default();
+                            message.name = json::decode_string(raw).unwrap_or_default();
                         }
                         message.beside.push((*known, raw));
                     }
@@ -187,14 +187,14 @@ impl Converter {
             }
         })?;
         for name in others.iter().filter(|_| !message.is_record) {
-            self.notes.add(&["member ", &*repr(name), " is not stored"].concat(), number);
+            self.notes.add(&["member ", &*python_repr(name), " is not stored"].concat(), number);
         }
         Some(message)
     }
 
     /// A message of a tool.
-    fn result(&mut self, message: &Message<'_>, number: u64) -> Option<String> {
-        let mut call_id = json::string(message.tool_call_id).unwrap_or_default();
+    fn result(&mut self, message: &ParsedChatMessage<'_>, number: u64) -> Option<String> {
+        let mut call_id = json::decode_string(message.tool_call_id).unwrap_or_default();
         if call_id.is_empty() && message.role == "function" {
             let Some(at) = self.functions.iter().position(|(name, _)| *name == *message.name) else {
                 self.notes.add("results of functions that no message calls are not stored", number);
@@ -204,12 +204,13 @@ impl Converter {
         }
         let content = if message.content.is_empty() { "\"\"" } else { message.content };
         let name = message.name.clone();
-        let tool = Tool { call_id, name, arguments: None, content: content.into(), ..Tool::call(String::new()) };
+        let tool =
+            ChatTool { call_id, name, arguments: None, content: content.into(), ..ChatTool::call(String::new()) };
         Some(message.record("tool", &tool.content, Some(&tool), true, true))
     }
 
     /// A message of anybody else.
-    fn said(&mut self, message: &Message<'_>, number: u64) -> Vec<String> {
+    fn said(&mut self, message: &ParsedChatMessage<'_>, number: u64) -> Vec<String> {
         let (mut calls, mut results) = (self.calls(message, number), Vec::new());
         let content = self.without_tools(message, number, &mut calls, &mut results);
         let mut content: &str = &content;
@@ -250,27 +251,27 @@ impl Converter {
         records
     }
 
-    fn calls<'a>(&mut self, message: &Message<'a>, number: u64) -> Vec<Tool<'a>> {
+    fn calls<'a>(&mut self, message: &ParsedChatMessage<'a>, number: u64) -> Vec<ChatTool<'a>> {
         let mut calls = Vec::new();
-        let _ = json::elements(if message.tool_calls.is_empty() { "[]" } else { message.tool_calls }, |raw| {
+        let _ = json::for_each_element(if message.tool_calls.is_empty() { "[]" } else { message.tool_calls }, |raw| {
             let own_id = ["call-", &*number.to_string(), "-", &*calls.len().to_string()].concat();
-            let mut call = Tool::call(own_id);
-            let _ = json::members(raw, |key, raw| {
-                let Some(name) = json::string(key).filter(|_| !is_nothing(raw)) else { return };
+            let mut call = ChatTool::call(own_id);
+            let _ = json::for_each_member(raw, |key, raw| {
+                let Some(name) = json::decode_string(key).filter(|_| !is_nothing(raw)) else { return };
                 match &*name {
-                    "id" => call.call_id = json::string(raw).unwrap_or_default(),
+                    "id" => call.call_id = json::decode_string(raw).unwrap_or_default(),
                     "function" | "custom" => call.read(raw),
                     other if OF_CALLS.contains(&other) => {}
-                    other => {
-                        self.notes.add(&["member ", &*repr(other), " of tool_calls is not stored"].concat(), number)
-                    }
+                    other => self
+                        .notes
+                        .add(&["member ", &*python_repr(other), " of tool_calls is not stored"].concat(), number),
                 }
             });
             calls.push(call);
         });
         if message.function_call.starts_with('{') {
             let id = ["function-", &*number.to_string()].concat();
-            let mut call = Tool::call(id.clone());
+            let mut call = ChatTool::call(id.clone());
             call.read(message.function_call);
             self.functions.push((call.name.to_string(), id));
             calls.push(call);
@@ -281,24 +282,24 @@ impl Converter {
     /// Content without the calls and results that Anthropic's form has among its parts.
     fn without_tools<'a>(
         &mut self,
-        message: &Message<'a>,
+        message: &ParsedChatMessage<'a>,
         number: u64,
-        calls: &mut Vec<Tool<'a>>,
-        results: &mut Vec<Tool<'a>>,
+        calls: &mut Vec<ChatTool<'a>>,
+        results: &mut Vec<ChatTool<'a>>,
     ) -> Cow<'a, str> {
         if !message.content.starts_with('[') {
             return message.content.into();
         }
         let (mut kept, mut has_tools) = (Vec::new(), false);
-        let _ = json::elements(message.content, |part| {
+        let _ = json::for_each_element(message.content, |part| {
             match (part_type(part).as_deref(), &*message.role) {
                 (Some("tool_use"), "assistant") => {
                     has_tools = true;
                     let own_id = ["call-", &*number.to_string(), "-", &*calls.len().to_string()].concat();
-                    let mut call = Tool::call(own_id);
-                    let _ = json::members(part, |key, raw| match json::string(key).as_deref() {
-                        Some("id") => call.call_id = json::string(raw).unwrap_or_default(),
-                        Some("name") => call.name = json::string(raw).unwrap_or_default(),
+                    let mut call = ChatTool::call(own_id);
+                    let _ = json::for_each_member(part, |key, raw| match json::decode_string(key).as_deref() {
+                        Some("id") => call.call_id = json::decode_string(raw).unwrap_or_default(),
+                        Some("name") => call.name = json::decode_string(raw).unwrap_or_default(),
                         Some("input") => call.arguments = Some(raw.into()),
                         _ => {}
                     });
@@ -309,9 +310,9 @@ impl Converter {
                 }
                 (Some("tool_result"), "user") => {
                     has_tools = true;
-                    let mut result = Tool { arguments: None, ..Tool::call(String::new()) };
-                    let _ = json::members(part, |key, raw| match json::string(key).as_deref() {
-                        Some("tool_use_id") => result.call_id = json::string(raw).unwrap_or_default(),
+                    let mut result = ChatTool { arguments: None, ..ChatTool::call(String::new()) };
+                    let _ = json::for_each_member(part, |key, raw| match json::decode_string(key).as_deref() {
+                        Some("tool_use_id") => result.call_id = json::decode_string(raw).unwrap_or_default(),
                         Some("content") if raw != "null" => result.content = raw.into(),
                         Some("is_error") => result.is_error = raw == "true",
                         _ => {}
@@ -330,15 +331,15 @@ impl Converter {
 
 fn part_type(part: &str) -> Option<Cow<'_, str>> {
     let mut found = None;
-    json::members(part, |key, raw| {
-        if json::key_is(key, "type") {
-            found = json::string(raw);
+    json::for_each_member(part, |key, raw| {
+        if json::key_matches(key, "type") {
+            found = json::decode_string(raw);
         }
     })?;
     found
 }
 
-impl<'a> Tool<'a> {
+impl<'a> ChatTool<'a> {
     /// A call of which only its id is known.
     fn call(id: String) -> Self {
         Self {
@@ -353,9 +354,9 @@ impl<'a> Tool<'a> {
 
     /// Name and arguments of a call: a text, or JSON, which is taken as the text that it is.
     fn read(&mut self, raw: &'a str) {
-        let _ = json::members(raw, |key, raw| match json::string(key).as_deref() {
-            Some("name") => self.name = json::string(raw).unwrap_or_default(),
-            Some("arguments") => self.arguments = Some(json::string(raw).unwrap_or(raw.into())),
+        let _ = json::for_each_member(raw, |key, raw| match json::decode_string(key).as_deref() {
+            Some("name") => self.name = json::decode_string(raw).unwrap_or_default(),
+            Some("arguments") => self.arguments = Some(json::decode_string(raw).unwrap_or(raw.into())),
             Some("input") => self.arguments = Some(raw.into()),
             _ => {}
         });
@@ -373,9 +374,9 @@ impl<'a> Tool<'a> {
         }
         if self.is_error {
             out.push_str(",\"error\":");
-            match json::string(&self.content) {
+            match json::decode_string(&self.content) {
                 Some(text) => push_string(out, &text),
-                None => push_string(out, &json::texts(&self.content)),
+                None => push_string(out, &json::join_texts(&self.content)),
             }
         }
         out.push('}');
@@ -385,17 +386,17 @@ impl<'a> Tool<'a> {
     }
 }
 
-impl Message<'_> {
+impl ParsedChatMessage<'_> {
     /// A record of this message. `is_first`: it follows the message's parent. `is_main`: what belongs to the message as a
     /// whole goes with it.
-    fn record(&self, role: &str, content: &str, tool: Option<&Tool<'_>>, is_first: bool, is_main: bool) -> String {
+    fn record(&self, role: &str, content: &str, tool: Option<&ChatTool<'_>>, is_first: bool, is_main: bool) -> String {
         let mut out = String::from("{\"role\":");
         push_string(&mut out, role);
         out.push_str(",\"content\":");
         out.push_str(content);
-        let is_said = |key: &str| match json::key_is(key, "parent") {
+        let is_said = |key: &str| match json::key_matches(key, "parent") {
             true => is_first,
-            false => is_main || SHARED.iter().any(|shared| json::key_is(key, shared)),
+            false => is_main || SHARED.iter().any(|shared| json::key_matches(key, shared)),
         };
         for (key, raw) in self.members.iter().filter(|(key, _)| is_said(key)) {
             out.push_str(&[",", *key, ":", *raw].concat());

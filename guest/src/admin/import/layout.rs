@@ -3,18 +3,18 @@
 use keepline_json as json;
 use std::collections::HashSet;
 
-use crate::admin::import::chat_form::Converter;
-use crate::admin::import::sanitize::take_in;
+use crate::admin::import::chat_form::ChatConverter;
+use crate::admin::import::sanitize::sanitize_record;
 use crate::answer::turn_records;
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::options::conversation::Options;
-use crate::text::ids::token;
-use crate::text::json_values::integer;
-use crate::text::quoting::repr;
+use crate::text::ids::to_map_key;
+use crate::text::json_values::parse_count;
+use crate::text::quoting::python_repr;
 use crate::text::timestamp;
-use crate::transcript::record::{Kind, Record, Role, is_asked};
+use crate::transcript::record::{RecordKind, Role, StoredRecord, is_user_message};
 use crate::transcript::thread::Branches;
-use crate::transcript::turn_id::{own_key, turn_id};
+use crate::transcript::turn_id::{fallback_message_key, new_turn_id};
 
 /// Of the name of a source.
 const SOURCE_BYTES: usize = 64;
@@ -31,7 +31,7 @@ pub(crate) struct ImportBase {
 }
 
 /// What a message comes after: its position, what its thread weighs, and its turn, if that is known.
-pub(crate) struct Follows {
+pub(crate) struct PrecedingMessage {
     pub after: u64,
     pub total: u64,
     pub turn: String,
@@ -50,17 +50,17 @@ pub(crate) struct GivenRecord {
 
 impl GivenRecord {
     /// A message becomes one record or several, or none. Their ids, and which they are, go into `ids`.
-    pub(crate) fn add(
+    pub(crate) fn convert_and_add(
         given: &mut Vec<Self>,
-        converter: &mut Converter,
+        converter: &mut ChatConverter,
         number: u64,
         text: &str,
         ids: &mut Vec<(String, usize)>,
     ) -> SessionResult<()> {
         let number = numbered(text).unwrap_or(number);
         let unknown = || bad(number, "it is not a JSON object");
-        let text = json::mended(text).ok_or_else(unknown)?;
-        for record in converter.records(&text, number).ok_or_else(unknown)? {
+        let text = json::mend_json(text).ok_or_else(unknown)?;
+        for record in converter.convert_message(&text, number).ok_or_else(unknown)? {
             given.push(Self::of(given.len(), number, &record, ids)?);
         }
         Ok(())
@@ -68,19 +68,19 @@ impl GivenRecord {
 
     fn of(index: usize, number: u64, text: &str, ids: &mut Vec<(String, usize)>) -> SessionResult<Self> {
         let (mut role, mut has_turn, mut id, mut parent, mut is_text) = (None, false, None, None, true);
-        let string = |raw| json::string(raw).filter(|text| !text.is_empty());
-        let is_read = json::members(text, |key, raw| match json::string(key).as_deref() {
-            Some("role") => role = json::string(raw),
+        let string = |raw| json::decode_string(raw).filter(|text| !text.is_empty());
+        let is_read = json::for_each_member(text, |key, raw| match json::decode_string(key).as_deref() {
+            Some("role") => role = json::decode_string(raw),
             Some("turn") => has_turn = string(raw).is_some(),
             Some("id") => id = string(raw),
             Some("parent") => parent = string(raw),
             Some("content") => is_text = raw.starts_with(['"', '[']) || raw == "null",
             _ => {}
         });
-        let parent = parent.map(|id| token(&id).into_owned());
+        let parent = parent.map(|id| to_map_key(&id).into_owned());
         let mut given = Self { text: String::new(), number, role: Role::User, has_turn, parent };
         let body = text.trim_end().strip_suffix('}').filter(|_| is_read.is_some());
-        let Some(body) = body else { return Err(given.bad("it is not a JSON object")) };
+        let Some(body) = body else { return Err(given.invalid("it is not a JSON object")) };
         given.role = match role.as_deref() {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
@@ -88,23 +88,24 @@ impl GivenRecord {
             Some("system") => Role::System,
             Some("developer") => Role::Developer,
             Some(other) => {
-                let what = ["its role is ", &repr(other), ", not user, assistant, tool, system or developer"].concat();
-                return Err(given.bad(&what));
+                let what =
+                    ["its role is ", &python_repr(other), ", not user, assistant, tool, system or developer"].concat();
+                return Err(given.invalid(&what));
             }
-            None => return Err(given.bad("it has no role")),
+            None => return Err(given.invalid("it has no role")),
         };
         if !is_text {
-            return Err(given.bad("its content is neither a string nor an array"));
+            return Err(given.invalid("its content is neither a string nor an array"));
         }
         if let Some(id) = id {
-            ids.push((token(&id).into_owned(), index));
+            ids.push((to_map_key(&id).into_owned(), index));
         }
         // What comes last counts.
         given.text = [body, ",\"v\":1,\"weight\":0", if has_turn { "}" } else { ",\"turn\":\"-\"}" }].concat();
         Ok(given)
     }
 
-    pub(crate) fn bad(&self, what: &str) -> SessionProblem {
+    pub(crate) fn invalid(&self, what: &str) -> SessionProblem {
         bad(self.number, what)
     }
 }
@@ -116,9 +117,9 @@ fn bad(number: u64, what: &str) -> SessionProblem {
 /// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
 fn numbered(text: &str) -> Option<u64> {
     let mut number = None;
-    json::members(text, |key, raw| {
-        if json::key_is(key, "line") {
-            number = integer(raw);
+    json::for_each_member(text, |key, raw| {
+        if json::key_matches(key, "line") {
+            number = parse_count(raw);
         }
     })?;
     number
@@ -126,9 +127,9 @@ fn numbered(text: &str) -> Option<u64> {
 
 /// Messages as they are to be stored.
 #[derive(Default)]
-pub(crate) struct Layout<'a> {
+pub(crate) struct ImportLayout<'a> {
     pub records: Vec<String>,
-    pub spots: Vec<Spot>,
+    pub spots: Vec<PlacedMessage>,
     /// Ids of all messages, sorted, and which they are.
     pub ids: &'a [(String, usize)],
     /// Keys of the messages placed so far, and which they are.
@@ -138,7 +139,7 @@ pub(crate) struct Layout<'a> {
     /// Whole results.
     pub results: Vec<(String, String)>,
     /// Calls that were made, of an earlier piece those of its end as well.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ImportedCall>,
     /// Results of calls that nobody made, or that have one already.
     pub unpaired: Vec<u64>,
     /// Turns that have begun.
@@ -154,20 +155,20 @@ pub(crate) struct Layout<'a> {
 }
 
 /// A call of a tool.
-pub(crate) struct Call {
+pub(crate) struct ImportedCall {
     pub turn: String,
     pub id: String,
     pub has_result: bool,
 }
 
-impl Call {
+impl ImportedCall {
     pub(crate) fn of(turn: &str, id: &str) -> Self {
         Self { turn: turn.to_owned(), id: id.to_owned(), has_result: false }
     }
 }
 
 /// What is known of a message that is placed.
-pub(crate) struct Spot {
+pub(crate) struct PlacedMessage {
     /// What the thread weighs that ends with it.
     pub total: u64,
     turn: String,
@@ -177,28 +178,30 @@ pub(crate) struct Spot {
     question: Option<usize>,
 }
 
-impl Spot {
-    pub(crate) fn follows(&self, after: u64) -> Follows {
-        Follows { after, total: self.total, turn: self.turn.clone() }
+impl PlacedMessage {
+    pub(crate) fn as_preceding(&self, after: u64) -> PrecedingMessage {
+        PrecedingMessage { after, total: self.total, turn: self.turn.clone() }
     }
 }
 
-impl Layout<'_> {
-    pub(crate) fn add(
+impl ImportLayout<'_> {
+    pub(crate) fn place_message(
         &mut self,
         options: &Options,
         base: ImportBase,
         given: &GivenRecord,
-        follows: Option<Follows>,
+        follows: Option<PrecedingMessage>,
     ) -> SessionResult<()> {
-        let Some(mut record) = Record::parse(&given.text) else { return Err(given.bad("it is not a message")) };
+        let Some(mut record) = StoredRecord::parse(&given.text) else {
+            return Err(given.invalid("it is not a message"));
+        };
         record.role = given.role;
         record.kind = match (record.role, &record.tool, record.kind) {
-            (Role::Tool, _, _) => Kind::ToolResult,
-            (Role::System | Role::Developer, _, _) => Kind::Instruction,
-            (Role::Assistant, Some(tool), _) if tool.arguments.is_some() => Kind::ToolCall,
-            (_, _, Kind::Other) => Kind::Other,
-            _ => Kind::Message,
+            (Role::Tool, _, _) => RecordKind::ToolResult,
+            (Role::System | Role::Developer, _, _) => RecordKind::Instruction,
+            (Role::Assistant, Some(tool), _) if tool.arguments.is_some() => RecordKind::ToolCall,
+            (_, _, RecordKind::Other) => RecordKind::Other,
+            _ => RecordKind::Message,
         };
         let index = self.spots.len();
         let position = base.next + index as u64;
@@ -206,25 +209,25 @@ impl Layout<'_> {
         // The first of a branch.
         record.after = follows.as_ref().map(|follows| follows.after).filter(|after| after + 1 != position);
         if let Some(after) = record.after {
-            self.branches.push((position.to_string(), Branches::entry(after, before)));
+            self.branches.push((position.to_string(), Branches::write_entry(after, before)));
         }
 
         // A turn begins with what a user says, or where the message says so. A result belongs to the turn of its call, and an
         // instruction that follows an answer to none before it.
         let of_other = follows.map(|follows| follows.turn).filter(|turn| !turn.is_empty());
         let of_call = self.pair(given, &record, of_other.as_deref())?;
-        let begins = is_asked(&record) || (record.kind == Kind::Instruction && self.is_answered);
+        let begins = is_user_message(&record) || (record.kind == RecordKind::Instruction && self.is_answered);
         let turn = match (&of_other, of_call) {
-            _ if given.has_turn => token(&record.turn).into_owned(),
+            _ if given.has_turn => to_map_key(&record.turn).into_owned(),
             (_, Some(turn)) => turn,
             (Some(turn), None) if !begins => turn.clone(),
-            _ => turn_id(base.micros, position, &record.content),
+            _ => new_turn_id(base.micros, position, &record.content),
         };
-        record.is_apart &= self.is_answered && record.kind == Kind::ToolCall;
-        self.is_answered = record.role == Role::Assistant && record.kind == Kind::Message;
-        if record.kind == Kind::ToolCall {
+        record.is_apart &= self.is_answered && record.kind == RecordKind::ToolCall;
+        self.is_answered = record.role == Role::Assistant && record.kind == RecordKind::Message;
+        if record.kind == RecordKind::ToolCall {
             let id = record.tool.as_ref().map(|tool| tool.call_id.to_string()).unwrap_or_default();
-            self.calls.push(Call::of(&turn, &id));
+            self.calls.push(ImportedCall::of(&turn, &id));
         }
         record.begins = of_other.as_ref() != Some(&turn) && !self.turns.contains(&turn);
         self.turns.insert(turn.clone());
@@ -234,46 +237,46 @@ impl Layout<'_> {
         let source = record.source.take().filter(|source| !source.is_empty()).unwrap_or("import".into());
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if source.len() > SOURCE_BYTES || !source.bytes().all(is_name) {
-            return Err(given.bad("its source is not 1 to 64 letters, digits, hyphens, underscores and dots"));
+            return Err(given.invalid("its source is not 1 to 64 letters, digits, hyphens, underscores and dots"));
         }
         let is_low = source == "import" || record.trust.as_deref() == Some("low");
         record.trust = is_low.then_some("low".into());
         record.source = Some(source);
         if record.at == "0" {
-            record.at = timestamp::timestamp(base.micros).into();
+            record.at = timestamp::format_timestamp(base.micros).into();
         }
-        if let Some(whole) = take_in(options, &mut record).map_err(|what| given.bad(what))? {
-            let key = token(&[&*turn, "/", &*position.to_string()].concat()).into_owned();
+        if let Some(whole) = sanitize_record(options, &mut record).map_err(|what| given.invalid(what))? {
+            let key = to_map_key(&[&*turn, "/", &*position.to_string()].concat()).into_owned();
             if let Some(tool) = &mut record.tool {
                 tool.whole = Some(key.clone().into());
             }
             self.results.push((key, whole));
         }
-        if self.first.is_none() && is_asked(&record) {
+        if self.first.is_none() && is_user_message(&record) {
             self.first = Some((index, record.content.to_string()));
         }
         let question = self.name(&mut record, index, position);
-        let record = turn_records::weigh(record);
+        let record = turn_records::weigh_record(record);
         let total = before.saturating_add(record.weight);
-        self.spots.push(Spot { total, turn, end: index, question });
+        self.spots.push(PlacedMessage { total, turn, end: index, question });
         let text = record.write();
         if text.len() > RECORD_BYTES {
-            return Err(given.bad("it is longer than 2 MiB"));
+            return Err(given.invalid("it is longer than 2 MiB"));
         }
         self.records.push(text);
         Ok(())
     }
 
     /// Notes where the message is found. The one whose key leads to the end of its turn, so far.
-    fn name(&mut self, record: &mut Record<'_>, index: usize, position: u64) -> Option<usize> {
-        let own = record.id.take().filter(|id| !id.is_empty()).map(|id| token(&id).into_owned());
+    fn name(&mut self, record: &mut StoredRecord<'_>, index: usize, position: u64) -> Option<usize> {
+        let own = record.id.take().filter(|id| !id.is_empty()).map(|id| to_map_key(&id).into_owned());
         let last = self.spots.last().filter(|spot| record.after.is_none() && spot.turn == record.turn);
         let question = last.and_then(|spot| spot.question);
-        let is_question = record.begins && (is_asked(record) || own.is_none());
+        let is_question = record.begins && (is_user_message(record) || own.is_none());
         let has_id = own.is_some();
         let key = match (own, question) {
             (Some(id), _) => id,
-            (None, _) if is_question => own_key(&record.turn),
+            (None, _) if is_question => fallback_message_key(&record.turn),
             (None, Some(question)) => {
                 if let Some(spot) = self.spots.get_mut(question) {
                     spot.end = index;
@@ -281,7 +284,7 @@ impl Layout<'_> {
                 return Some(question);
             }
             // One more branch of a turn, and nobody can name it.
-            (None, None) => [&*own_key(&record.turn), "-", &*position.to_string()].concat(),
+            (None, None) => [&*fallback_message_key(&record.turn), "-", &*position.to_string()].concat(),
         };
         // With an answer that has an id, a question is found where it stands.
         if let (false, Some(question)) = (is_question, question)
@@ -289,7 +292,7 @@ impl Layout<'_> {
         {
             spot.end = question;
         }
-        if has_id || is_asked(record) {
+        if has_id || is_user_message(record) {
             record.id = Some(key.clone().into());
         }
         self.head = Some(key.clone());
@@ -299,16 +302,21 @@ impl Layout<'_> {
 
     /// The turn of the call whose result it is: the oldest call of that id in this turn that has none, or the newest one
     /// of an earlier turn.
-    fn pair(&mut self, given: &GivenRecord, record: &Record<'_>, turn: Option<&str>) -> SessionResult<Option<String>> {
-        if !matches!(record.kind, Kind::ToolCall | Kind::ToolResult) {
+    fn pair(
+        &mut self,
+        given: &GivenRecord,
+        record: &StoredRecord<'_>,
+        turn: Option<&str>,
+    ) -> SessionResult<Option<String>> {
+        if !matches!(record.kind, RecordKind::ToolCall | RecordKind::ToolResult) {
             return Ok(None);
         }
         let call = record.tool.as_ref().map(|tool| &*tool.call_id).filter(|call| !call.is_empty());
-        let Some(id) = call else { return Err(given.bad("it has no tool.call_id")) };
-        if record.kind == Kind::ToolCall {
+        let Some(id) = call else { return Err(given.invalid("it has no tool.call_id")) };
+        if record.kind == RecordKind::ToolCall {
             return Ok(None);
         }
-        let is_open = |call: &Call| call.id == id && !call.has_result;
+        let is_open = |call: &ImportedCall| call.id == id && !call.has_result;
         let own = given.has_turn.then_some(&*record.turn).or(turn);
         let found = self.calls.iter().position(|call| is_open(call) && own == Some(&*call.turn));
         let found = found.or_else(|| self.calls.iter().rposition(is_open));

@@ -7,28 +7,28 @@ pub(crate) mod chat_form;
 pub(crate) mod layout;
 pub(crate) mod sanitize;
 
-use crate::admin::import::chat_form::Converter;
-use crate::admin::import::layout::{Call, Follows, GivenRecord, ImportBase, Layout};
+use crate::admin::import::chat_form::ChatConverter;
+use crate::admin::import::layout::{GivenRecord, ImportBase, ImportLayout, ImportedCall, PrecedingMessage};
 use crate::admin::sessions::limit_problem;
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
 use crate::contract::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, PutEntry, Status, Transaction};
 use crate::entry::directives;
 use crate::entry::session_problem::{
-    SessionProblem, SessionResult, check_status, conflict, store_problem, store_result,
+    SessionProblem, SessionResult, check_status, conflict_problem, store_problem, store_result,
 };
 use crate::options::conversation::Options;
-use crate::recall::invalidate::{Fate, remove_copies};
+use crate::recall::invalidate::{MessageFate, remove_copies};
 use crate::recall::{invalidate, remove};
 use crate::store::Outcomes;
-use crate::tasks::checkpoint::unchanged;
-use crate::text::json_values::integer;
-use crate::text::quoting::repr;
-use crate::transcript::address::{TRANSCRIPT_EXTENT, Transcript, TranscriptAddress};
-use crate::transcript::record::{Kind, Record, Role, is_asked};
+use crate::tasks::checkpoint::expect_session_entry;
+use crate::text::json_values::parse_count;
+use crate::text::quoting::python_repr;
+use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
+use crate::transcript::record::{RecordKind, Role, StoredRecord, is_user_message};
 use crate::transcript::schema::{
     BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
-    UNTITLED, number,
+    UNTITLED, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::title;
@@ -56,11 +56,11 @@ const SESSION_BYTES: u64 = 1 << 20;
 /// many.
 pub fn set_messages(
     context: &Context<impl Host>,
-    transcript: &Transcript<'_>,
+    transcript: &TranscriptId<'_>,
     messages: &[String],
     next: Option<u64>,
 ) -> SessionResult<u64> {
-    let at = transcript.address()?;
+    let at = transcript.resolve_address()?;
     if messages.len() > MESSAGES_MAX {
         return Err(too_many(context, messages.len()));
     }
@@ -68,29 +68,29 @@ pub fn set_messages(
     let default = Options::default();
     let options = options.unwrap_or(&default);
     let (mut given, mut ids) = (Vec::with_capacity(messages.len()), Vec::new());
-    let mut converter = Converter::default();
+    let mut converter = ChatConverter::default();
     for (number, text) in (1..).zip(messages) {
-        GivenRecord::add(&mut given, &mut converter, number, text, &mut ids)?;
+        GivenRecord::convert_and_add(&mut given, &mut converter, number, text, &mut ids)?;
     }
-    let ids = store::sorted(ids);
+    let ids = store::heap_sorted(ids);
     for pair in ids.windows(2) {
         if let [(first, _), (second, index)] = pair
             && first == second
             && let Some(given) = given.get(*index)
         {
-            return Err(given.bad(&["an earlier message has its id ", &repr(first), ", too"].concat()));
+            return Err(given.invalid(&["an earlier message has its id ", &python_repr(first), ", too"].concat()));
         }
     }
     for _ in 0..TRIES {
         let basis = import_basis(context, &at, next)?;
         let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
-        let mut placed = Layout { ids: &ids, is_added_to: basis.is_added_to, ..Layout::default() };
-        placed.calls.extend(basis.calls.iter().map(|(turn, id)| Call::of(turn, id)));
+        let mut placed = ImportLayout { ids: &ids, is_added_to: basis.is_added_to, ..ImportLayout::default() };
+        placed.calls.extend(basis.calls.iter().map(|(turn, id)| ImportedCall::of(turn, id)));
         placed.turns.extend(basis.turns.iter().cloned());
         placed.is_answered = basis.is_answered;
         for given in &given {
             let follows = follow(context, &at, &placed, &basis, given)?;
-            placed.add(options, base, given, follows)?;
+            placed.place_message(options, base, given, follows)?;
         }
         match write_messages(context, &at, options, &placed, &basis, next.is_some())? {
             Status::Unmet if next.is_some() => break,
@@ -103,14 +103,14 @@ pub fn set_messages(
                 for number in &placed.unpaired {
                     converter.notes.add("results that no call waits for are stored, but not shown to models", *number);
                 }
-                if let Some(told) = converter.notes.told() {
-                    log::warn(&context.host, log::MESSAGES, &["Session ", &repr(at.session), ": ", &told]);
+                if let Some(told) = converter.notes.format_report() {
+                    log::warn(&context.host, log::MESSAGES, &["Session ", &python_repr(at.session), ": ", &told]);
                 }
                 return Ok(given.len() as u64);
             }
         }
     }
-    Err(conflict(at.session))
+    Err(conflict_problem(at.session))
 }
 
 fn too_many(context: &Context<impl Host>, count: usize) -> SessionProblem {
@@ -123,7 +123,11 @@ fn too_many(context: &Context<impl Host>, count: usize) -> SessionProblem {
     )
 }
 
-fn import_basis(context: &Context<impl Host>, at: &TranscriptAddress<'_>, next: Option<u64>) -> SessionResult<Basis> {
+fn import_basis(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    next: Option<u64>,
+) -> SessionResult<ImportBasis> {
     let operations = [
         TRANSCRIPT_EXTENT,
         Operation::get_some(SESSION, &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER], SESSION_BYTES),
@@ -136,26 +140,26 @@ fn import_basis(context: &Context<impl Host>, at: &TranscriptAddress<'_>, next: 
     let (bucket, opening) = (at.bucket(), Opening::LOOK);
     let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
     let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(at.session, &failure))?;
-    let mut basis = Basis::default();
+    let mut basis = ImportBasis::default();
     if receipt.is_applied() {
         basis.life.clone_from(&receipt.incarnation);
         let mut outcomes = Outcomes::of(receipt);
-        basis.next = store_result(at.session, outcomes.records())?.extent.next();
-        let mut once = store_result(at.session, outcomes.once())?;
+        basis.next = store_result(at.session, outcomes.take_records())?.extent.next();
+        let mut once = store_result(at.session, outcomes.take_entries_by_key())?;
         (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
         let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
         basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
-        basis.total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
-        let read = store_result(at.session, outcomes.records())?.records;
+        basis.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
+        let read = store_result(at.session, outcomes.take_records())?.records;
         if next.is_some() {
             basis.read_open(&read);
         }
-        let mut said = read.iter().filter_map(|text| Record::parse(text)).filter(is_asked);
+        let mut said = read.iter().filter_map(|text| StoredRecord::parse(text)).filter(is_user_message);
         let first = said.next();
         basis.has_title_of_its_own = basis.title.as_deref().is_some_and(|title| {
-            let origin = title::Origin::of(of.as_deref(), title);
-            let is_of = |record: &Record<'_>| origin.is_of(title, record, is_settled);
-            !matches!(origin, title::Origin::Message(_)) && !first.as_ref().is_some_and(is_of)
+            let origin = title::TitleOrigin::parse(of.as_deref(), title);
+            let is_of = |record: &StoredRecord<'_>| origin.is_of(title, record, is_settled);
+            !matches!(origin, title::TitleOrigin::Message(_)) && !first.as_ref().is_some_and(is_of)
         });
     } else if bucket.kind == BucketKind::Session || next.is_some() {
         // A node's transcript is made by what is written to it.
@@ -163,7 +167,7 @@ fn import_basis(context: &Context<impl Host>, at: &TranscriptAddress<'_>, next: 
     }
     basis.is_added_to = next.is_some();
     match next {
-        Some(next) if next != basis.next => Err(conflict(at.session)),
+        Some(next) if next != basis.next => Err(conflict_problem(at.session)),
         _ => Ok(basis),
     }
 }
@@ -172,16 +176,16 @@ fn import_basis(context: &Context<impl Host>, at: &TranscriptAddress<'_>, next: 
 fn follow(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
-    placed: &Layout<'_>,
-    basis: &Basis,
+    placed: &ImportLayout<'_>,
+    basis: &ImportBasis,
     given: &GivenRecord,
-) -> SessionResult<Option<Follows>> {
+) -> SessionResult<Option<PrecedingMessage>> {
     let here = placed.spots.len();
     let newest = match placed.spots.last() {
-        Some(spot) => Some(spot.follows(basis.next + here as u64 - 1)),
+        Some(spot) => Some(spot.as_preceding(basis.next + here as u64 - 1)),
         None if basis.is_added_to && basis.next > 0 => {
             let turn = basis.turns.last().cloned().unwrap_or_default();
-            Some(Follows { after: basis.next - 1, total: basis.total, turn })
+            Some(PrecedingMessage { after: basis.next - 1, total: basis.total, turn })
         }
         None => None,
     };
@@ -191,7 +195,7 @@ fn follow(
         // Who asks next follows the whole turn.
         let end = placed.spots.get(index).map(|spot| if given.role == Role::User { spot.end } else { index });
         if let Some((end, spot)) = end.and_then(|end| Some((end, placed.spots.get(end)?))) {
-            return Ok(Some(spot.follows(basis.next + end as u64)));
+            return Ok(Some(spot.as_preceding(basis.next + end as u64)));
         }
     } else if basis.is_added_to {
         if here == 0 && basis.head.as_deref() == Some(parent) {
@@ -199,21 +203,21 @@ fn follow(
         }
         let (bucket, opening) = (at.bucket(), Opening::LOOK);
         let look = Transaction { bucket, opening, expectations: &[], operations: &[] };
-        let found = LocatedMessage::find(&context.host, &look, parent);
+        let found = LocatedMessage::find_by_key(&context.host, &look, parent);
         if let Some(found) = found.map_err(|failure| store_problem(at.session, &failure))? {
-            let turn = found.asked(None).map(|asked| asked.turn).unwrap_or_default();
-            return Ok(Some(Follows { after: found.position, total: found.total(), turn }));
+            let turn = found.question_turn(None).map(|asked| asked.turn).unwrap_or_default();
+            return Ok(Some(PrecedingMessage { after: found.position, total: found.thread_weight(), turn }));
         }
     }
-    Err(given.bad(&["its parent ", &repr(parent), " is not the id of an earlier message"].concat()))
+    Err(given.invalid(&["its parent ", &python_repr(parent), " is not the id of an earlier message"].concat()))
 }
 
 fn write_messages(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
     options: &Options,
-    placed: &Layout<'_>,
-    basis: &Basis,
+    placed: &ImportLayout<'_>,
+    basis: &ImportBasis,
     is_added: bool,
 ) -> SessionResult<Status> {
     let records: Vec<&str> = placed.records.iter().map(String::as_str).collect();
@@ -233,9 +237,9 @@ fn write_messages(
         return Err(too_many(context, records.len()));
     }
 
-    let fate = if is_added { Fate::Changed(&[]) } else { Fate::Replaced };
+    let fate = if is_added { MessageFate::Changed(&[]) } else { MessageFate::Replaced };
     let owner = basis.owner.as_deref();
-    remove_copies(context, at.session, &basis.life, owner, number(basis.revision.as_deref()), fate)?;
+    remove_copies(context, at.session, &basis.life, owner, revision_number(basis.revision.as_deref()), fate)?;
     let before = if is_added { basis.total } else { 0 };
     let total = placed.spots.last().map_or(before, |spot| spot.total).to_string();
     let stored = bytes.to_string();
@@ -244,9 +248,9 @@ fn write_messages(
         .as_ref()
         .map(|(_, text)| &**text)
         .filter(|_| options.auto_generate_titles && options.title_from_first_message);
-    let named = first.map(|text| title::of_message(text, options.title_max_length));
+    let named = first.map(|text| title::title_from_message(text, options.title_max_length));
     let key = placed.first.as_ref().and_then(|(first, _)| placed.keys.iter().find(|(_, index)| index == first));
-    let of = named.as_deref().zip(key).map(|(title, (key, _))| title::recorded(key, title));
+    let of = named.as_deref().zip(key).map(|(title, (key, _))| title::format_origin(key, title));
     let mut once = vec![PutEntry { key: TOTAL, text: &total }];
     let mut gone = vec![SUMMARY];
     match placed.head.as_deref() {
@@ -255,7 +259,7 @@ fn write_messages(
         None => {}
     }
     if !is_added {
-        gone.push(invalidate::ONCE);
+        gone.push(invalidate::INDEX_CURSOR_KEY);
         gone.extend(COUNTERS);
         once.push(PutEntry { key: BYTES, text: &stored });
         match named.as_deref() {
@@ -292,13 +296,13 @@ fn write_messages(
     }
     let mut expectations = vec![
         Expectation::log(TRANSCRIPT, None, Some(basis.next)),
-        unchanged(REVISION, basis.revision.as_deref()),
-        unchanged(TITLE, basis.title.as_deref()),
+        expect_session_entry(REVISION, basis.revision.as_deref()),
+        expect_session_entry(TITLE, basis.title.as_deref()),
     ];
     let new = keys.iter().filter(|_| is_added);
     expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
     let bucket = at.bucket();
-    let opening = if bucket.kind == BucketKind::Node { directives::create_node(options) } else { Opening::ANY };
+    let opening = if bucket.kind == BucketKind::Node { directives::node_opening(options) } else { Opening::ANY };
     let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction);
     Ok(receipt.map_err(|failure| store_problem(at.session, &failure))?.status)
@@ -310,7 +314,7 @@ fn pairs<T: AsRef<str>>(entries: &[(String, T)]) -> Vec<PutEntry<'_>> {
 
 /// The transcript as it is.
 #[derive(Default)]
-struct Basis {
+struct ImportBasis {
     next: u64,
     total: u64,
     head: Option<String>,
@@ -329,18 +333,18 @@ struct Basis {
     is_answered: bool,
 }
 
-impl Basis {
+impl ImportBasis {
     fn read_open(&mut self, records: &[String]) {
-        for record in records.iter().filter_map(|text| Record::parse(text)) {
+        for record in records.iter().filter_map(|text| StoredRecord::parse(text)) {
             if self.turns.last().is_none_or(|turn| *turn != record.turn) {
                 self.turns.push(record.turn.to_string());
             }
-            self.is_answered = record.kind == Kind::Message && record.role == Role::Assistant;
+            self.is_answered = record.kind == RecordKind::Message && record.role == Role::Assistant;
             let Some(tool) = &record.tool else { continue };
             let found = self.calls.iter().position(|(turn, id)| *turn == record.turn && *id == tool.call_id);
             match (record.kind, found) {
-                (Kind::ToolCall, _) => self.calls.push((record.turn.to_string(), tool.call_id.to_string())),
-                (Kind::ToolResult, Some(index)) => drop(self.calls.remove(index)),
+                (RecordKind::ToolCall, _) => self.calls.push((record.turn.to_string(), tool.call_id.to_string())),
+                (RecordKind::ToolResult, Some(index)) => drop(self.calls.remove(index)),
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use crate::answer::turn_records;
 use crate::answer::turn_records::{DETAILS_MAX, NAME_BYTES, TOOL_BYTES};
 use crate::options::conversation::Options;
 use crate::text::truncate;
-use crate::transcript::record::{Kind, Record, Role};
+use crate::transcript::record::{RecordKind, Role, StoredRecord};
 use crate::transcript::sanitize::MESSAGE_BYTES;
 use crate::transcript::{parts, sanitize};
 
@@ -15,32 +15,37 @@ const NO_JSON: &str = "its content, files, model, metadata, chat or raw is no JS
 
 /// A record of another program, by the rules of what comes as an entry. The whole of a tool's result, if the record holds a
 /// part of it. `Err`: what can't be kept.
-pub(crate) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Option<String>, &'static str> {
+pub(crate) fn sanitize_record(
+    options: &Options,
+    record: &mut StoredRecord<'_>,
+) -> Result<Option<String>, &'static str> {
     let mut whole = None;
     if let Some(tool) = &mut record.tool {
         tool.whole = None;
-        if truncate::bound(&mut tool.call_id, NAME_BYTES) || truncate::bound(&mut tool.name, NAME_BYTES) {
+        if truncate::truncate_json_bytes(&mut tool.call_id, NAME_BYTES)
+            || truncate::truncate_json_bytes(&mut tool.name, NAME_BYTES)
+        {
             return Err("the name or the call_id of its tool is longer than 256 bytes");
         }
         if let Some(arguments) = &mut tool.arguments {
-            let mut kept: Cow<'_, str> = sanitize::redacted_json(options, (**arguments).into()).into_owned().into();
+            let mut kept: Cow<'_, str> = sanitize::redact_json(options, (**arguments).into()).into_owned().into();
             record.truncated |= truncate::bound_arguments(&mut kept, TOOL_BYTES);
             *arguments = kept.into_owned().into();
         }
         if let Some(error) = &mut tool.error {
-            let mut kept = sanitize::redacted(options, (**error).into());
-            truncate::bound(&mut kept, TOOL_BYTES);
+            let mut kept = sanitize::redact_text(options, (**error).into());
+            truncate::truncate_json_bytes(&mut kept, TOOL_BYTES);
             *error = kept.into_owned().into();
         }
     }
-    if record.kind == Kind::ToolResult {
-        let text = sanitize::redacted(options, (*record.content).into()).into_owned();
-        let shown = turn_records::shown(&text, options.budget(), TOOL_BYTES);
+    if record.kind == RecordKind::ToolResult {
+        let text = sanitize::redact_text(options, (*record.content).into()).into_owned();
+        let shown = turn_records::shorten_result(&text, options.budget(), TOOL_BYTES);
         // In the place of the first text; the whole holds the others.
         let mut first = shown.clone();
         rewrite_parts(record, |text| match shown {
             Some(_) => first.take(),
-            None => Some(sanitize::redacted(options, text).into_owned()),
+            None => Some(sanitize::redact_text(options, text).into_owned()),
         })?;
         record.content = match shown {
             Some(shown) => {
@@ -57,7 +62,7 @@ pub(crate) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
         } else {
             let text = sanitize::cleaned_text(options, (*record.content).into(), is_answer);
             let mut text = Cow::Owned(text.into_owned());
-            let is_cut = truncate::shorten(&mut text, sanitize::longest(options), MESSAGE_BYTES);
+            let is_cut = truncate::shorten_with_note(&mut text, sanitize::message_length_limit(options), MESSAGE_BYTES);
             record.content = text.into();
             is_cut
         };
@@ -66,11 +71,11 @@ pub(crate) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
     }
     for part in [&mut record.files, &mut record.model, &mut record.metadata, &mut record.chat, &mut record.raw] {
         let Some(json) = part else { continue };
-        let kept = sanitize::redacted_json(options, json.replace(['\n', '\r'], " ").into()).into_owned();
+        let kept = sanitize::redact_json(options, json.replace(['\n', '\r'], " ").into()).into_owned();
         if kept.len() > DETAILS_MAX {
             return Err("its files, model, metadata, chat or raw is longer than 64 KiB");
         }
-        if json::portable(&kept).is_none() {
+        if json::as_portable_value(&kept).is_none() {
             return Err(NO_JSON);
         }
         *json = kept.into();
@@ -79,28 +84,28 @@ pub(crate) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
 }
 
 /// A message's parts: the texts in them as if they were one, and all else as it is, if it fits. Whether they were cut.
-fn take_parts(options: &Options, record: &mut Record<'_>, is_answer: bool) -> Result<bool, &'static str> {
+fn take_parts(options: &Options, record: &mut StoredRecord<'_>, is_answer: bool) -> Result<bool, &'static str> {
     rewrite_parts(record, |text| Some(sanitize::cleaned_text(options, text, is_answer).into_owned()))?;
     let Some(parts) = &record.parts else { return Ok(false) };
-    let redacted = sanitize::redacted_json(options, parts.replace(['\n', '\r'], " ").into());
-    if json::value(&redacted).is_none() {
+    let redacted = sanitize::redact_json(options, parts.replace(['\n', '\r'], " ").into());
+    if json::as_strict_value(&redacted).is_none() {
         return Err(NO_JSON);
     }
-    let kept = parts::bounded(&redacted, sanitize::longest(options), MESSAGE_BYTES);
+    let kept = parts::truncate_parts(&redacted, sanitize::message_length_limit(options), MESSAGE_BYTES);
     let is_cut = kept.is_some();
     let kept = kept.unwrap_or_else(|| redacted.into_owned());
-    record.content = json::texts(&kept).into();
+    record.content = json::join_texts(&kept).into();
     record.parts = Some(kept.into());
     Ok(is_cut)
 }
 
 fn rewrite_parts(
-    record: &mut Record<'_>,
+    record: &mut StoredRecord<'_>,
     changed: impl FnMut(Cow<'_, str>) -> Option<String>,
 ) -> Result<(), &'static str> {
     if let Some(old) = &record.parts {
-        let new = parts::with_texts(old, changed).ok_or(NO_JSON)?;
-        record.content = json::texts(&new).into();
+        let new = parts::map_part_texts(old, changed).ok_or(NO_JSON)?;
+        record.content = json::join_texts(&new).into();
         record.parts = Some(new.into());
     }
     Ok(())

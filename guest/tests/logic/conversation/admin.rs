@@ -4,7 +4,7 @@ use keepline_filter::admin;
 use keepline_filter::admin::grep::LineQuery;
 use keepline_filter::admin::messages::MessageQuery;
 use keepline_filter::tasks::job::Step;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Effect, SessionProblemCode as Code, ToolActivity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::test_host::{Bucket, TestHost};
 
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
 fn sessions(host: &TestHost) -> Context<&TestHost> {
     Context::new(host, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
@@ -26,7 +26,7 @@ fn found(sessions: &Context<&TestHost>, query: &MessageQuery<'_>) -> Vec<(u64, S
     let mut all = Vec::new();
     let mut query = *query;
     loop {
-        let page = admin::messages(sessions, &S, &query).unwrap();
+        let page = admin::find_messages(sessions, &S, &query).unwrap();
         let said = |text: &str| serde_json::from_str::<Value>(text).unwrap()["content"].as_str().unwrap().to_owned();
         all.splice(0..0, page.messages.iter().map(|message| (message.position, said(&message.text))));
         let Some(older) = page.older else { return all };
@@ -69,20 +69,20 @@ fn messages_are_found_by_their_details() {
     assert_eq!(positions(&sessions, MessageQuery { before: Some(3), ..all }), [0, 1, 2]);
     assert_eq!(positions(&sessions, MessageQuery { before: Some(0), ..all }), [0; 0]);
     assert_eq!(positions(&sessions, MessageQuery { before: Some(u64::MAX), limit: 1, ..all }).len(), 8);
-    let newest = admin::messages(&sessions, &S, &MessageQuery { limit: 2, ..all }).unwrap();
+    let newest = admin::find_messages(&sessions, &S, &MessageQuery { limit: 2, ..all }).unwrap();
     assert_eq!((newest.messages[0].position, newest.older), (6, Some(6)));
 
     let is_unknown = || {
         for query in [MessageQuery { thread: Some("who"), ..all }, MessageQuery { id: Some("who"), ..all }] {
-            let unknown = admin::messages(&sessions, &S, &query).unwrap_err();
+            let unknown = admin::find_messages(&sessions, &S, &query).unwrap_err();
             assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
         }
     };
     is_unknown();
     let long = "x".repeat(257);
-    let long = admin::messages(&sessions, &S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
+    let long = admin::find_messages(&sessions, &S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
     assert_eq!(long.code, Code::InvalidValue);
-    let gone = admin::messages(&sessions, &Transcript { session: "t", ..S }, &all).unwrap_err();
+    let gone = admin::find_messages(&sessions, &TranscriptId { session: "t", ..S }, &all).unwrap_err();
     assert_eq!((gone.code, host.names().len()), (Code::NotFound, 1));
     admin::clear_messages(&sessions, &S, None).unwrap();
     is_unknown();
@@ -100,24 +100,24 @@ fn long_records_are_found_one_by_one_and_none_is_left_out() {
 }
 
 #[test]
-fn a_whole_result_is_had_in_parts() {
+fn a_long_tool_result_is_read_in_parts_and_removed_with_its_message() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 1000"#);
     let whole = "é".repeat(5000);
     let activity = [call("c", "read", r#"{"path":"a"}"#), result("c", "read", &whole)];
     assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
     let sessions = sessions(&host);
-    let part = admin::content(&sessions, &S, 2, 10, 5).unwrap();
+    let part = admin::read_message_content(&sessions, &S, 2, 10, 5).unwrap();
     assert_eq!((&*part.text, part.length), ("ééééé", 5000));
-    assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap().text, whole);
-    assert_eq!(admin::content(&sessions, &S, 2, 5001, 9).unwrap().text, "");
-    assert_eq!(admin::content(&sessions, &S, 1, 0, 0).unwrap().text, r#"{"path":"a"}"#);
-    assert_eq!(admin::content(&sessions, &S, 9, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap().text, whole);
+    assert_eq!(admin::read_message_content(&sessions, &S, 2, 5001, 9).unwrap().text, "");
+    assert_eq!(admin::read_message_content(&sessions, &S, 1, 0, 0).unwrap().text, r#"{"path":"a"}"#);
+    assert_eq!(admin::read_message_content(&sessions, &S, 9, 0, 0).unwrap_err().code, Code::NotFound);
     // What is removed takes the whole with it.
     assert_eq!(host.bucket("s").maps["results"].len(), 1);
-    assert_eq!(admin::rewrite(&sessions, &S, 2, None), Ok(1));
+    assert_eq!(admin::rewrite_message(&sessions, &S, 2, None), Ok(1));
     assert!(!host.bucket("s").maps.contains_key("results"));
-    assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
     assert_eq!((numbers, found.next), (vec![499, 500, 501, 1499, 1500, 1501], Some(2499)));
     let line = &found.lines[4];
     assert_eq!((&*line.text, line.is_match, line.is_cut), ("é line 1500 NEEDLE", true, false));
-    assert_eq!(admin::content(&sessions, &S, 2, line.offset, 18).unwrap().text, line.text);
+    assert_eq!(admin::read_message_content(&sessions, &S, 2, line.offset, 18).unwrap().text, line.text);
     let rest = admin::find_lines(&sessions, &S, 2, &LineQuery { from: 2499, ..query }).unwrap();
     assert_eq!((rest.lines.len(), rest.next), (3, None));
     assert!(admin::find_lines(&sessions, &S, 2, &LineQuery { ignore_case: false, ..query }).unwrap().lines.is_empty());
@@ -152,7 +152,7 @@ fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
 }
 
 #[test]
-fn a_removed_message_is_nowhere_and_threads_stay() {
+fn removing_a_message_erases_its_text_and_keeps_its_thread() {
     let host = TestHost::new();
     branched(&host);
     let sessions = sessions(&host);
@@ -164,11 +164,11 @@ fn a_removed_message_is_nowhere_and_threads_stay() {
     drop(buckets);
     assert_eq!(entry(&host, "session", "title").unwrap(), "question 1");
     // What it does not cover stays.
-    assert_eq!(admin::rewrite(&sessions, &S, 6, None), Ok(1));
+    assert_eq!(admin::rewrite_message(&sessions, &S, 6, None), Ok(1));
     assert!(entry(&host, "session", "summary").is_some() && entry(&host, "session", "title").is_some());
-    assert_eq!(admin::rewrite(&sessions, &S, 0, None), Ok(1));
+    assert_eq!(admin::rewrite_message(&sessions, &S, 0, None), Ok(1));
     assert_eq!((entry(&host, "session", "summary"), entry(&host, "session", "title")), (None, None));
-    assert_eq!(admin::rewrite(&sessions, &S, 0, None), Ok(0), "once is enough");
+    assert_eq!(admin::rewrite_message(&sessions, &S, 0, None), Ok(0), "once is enough");
     let records = transcript(&host, "s");
     assert!(!records.iter().any(|record| record.to_string().contains("question 1")), "{records:?}");
     let after: Vec<Value> = records.iter().map(|record| record["weight"].clone()).collect();
@@ -178,12 +178,12 @@ fn a_removed_message_is_nowhere_and_threads_stay() {
     assert_eq!(positions(&sessions, MessageQuery { thread: Some("a4"), ..MessageQuery::default() }), [1, 7]);
     let shown = messages(&ask(&filter(&host, ""), "?", &s()));
     assert_eq!(shown, [UNASKED, "assistant: answer 1", "assistant: answer 4"]);
-    assert_eq!(admin::rewrite(&sessions, &S, 8, None).unwrap_err().code, Code::NotFound);
-    assert_eq!(admin::rewrite(&sessions, &S, 0, Some("back")).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::rewrite_message(&sessions, &S, 8, None).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::rewrite_message(&sessions, &S, 0, Some("back")).unwrap_err().code, Code::NotFound);
 }
 
 #[test]
-fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
+fn removing_a_tool_result_erases_it_and_keeps_its_turn_finished() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 4000, "memory_trace": true, "recall": "session""#);
     let secret = "SECRET ".repeat(3000);
@@ -207,7 +207,10 @@ fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
     assert!(secrets() > 3000 && host.bucket("s").logs.contains_key("passages"));
 
     let sessions = sessions(&host);
-    assert_eq!((admin::rewrite(&sessions, &S, 2, None), admin::rewrite(&sessions, &S, 2, None)), (Ok(1), Ok(0)));
+    assert_eq!(
+        (admin::rewrite_message(&sessions, &S, 2, None), admin::rewrite_message(&sessions, &S, 2, None)),
+        (Ok(1), Ok(0))
+    );
     recall();
     assert_eq!(secrets(), 0);
     let record = transcript(&host, "s").remove(2);
@@ -218,28 +221,28 @@ fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
     assert_eq!(record, kept);
     // To whoever looks for it, it is not there.
     assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 3, 4, 5]);
-    assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
-    assert_eq!(admin::rewrite(&sessions, &S, 2, Some("back")).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::rewrite_message(&sessions, &S, 2, Some("back")).unwrap_err().code, Code::NotFound);
     let asked = ask(&filter, "?", &s());
     assert_eq!(messages(&asked)[..4], ["user: Which key?", "assistant: null", "tool: ", "assistant: That one."]);
     let trace = attached(&asked, "memory_trace");
     assert!(trace["turns"].as_array().unwrap().iter().all(|turn| turn["fate"] == "kept"), "{trace}");
     // With its call it goes from the window, too.
-    assert_eq!(admin::rewrite(&sessions, &S, 1, None), Ok(1));
+    assert_eq!(admin::rewrite_message(&sessions, &S, 1, None), Ok(1));
     assert_eq!(messages(&ask(&filter, "?", &s()))[..2], ["user: Which key?", "assistant: That one."]);
 }
 
 #[test]
-fn an_edited_message_says_the_new_words_and_counts_by_them() {
+fn an_edited_message_has_its_new_text_and_token_count() {
     let host = TestHost::new();
     branched(&host);
     let sessions = Context::new(
         &host,
         Config::parse(r#"{"conversation": true, "redact": ["sk-{d+}"], "max_message_length": 400}"#).unwrap(),
     );
-    assert_eq!(admin::rewrite(&sessions, &S, 1, Some("the key is sk-123")), Ok(1));
+    assert_eq!(admin::rewrite_message(&sessions, &S, 1, Some("the key is sk-123")), Ok(1));
     assert_eq!(messages(&ask(&filter(&host, ""), "?", &s()))[1], "assistant: the key is [redacted]");
-    assert_eq!(admin::rewrite(&sessions, &S, 1, Some(&"x".repeat(500))), Ok(1));
+    assert_eq!(admin::rewrite_message(&sessions, &S, 1, Some(&"x".repeat(500))), Ok(1));
     let record = transcript(&host, "s").remove(1);
     let said = record["content"].as_str().unwrap();
     assert!(said.ends_with("x\n[… 148 characters left out …]") && said.chars().count() <= 400, "{said}");
@@ -249,7 +252,7 @@ fn an_edited_message_says_the_new_words_and_counts_by_them() {
 }
 
 #[test]
-fn writers_in_between_lose_nothing() {
+fn removing_a_message_is_retried_after_a_concurrent_write() {
     let host = TestHost::new();
     branched(&host);
     // A summary that comes between the look and the change is not left with what was removed.
@@ -262,7 +265,7 @@ fn writers_in_between_lose_nothing() {
             maps.entry("session".into()).or_default().insert("summary".into(), summary.into());
         }
     });
-    assert_eq!(admin::rewrite(&sessions(&host), &S, 0, None), Ok(1));
+    assert_eq!(admin::rewrite_message(&sessions(&host), &S, 0, None), Ok(1));
     assert_eq!(entry(&host, "session", "summary"), None);
     assert_eq!(host.transactions.get(), before + 4);
 }
@@ -282,7 +285,7 @@ fn messages_replaced_during_a_read_are_read_again() {
 }
 
 #[test]
-fn a_branch_goes_and_the_rest_stays() {
+fn clearing_a_branch_keeps_the_other_messages() {
     let host = TestHost::new();
     branched(&host);
     let sessions = sessions(&host);
@@ -295,7 +298,7 @@ fn a_branch_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn all_messages_go_and_the_session_stays() {
+fn clearing_all_messages_keeps_the_session() {
     let host = TestHost::new();
     branched(&host);
     let sessions = sessions(&host);
@@ -313,18 +316,18 @@ fn all_messages_go_and_the_session_stays() {
 }
 
 #[test]
-fn a_title_is_one_line_and_stays() {
+fn a_set_title_is_stored_on_one_line() {
     let host = TestHost::new();
     branched(&host);
     let sessions = sessions(&host);
-    assert_eq!(admin::describe(&sessions, &S).unwrap().title.unwrap(), "question 1");
+    assert_eq!(admin::describe_transcript(&sessions, &S).unwrap().title.unwrap(), "question 1");
     assert_eq!(admin::set_title(&sessions, &S, Some(" My\n parcel ")).unwrap().unwrap(), "My parcel");
-    let state = admin::describe(&sessions, &S).unwrap();
+    let state = admin::describe_transcript(&sessions, &S).unwrap();
     assert_eq!((state.title.as_deref(), state.oldest, state.next), (Some("My parcel"), 0, 8));
     assert_eq!(state.incarnation, "life-1");
     assert_eq!(admin::set_title(&sessions, &S, Some(&"é".repeat(201))).unwrap_err().code, Code::Limit);
     assert_eq!(admin::set_title(&sessions, &S, Some(" ")).unwrap(), None);
-    assert_eq!(admin::describe(&sessions, &S).unwrap().title, None);
+    assert_eq!(admin::describe_transcript(&sessions, &S).unwrap().title, None);
 }
 
 /// All that is stored, and until when.
@@ -340,7 +343,7 @@ fn written(host: &TestHost) -> String {
 }
 
 #[test]
-fn the_window_of_admin_equals_a_questions_and_writes_nothing() {
+fn a_look_shows_the_window_of_a_question_and_writes_nothing() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 100"#);
     let look = |metadata: Value| ask(&filter, "?", &metadata);
@@ -377,12 +380,12 @@ fn a_node_has_a_transcript_of_its_own() {
     let metadata = json!({"session_id": "s", "memory_mode": "node", "app_id": "app", "node_id": "n"});
     reply(&filter, "1", "one", &ask(&filter, "1", &metadata).turn);
     let sessions = sessions(&host);
-    let node = Transcript { session: "s", app_id: Some("app"), node_id: Some("n") };
-    assert_eq!(admin::messages(&sessions, &node, &MessageQuery::default()).unwrap().messages.len(), 2);
-    assert_eq!(admin::messages(&sessions, &S, &MessageQuery::default()).unwrap().messages.len(), 0);
+    let node = TranscriptId { session: "s", app_id: Some("app"), node_id: Some("n") };
+    assert_eq!(admin::find_messages(&sessions, &node, &MessageQuery::default()).unwrap().messages.len(), 2);
+    assert_eq!(admin::find_messages(&sessions, &S, &MessageQuery::default()).unwrap().messages.len(), 0);
     assert_eq!(admin::clear_messages(&sessions, &node, None), Ok(2));
-    let other = Transcript { app_id: None, ..node };
-    assert_eq!(admin::describe(&sessions, &other).unwrap_err().code, Code::NotFound);
+    let other = TranscriptId { app_id: None, ..node };
+    assert_eq!(admin::describe_transcript(&sessions, &other).unwrap_err().code, Code::NotFound);
 }
 
 proptest! {
@@ -390,7 +393,7 @@ proptest! {
 
     /// Against a straightforward reference: follow parents.
     #[test]
-    fn a_thread_is_the_way_to_a_message(parents in proptest::collection::vec(any::<prop::sample::Index>(), 1..12), limit in 1..9_u32) {
+    fn a_thread_consists_of_the_ancestors_of_its_message(parents in proptest::collection::vec(any::<prop::sample::Index>(), 1..12), limit in 1..9_u32) {
         let host = TestHost::new();
         let filter = filter(&host, "");
         turn(&filter, "0", None);
@@ -417,7 +420,7 @@ proptest! {
 }
 
 #[test]
-fn a_title_goes_with_the_message_that_it_was_made_of() {
+fn a_generated_title_is_removed_with_the_message_it_was_made_of() {
     // First words of another length, those of a model, and one that somebody gave.
     for (given, model, is_gone) in [(None, None, true), (None, Some("Lost Parcel"), true), (Some("Mine"), None, false)]
     {
@@ -443,9 +446,9 @@ fn a_title_goes_with_the_message_that_it_was_made_of() {
                 let expected = if is_gone { Some("Hello".to_owned()) } else { before };
                 assert_eq!(entry(&host, "session", "title"), expected);
             } else {
-                admin::rewrite(&sessions, &S, 1, None).unwrap();
+                admin::rewrite_message(&sessions, &S, 1, None).unwrap();
                 assert_eq!(entry(&host, "session", "title"), before, "it was not made of the answer");
-                admin::rewrite(&sessions, &S, 0, None).unwrap();
+                admin::rewrite_message(&sessions, &S, 0, None).unwrap();
                 assert_eq!(entry(&host, "session", "title"), before.filter(|_| !is_gone));
             }
             let kept = format!("{:?}", host.bucket("s").maps["session"]);
@@ -455,7 +458,7 @@ fn a_title_goes_with_the_message_that_it_was_made_of() {
 }
 
 #[test]
-fn of_a_version_that_recorded_nothing_a_title_goes_as_well() {
+fn a_title_of_unknown_origin_is_removed_with_the_first_message() {
     for (title, untitled) in [("Where is my...", "1"), ("A model's", "0")] {
         let host = TestHost::new();
         let filter = filter(&host, "");
@@ -468,7 +471,7 @@ fn of_a_version_that_recorded_nothing_a_title_goes_as_well() {
         map.insert("untitled".into(), untitled.into());
         drop(buckets);
         let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
-        admin::rewrite(&sessions, &S, 0, None).unwrap();
+        admin::rewrite_message(&sessions, &S, 0, None).unwrap();
         assert_eq!(entry(&host, "session", "title"), None, "{title}");
     }
 }

@@ -2,7 +2,7 @@
 
 use keepline_filter::admin;
 use keepline_filter::admin::messages::MessageQuery;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{act, ask, attached, call, entry, filter, transcript};
 use crate::test_host::TestHost;
 
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
 fn sessions(host: &TestHost) -> Context<&TestHost> {
     Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap())
@@ -20,13 +20,13 @@ fn sessions(host: &TestHost) -> Context<&TestHost> {
 fn window(host: &TestHost) -> Vec<String> {
     let asked = ask(&filter(host, ""), "?", &json!({"session_id": "s", "memory": {"look": true}}));
     let (mut window, mut messages) = (String::from("[]"), Vec::new());
-    keepline_json::members(asked.metadata.as_deref().unwrap_or("{}"), |key, raw| {
+    keepline_json::for_each_member(asked.metadata.as_deref().unwrap_or("{}"), |key, raw| {
         if key == "\"memory_messages\"" {
             raw.clone_into(&mut window);
         }
     })
     .unwrap();
-    keepline_json::elements(&window, |message| messages.push(message.to_owned())).unwrap();
+    keepline_json::for_each_element(&window, |message| messages.push(message.to_owned())).unwrap();
     messages
 }
 
@@ -34,7 +34,7 @@ fn window(host: &TestHost) -> Vec<String> {
 fn set(given: &[String]) -> (TestHost, Vec<String>) {
     let host = TestHost::new();
     let sessions = sessions(&host);
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     admin::set_messages(&sessions, &S, given, None).unwrap();
     let window = window(&host);
     (host, window)
@@ -56,7 +56,7 @@ fn tool_call(id: &str, name: &str) -> Value {
 }
 
 #[test]
-fn chat_messages_come_back_as_they_were_set() {
+fn chat_messages_are_returned_as_they_were_set() {
     let given = [
         json!({"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": "https://x/y.png"}}], "name": "skipper"}),
         json!({"role": "assistant", "content": "I look.", "reasoning_content": "The depth first.", "tool_calls": [tool_call("a", "depth"), tool_call("b", "tide")]}),
@@ -127,7 +127,7 @@ fn blank_messages_are_reported_and_not_stored() {
 }
 
 #[test]
-fn instructions_stay_their_author_s() {
+fn instructions_keep_their_role() {
     let given = [
         json!({"role": "system", "content": "Answer in French."}),
         json!({"role": "user", "content": "Hello"}),
@@ -180,7 +180,7 @@ fn a_result_belongs_to_the_turn_of_its_call_however_old_that_is() {
 }
 
 #[test]
-fn an_id_of_a_call_that_is_used_again_belongs_to_the_newest_round() {
+fn a_result_with_a_reused_call_id_belongs_to_the_newest_call() {
     let round = [
         json!({"role": "assistant", "content": null, "tool_calls": [tool_call("a", "depth")]}),
         json!({"role": "tool", "tool_call_id": "a", "content": "3 m"}),
@@ -246,7 +246,7 @@ proptest! {
 
     /// A window that is set is the window that is asked for then, byte for byte.
     #[test]
-    fn a_window_that_is_set_comes_back_the_same(given in prop::collection::vec(any_message(), 0..24)) {
+    fn a_window_that_is_set_is_returned_unchanged(given in prop::collection::vec(any_message(), 0..24)) {
         let (_, first) = set(&given);
         let (host, second) = set(&first);
         prop_assert_eq!(&second, &first);
@@ -254,7 +254,7 @@ proptest! {
         // In pieces as well, and with what the lanes store after them.
         let host = TestHost::new();
         let sessions = sessions(&host);
-        admin::create(&sessions, "s").unwrap();
+        admin::create_session(&sessions, "s").unwrap();
         for (index, message) in first.iter().enumerate() {
             let next = (index > 0).then(|| transcript(&host, "s").len() as u64);
             admin::set_messages(&sessions, &S, std::slice::from_ref(message), next).unwrap();
@@ -274,7 +274,7 @@ fn messages_can_be_set_as_they_were_returned() {
         json!({"role": "user", "content": "?", "name": "skipper"}),
         json!({"role": "assistant", "content": "!", "reasoning_content": "r"}),
     ]);
-    let page = admin::messages(&sessions(&host), &S, &MessageQuery::default()).unwrap();
+    let page = admin::find_messages(&sessions(&host), &S, &MessageQuery::default()).unwrap();
     let records: Vec<String> = page.messages.into_iter().map(|message| message.text).collect();
     let (other, second) = set(&records);
     let second: Vec<Value> = second.iter().map(|message| serde_json::from_str(message).unwrap()).collect();

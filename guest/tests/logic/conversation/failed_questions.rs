@@ -17,7 +17,7 @@ fn failed(host: &TestHost, filter: &Filter<&TestHost>, text: &str, metadata: &Va
 }
 
 #[test]
-fn of_another_user_are_refused() {
+fn answers_to_failed_questions_of_another_user_are_refused() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let of = |user: &str| json!({"session_id": "s", "user_id": user});
@@ -31,7 +31,7 @@ fn of_another_user_are_refused() {
 }
 
 #[test]
-fn give_a_new_session_its_owner() {
+fn an_answer_to_a_failed_question_gives_a_new_session_its_owner() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let turn = failed(&host, &filter, "1", &json!({"session_id": "s", "user_id": "anna"}));
@@ -41,7 +41,7 @@ fn give_a_new_session_its_owner() {
 }
 
 #[test]
-fn of_a_node_stay_out_of_the_conversation() {
+fn answers_to_failed_questions_of_a_node_are_stored_in_the_node() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let node = json!({"session_id": "s", "memory_mode": "node", "node_id": "n", "app_id": "a"});
@@ -52,7 +52,7 @@ fn of_a_node_stay_out_of_the_conversation() {
 }
 
 #[test]
-fn are_stored_as_their_question_wants_it() {
+fn answers_to_failed_questions_follow_the_questions_directives() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let unwritten = json!({"session_id": "s", "memory": {"write": false}});
@@ -71,7 +71,7 @@ fn are_stored_as_their_question_wants_it() {
 }
 
 #[test]
-fn leave_what_the_thread_weighs_as_it_is() {
+fn answers_to_failed_questions_keep_the_thread_weight_exact() {
     let host = TestHost::new();
     let filter = filter(&host, r#""memory_trace": true"#);
     for number in 0..3 {
@@ -87,7 +87,7 @@ fn leave_what_the_thread_weighs_as_it_is() {
 }
 
 #[test]
-fn follow_the_message_that_their_question_named() {
+fn answers_to_failed_questions_follow_the_questions_parent_message() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     super::turn(&filter, "1", None);
@@ -102,7 +102,7 @@ fn follow_the_message_that_their_question_named() {
 }
 
 #[test]
-fn are_not_stored_where_a_node_is_required_and_none_is_named() {
+fn answers_are_not_stored_if_a_required_node_is_missing() {
     let host = TestHost::new();
     let filter = filter(&host, r#""require_node": true"#);
     let fails = |metadata: Value| {

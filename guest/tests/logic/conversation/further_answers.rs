@@ -1,7 +1,7 @@
 //! Further answers to a question whose message is not in the transcript, or far from what is read first.
 
 use keepline_filter::admin;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{AnswerEntry, AnswerReply, Context, Effect, Filter, ToolActivity};
 use serde_json::json;
 
@@ -50,17 +50,17 @@ fn an_answer_without_its_question_s_message_stays_on_its_own_branch() {
 
 #[test]
 fn answers_after_a_change_of_the_transcript_are_stored() {
-    let set = |sessions: &Context<&TestHost>, transcript: &Transcript<'_>| {
+    let set = |sessions: &Context<&TestHost>, transcript: &TranscriptId<'_>| {
         let record = json!({"role": "user", "content": "imported"}).to_string();
         admin::set_messages(sessions, transcript, &[record], None).unwrap();
     };
-    let clear = |sessions: &Context<&TestHost>, transcript: &Transcript<'_>| {
+    let clear = |sessions: &Context<&TestHost>, transcript: &TranscriptId<'_>| {
         admin::clear_messages(sessions, transcript, None).unwrap();
     };
-    let remove = |sessions: &Context<&TestHost>, transcript: &Transcript<'_>| {
-        admin::rewrite(sessions, transcript, 0, None).unwrap();
+    let remove = |sessions: &Context<&TestHost>, transcript: &TranscriptId<'_>| {
+        admin::rewrite_message(sessions, transcript, 0, None).unwrap();
     };
-    type Change<'a> = &'a dyn Fn(&Context<&TestHost>, &Transcript<'_>);
+    type Change<'a> = &'a dyn Fn(&Context<&TestHost>, &TranscriptId<'_>);
     let changes: [Change<'_>; 3] = [&set, &clear, &remove];
     for (number, change) in changes.into_iter().enumerate() {
         for has_ids in [true, false] {
@@ -70,7 +70,7 @@ fn answers_after_a_change_of_the_transcript_are_stored() {
             let id = |id: &'static str| has_ids.then_some(id);
             assert_eq!(answer(&filter, "1", "one", &turn, id("a")).effect, STORED);
             let config = keepline_filter::Config::parse(r#"{"conversation": true}"#).unwrap();
-            let transcript = Transcript { session: "s", app_id: None, node_id: None };
+            let transcript = TranscriptId { session: "s", app_id: None, node_id: None };
             change(&Context::new(&host, config), &transcript);
             for (text, id) in [("two", id("b")), ("three", id("c")), ("four", id("d"))] {
                 assert_eq!(answer(&filter, "", text, &turn, id).effect, STORED, "{number}: {text}");
@@ -85,7 +85,7 @@ fn answers_after_a_change_of_the_transcript_are_stored() {
 }
 
 #[test]
-fn another_answer_to_a_long_turn_is_one_more() {
+fn a_second_answer_to_a_long_turn_is_stored() {
     for pairs in [128, 300] {
         for ids in [[None, None], [Some("a"), Some("b")]] {
             let host = TestHost::new();
@@ -110,7 +110,7 @@ fn another_answer_to_a_long_turn_is_one_more() {
 
 /// What a store gives at once is bounded in bytes, too.
 #[test]
-fn another_answer_to_a_turn_of_large_results_is_one_more() {
+fn a_second_answer_to_a_turn_with_large_results_is_stored() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 2000000"#);
     let turn = ask(&filter, "1", &s()).turn;
@@ -184,7 +184,7 @@ fn answers_to_a_question_of_a_foreign_session_are_not_stored_whatever_they_name(
 }
 
 #[test]
-fn an_answer_that_names_another_transcript_of_the_session_is_none_of_its_question() {
+fn an_answer_that_names_another_transcript_of_the_session_is_stored_there() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let node = json!({"session_id": "s", "user_id": "anna", "memory_mode": "node", "node_id": "n"});

@@ -123,7 +123,7 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 200, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn whatever_comes_is_answered(
+    fn arbitrary_entries_are_answered(
         record in ".{0,40}|\\{\"v\":1,\"turn\":\"t\",\"role\":\"[a-z]*\",\"weight\":[0-9]{1,3},\"after\":[0-9]{1,3}\\}",
         state in ".{0,30}|\\{\"s\":\"s\",\"t\":\"t\",\"q\":\"q\",\"p\":\"p\",\"a\":[0-9]{1,20},\"b\":1,\"x\":[0-3]\\}",
         said in ".{0,40}", details in ".{0,20}|\\{\"raw\":.{0,9}\\}", parent in "[a-z]{0,2}",

@@ -2,7 +2,7 @@
 
 use keepline_filter::admin;
 use keepline_filter::contract::FailureCode;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Effect};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn texts_that_are_cut_are_counted_with_their_answer() {
     assert_eq!((&told["skipped"], &told["truncated"]), (&json!({"blank": 1}), &json!(3)));
     // They are about what was said, and go with it.
     let sessions = Context::new(&host, Config::default());
-    admin::clear_messages(&sessions, &Transcript { session: "s", ..Transcript::default() }, None).unwrap();
+    admin::clear_messages(&sessions, &TranscriptId { session: "s", ..TranscriptId::default() }, None).unwrap();
     let told = trace(&host, &s());
     assert_eq!((&told["skipped"], &told["truncated"]), (&Value::Null, &Value::Null));
 }
@@ -82,7 +82,7 @@ fn an_answer_that_is_too_long_for_a_value_is_stored_as_a_message_that_is_cut() {
 }
 
 #[test]
-fn an_answer_of_which_nothing_is_left_out_writes_no_counts() {
+fn an_answer_stored_in_full_writes_no_omission_counts() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     reply(&filter, "?", "!", &ask(&filter, "?", &s()).turn);
@@ -94,7 +94,7 @@ fn an_answer_of_which_nothing_is_left_out_writes_no_counts() {
 }
 
 #[test]
-fn a_skipped_answer_makes_no_session_and_reaches_no_other_life_or_owner() {
+fn a_skipped_answer_creates_no_session_and_is_counted_only_in_its_own() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     assert_eq!(say(&filter, "", " ", "", &s()).effect, Effect::Skipped);

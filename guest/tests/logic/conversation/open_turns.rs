@@ -94,7 +94,7 @@ fn a_continuing_question_is_stored_after_the_results_it_brings() {
 }
 
 #[test]
-fn a_last_step_without_tools_goes_on_with_the_turn_that_was_continued() {
+fn a_final_step_without_tools_continues_the_resumed_turn() {
     for again in [named("u1"), after("u2", "u1")] {
         let host = TestHost::new();
         let filter = filter(&host, "");
@@ -110,7 +110,7 @@ fn a_last_step_without_tools_goes_on_with_the_turn_that_was_continued() {
 }
 
 #[test]
-fn an_open_turn_is_continued_where_it_is_though_others_wrote_meanwhile() {
+fn an_open_turn_is_continued_on_its_branch_after_concurrent_writes() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     turn(&filter, "0", None);

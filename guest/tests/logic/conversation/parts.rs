@@ -2,22 +2,22 @@
 
 use keepline_filter::admin;
 use keepline_filter::text::tokens;
-use keepline_filter::transcript::address::Transcript;
-use keepline_filter::transcript::record::Record;
+use keepline_filter::transcript::address::TranscriptId;
+use keepline_filter::transcript::record::StoredRecord;
 use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, entry, filter, messages, reply, s, transcript};
 use crate::test_host::TestHost;
 
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
 /// A host with these messages, imported under these options.
 fn imported(options: &str, given: &[Value]) -> TestHost {
     let host = TestHost::new();
     let config = Config::parse(&format!("{{\"conversation\": true, {options}}}")).unwrap();
     let sessions = Context::new(&host, config);
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     let given: Vec<String> = given.iter().map(Value::to_string).collect();
     assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(given.len() as u64));
     host
@@ -30,14 +30,14 @@ fn said(role: &str, text: &str) -> Value {
 /// What a text or parts count for.
 fn shown_tokens(messages: &Value) -> u64 {
     let content = |message: &Value| match &message["content"] {
-        Value::String(text) => tokens::of(text),
+        Value::String(text) => tokens::estimate_tokens(text),
         content => {
             let parts = content.as_array().unwrap();
             let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
-            tokens::of(&texts.join("\n")) + tokens::IMAGE * (parts.len() - texts.len()) as u64
+            tokens::estimate_tokens(&texts.join("\n")) + tokens::IMAGE_TOKENS * (parts.len() - texts.len()) as u64
         }
     };
-    messages.as_array().unwrap().iter().map(|message| content(message) + tokens::MESSAGE).sum()
+    messages.as_array().unwrap().iter().map(|message| content(message) + tokens::MESSAGE_TOKENS).sum()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn parts_weigh_what_their_text_does_and_windows_keep_to_the_budget() {
     let host = imported(options, &given);
     for record in transcript(&host, "s") {
         let text = record["content"][1]["text"].as_str().unwrap();
-        assert_eq!(record["weight"], tokens::of(text) + tokens::IMAGE + tokens::MESSAGE);
+        assert_eq!(record["weight"], tokens::estimate_tokens(text) + tokens::IMAGE_TOKENS + tokens::MESSAGE_TOKENS);
     }
     let check = |host: &TestHost| {
         let shown = attached(&ask(&filter(host, options), "?", &s()), "memory_messages");
@@ -62,8 +62,8 @@ fn parts_weigh_what_their_text_does_and_windows_keep_to_the_budget() {
     let mut buckets = host.buckets_mut();
     let (_, records) = buckets.get_mut("s").unwrap().logs.get_mut("transcript").unwrap();
     for text in records.iter_mut() {
-        let mut record = Record::parse(text).unwrap();
-        record.weight = tokens::MESSAGE;
+        let mut record = StoredRecord::parse(text).unwrap();
+        record.weight = tokens::MESSAGE_TOKENS;
         let written = record.write();
         *text = written;
     }
@@ -72,7 +72,7 @@ fn parts_weigh_what_their_text_does_and_windows_keep_to_the_budget() {
 }
 
 #[test]
-fn short_parts_are_shown_as_they_are_and_their_texts_are_read() {
+fn parts_are_shown_unchanged_and_as_text_in_a_text_window() {
     let host =
         imported(r#""max_context_tokens": 3000"#, &[said("user", "Where is it?"), said("assistant", "In Bonn.")]);
     assert_eq!(entry(&host, "session", "title").as_deref(), Some("Where is it?"));
@@ -83,7 +83,7 @@ fn short_parts_are_shown_as_they_are_and_their_texts_are_read() {
 }
 
 #[test]
-fn their_texts_are_stored_by_the_rules_of_texts() {
+fn text_parts_are_cut_redacted_and_stripped_like_plain_texts() {
     let options = r#""max_message_length": 10, "strip_thinking": true, "redact": ["sk-{w6+}"]"#;
     let image = json!({"type": "image", "source": "x"});
     let text = |text: &str| json!({"type": "text", "text": text});
@@ -111,7 +111,7 @@ fn picture(bytes: usize) -> Value {
 }
 
 #[test]
-fn a_picture_of_any_size_weighs_as_one_and_leaves_the_window_its_room() {
+fn images_of_any_size_have_the_same_token_weight() {
     let mut given = vec![json!({"role": "user", "content": [{"type": "text", "text": "Look"}, picture(225_000)]})];
     let role = |n: usize| ["assistant", "user"][n % 2];
     given.extend((0..40).map(|n| json!({"role": role(n), "content": format!("message {n}")})));
@@ -119,7 +119,7 @@ fn a_picture_of_any_size_weighs_as_one_and_leaves_the_window_its_room() {
     let shown = attached(&ask(&filter(&host, ""), "?", &s()), "memory_messages");
     assert_eq!(shown.as_array().unwrap().len(), 41);
     assert_eq!(shown[0]["content"], given[0]["content"]);
-    assert!(transcript(&host, "s")[0]["weight"].as_u64().unwrap() < 2 * tokens::IMAGE);
+    assert!(transcript(&host, "s")[0]["weight"].as_u64().unwrap() < 2 * tokens::IMAGE_TOKENS);
 
     // One that no record can hold refuses nothing: a text stands in its place, and says so.
     let text = json!({"type": "text", "text": "Look"});
@@ -156,7 +156,7 @@ fn images_count_against_the_budget_also_where_the_host_counts_texts() {
 }
 
 #[test]
-fn a_message_of_parts_comes_in_by_the_lanes_as_parts() {
+fn a_message_of_parts_in_an_entry_is_stored_as_parts() {
     let host = TestHost::new();
     let filter = filter(&host, r#""redact": ["sk-{w6+}"], "strip_thinking": true"#);
     let question = json!([{"type": "text", "text": "Look at sk-1234567"}, picture(90_000)]);
@@ -185,7 +185,7 @@ fn a_message_of_parts_comes_in_by_the_lanes_as_parts() {
 }
 
 #[test]
-fn a_message_that_is_cut_says_so() {
+fn a_cut_message_ends_with_a_note() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_message_length": 1000, "max_context_tokens": 100000"#);
     let long = "word ".repeat(1000);

@@ -2,7 +2,7 @@
 
 use keepline_filter::admin;
 use keepline_filter::tasks::job::{Job, Step};
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Effect, Filter, Host, SessionProblemCode as Code, Task};
 use serde_json::{Value, json};
 
@@ -21,51 +21,51 @@ fn of(session: &str, user: &str) -> Value {
 fn a_users_values_are_attached_to_their_questions() {
     let host = TestHost::new();
     let (filter, sessions) = (filter(&host, ""), sessions(&host));
-    assert_eq!(admin::user_values(&sessions, "anna", None).unwrap(), ("anna".to_owned(), vec![]));
+    assert_eq!(admin::read_user_values(&sessions, "anna", None).unwrap(), ("anna".to_owned(), vec![]));
     assert!(host.names().is_empty());
     assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some(r#" "es""#)).unwrap(), "anna");
     let asked = ask(&filter, "?", &of("s", "anna"));
     assert_eq!(attached(&asked, "memory_context"), json!({"language": "es"}));
-    let (_, values) = admin::user_values(&sessions, "anna", Some("language")).unwrap();
+    let (_, values) = admin::read_user_values(&sessions, "anna", Some("language")).unwrap();
     assert_eq!((&*values[0].key, &*values[0].text), ("language", r#""es""#));
-    assert_eq!(admin::user_values(&sessions, "anna", Some("other")).unwrap().1, []);
+    assert_eq!(admin::read_user_values(&sessions, "anna", Some("other")).unwrap().1, []);
     assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some("es")).unwrap_err().code, Code::InvalidValue);
     assert_eq!(admin::put_user_value(&sessions, "anna", "a b", None).unwrap_err().code, Code::InvalidKey);
     assert_eq!(admin::put_user_value(&sessions, "", "k", Some("1")).unwrap_err().code, Code::InvalidValue);
     assert!(admin::put_user_value(&sessions, "anna@example.org", "k", Some("1")).unwrap().starts_with("h-"));
     admin::put_user_value(&sessions, "anna", "language", None).unwrap();
-    assert_eq!(admin::user_values(&sessions, "anna", None).unwrap().1, []);
+    assert_eq!(admin::read_user_values(&sessions, "anna", None).unwrap().1, []);
 }
 
 #[test]
 fn a_users_sessions_are_listed_newest_first() {
     let host = TestHost::new();
     let (filter, sessions) = (filter(&host, ""), sessions(&host));
-    assert_eq!(admin::user_sessions(&sessions, "anna", None, 0).unwrap().sessions, Vec::<String>::new());
+    assert_eq!(admin::list_user_sessions(&sessions, "anna", None, 0).unwrap().sessions, Vec::<String>::new());
     for name in ["a", "b", "c"] {
         let asked = ask(&filter, &format!("about {name}"), &of(name, "anna"));
         reply(&filter, &format!("about {name}"), &"é".repeat(150), &asked.turn);
         host.pass(1000);
     }
-    admin::delete(&sessions, "b").unwrap();
-    let page = admin::user_sessions(&sessions, "anna", None, 0).unwrap();
+    admin::delete_session(&sessions, "b").unwrap();
+    let page = admin::list_user_sessions(&sessions, "anna", None, 0).unwrap();
     let shown: Vec<Value> = page.sessions.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     let names: Vec<_> = shown.iter().map(|session| session["session"].as_str().unwrap()).collect();
     assert_eq!((names, page.older), (vec!["c", "a"], None));
     assert_eq!((&shown[0]["title"], &shown[0]["records"]), (&json!("about c"), &json!(2)));
     assert_eq!(shown[0]["preview"].as_str().unwrap(), "é".repeat(100));
     assert!(shown[0]["last_at"].is_number());
-    let first = admin::user_sessions(&sessions, "anna", None, 1).unwrap();
+    let first = admin::list_user_sessions(&sessions, "anna", None, 1).unwrap();
     assert_eq!((first.sessions.len(), first.older), (1, Some(2)));
-    let second = admin::user_sessions(&sessions, "anna", first.older, 1).unwrap();
+    let second = admin::list_user_sessions(&sessions, "anna", first.older, 1).unwrap();
     assert_eq!((second.sessions.len(), second.older), (0, Some(1)), "what is gone is passed over");
-    assert_eq!(admin::user_sessions(&sessions, "anna", second.older, 1).unwrap().sessions, page.sessions[1..]);
-    assert_eq!(admin::user_sessions(&sessions, "anna", Some(u64::MAX), 0).unwrap(), page);
-    assert_eq!(admin::user_sessions(&sessions, "anna", Some(0), 0).unwrap().sessions, Vec::<String>::new());
+    assert_eq!(admin::list_user_sessions(&sessions, "anna", second.older, 1).unwrap().sessions, page.sessions[1..]);
+    assert_eq!(admin::list_user_sessions(&sessions, "anna", Some(u64::MAX), 0).unwrap(), page);
+    assert_eq!(admin::list_user_sessions(&sessions, "anna", Some(0), 0).unwrap().sessions, Vec::<String>::new());
 }
 
 #[test]
-fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
+fn forgetting_a_user_erases_their_data_and_refuses_late_answers() {
     let host = TestHost::new();
     let (filter, sessions) = (filter(&host, ""), sessions(&host));
     admin::put_user_value(&sessions, "anna", "language", Some("1")).unwrap();
@@ -171,7 +171,7 @@ fn steps(filter: &Filter<impl Host>, subject: &str, state: &str) -> Step {
 fn listed(sessions: &Context<&TestHost>, user: &str, limit: u32) -> Vec<String> {
     let (mut names, mut before) = (Vec::new(), None);
     loop {
-        let page = admin::user_sessions(sessions, user, before, limit).unwrap();
+        let page = admin::list_user_sessions(sessions, user, before, limit).unwrap();
         assert!(page.sessions.len() <= limit as usize);
         names.extend(
             page.sessions
@@ -348,7 +348,7 @@ fn an_answer_without_a_question_counts_as_late_for_a_day() {
 }
 
 #[test]
-fn another_owners_entries_reach_no_node_of_an_earlier_life() {
+fn entries_of_a_new_owner_do_not_reach_nodes_of_the_previous_owner() {
     let host = TestHost::new();
     let (filter, sessions) = (filter(&host, ""), sessions(&host));
     let of_node = |user: &str| json!({"session_id": "s", "user_id": user, "memory_mode": "node", "node_id": "n"});
@@ -360,8 +360,8 @@ fn another_owners_entries_reach_no_node_of_an_earlier_life() {
     assert_eq!((asked.effect, asked.metadata.is_some_and(|it| it.contains("secret"))), (Effect::Foreign, false));
     assert_eq!(say(&filter, "1", "one", "", &of_node("ben")).effect, Effect::Foreign);
     // The session is Ben's by now, the node is not.
-    let node = Transcript { session: "s", node_id: Some("n"), ..Transcript::default() };
-    assert_eq!(admin::describe(&sessions, &node).unwrap().owner.as_deref(), Some("anna"));
+    let node = TranscriptId { session: "s", node_id: Some("n"), ..TranscriptId::default() };
+    assert_eq!(admin::describe_transcript(&sessions, &node).unwrap().owner.as_deref(), Some("anna"));
     let done = admin::forget_user(&sessions, "anna").unwrap();
     assert_eq!((done.sessions, done.nodes, done.remaining), (0, 1, 0));
     let left: Vec<_> = host.names();
@@ -379,12 +379,12 @@ fn a_session_is_deleted_with_its_nodes() {
     }
     assert_eq!(host.names().len(), 41);
     host.page.set(7);
-    admin::delete(&sessions, "s").unwrap();
+    admin::delete_session(&sessions, "s").unwrap();
     assert_eq!(host.names().len(), 0);
 }
 
 #[test]
-fn a_first_answer_that_was_registered_before_the_tombstone_is_late_all_the_same() {
+fn a_first_answer_is_refused_if_its_user_is_forgotten_before_it_is_stored() {
     let of_node =
         |session: &str| json!({"session_id": session, "user_id": "anna", "memory_mode": "node", "node_id": "n"});
     // With a question before them and without, each at whichever transaction the user is forgotten.

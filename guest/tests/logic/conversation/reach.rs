@@ -1,9 +1,9 @@
 //! What a question gets where less of the conversation was read, told or named than there is.
 
-use keepline_filter::transcript::address::Transcript;
-use keepline_filter::transcript::record::{Record, Role};
-use keepline_filter::transcript::turns::turns;
-use keepline_filter::window::select::{Limits, window};
+use keepline_filter::transcript::address::TranscriptId;
+use keepline_filter::transcript::record::{Role, StoredRecord};
+use keepline_filter::transcript::turns::group_into_turns;
+use keepline_filter::window::select::{WindowLimits, select_window};
 use keepline_filter::{Config, Context, Filter, admin};
 use serde_json::json;
 
@@ -12,9 +12,9 @@ use super::{STORED, act, ask, attached, call, filter, messages, reply, result, s
 use crate::test_host::TestHost;
 
 /// Records of turns that weigh 20 each, a question and an answer.
-fn short_turns(count: usize) -> Vec<Record<'static>> {
+fn short_turns(count: usize) -> Vec<StoredRecord<'static>> {
     let record = |turn: usize, role| {
-        let mut record = Record::new("", role, "x".into(), "0");
+        let mut record = StoredRecord::new("", role, "x".into(), "0");
         record.turn = turn.to_string().into();
         (record.weight, record.begins) = (10, role == Role::User);
         record
@@ -23,8 +23,8 @@ fn short_turns(count: usize) -> Vec<Record<'static>> {
 }
 
 #[test]
-fn a_window_over_the_newest_records_keeps_its_share_of_them_and_its_beginning() {
-    let limits = Limits { budget: 50_000, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None };
+fn a_partly_read_window_shows_its_share_and_rarely_moves_its_start() {
+    let limits = WindowLimits { budget: 50_000, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None };
     let records = short_turns(6000);
     // So many were read: the rest was over a limit of the read.
     for read in [10, 81, 300, 2000] {
@@ -32,8 +32,8 @@ fn a_window_over_the_newest_records_keeps_its_share_of_them_and_its_beginning() 
         for all in (read + 1..records.len()).step_by(2).skip(read) {
             let numbered: Vec<_> = (0..).zip(&records).take(all + 1).skip(all + 1 - read).collect();
             let total = 10 * (all as u64 + 1);
-            let turns = turns(&numbered, total);
-            let window = window(&turns, total, Some(0), &limits, None);
+            let turns = group_into_turns(&numbered, total);
+            let window = select_window(&turns, total, Some(0), &limits, None);
             let shown = window.items.len();
             assert!(shown * 2 + 2 >= read.min(500), "{shown} of {read} that were read");
             assert_eq!(window.stable_since, None);
@@ -49,15 +49,15 @@ fn a_window_over_the_newest_records_keeps_its_share_of_them_and_its_beginning() 
 
 #[test]
 fn turns_after_the_summary_are_shown_as_long_as_they_fit() {
-    let limits = Limits { budget: 4000, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None };
+    let limits = WindowLimits { budget: 4000, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None };
     let records = short_turns(1000);
     for all in (1..=1000).map(|turns| turns * 2) {
         let numbered: Vec<_> = (0..).zip(&records).take(all).collect();
         let total = 10 * all as u64;
-        let turns = turns(&numbered, total);
+        let turns = group_into_turns(&numbered, total);
         for behind in [4, 100, 400, 402, 600] {
             let reach = (all as u64).checked_sub(behind + 1);
-            let window = window(&turns, total, None, &Limits { reach, ..limits }, None);
+            let window = select_window(&turns, total, None, &WindowLimits { reach, ..limits }, None);
             let shown = window.items.len() as u64;
             if reach.is_some() && behind <= 400 {
                 assert_eq!((shown, window.has_gap), (behind, false), "{all} {behind}");
@@ -130,7 +130,7 @@ fn until_due_or_many(filter: &Filter<&TestHost>) -> Option<super::tasks::Work> {
 }
 
 #[test]
-fn ids_from_before_there_was_a_transcript_are_unknown() {
+fn message_ids_older_than_the_transcript_are_unknown() {
     let host = TestHost::new();
     let before = Filter::new(&host, Config::parse("{}").unwrap());
     for number in 0..8 {
@@ -197,7 +197,7 @@ fn the_first_question_again_does_not_recall_itself() {
 }
 
 #[test]
-fn a_turn_before_one_that_was_removed_is_shown_though_one_read_does_not_hold_it() {
+fn a_turn_before_a_removed_one_is_shown_even_if_it_needs_a_second_read() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 300, "message_limit": 4"#);
     let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
@@ -206,9 +206,9 @@ fn a_turn_before_one_that_was_removed_is_shown_though_one_read_does_not_hold_it(
     let activity: Vec<_> = (0..100).flat_map(calls).collect();
     act(&filter, "Look around.", "Trees.", &asked.turn, &activity);
     turn(&filter, "secret", None);
-    let at = Transcript { session: "s", app_id: None, node_id: None };
+    let at = TranscriptId { session: "s", app_id: None, node_id: None };
     for position in 202..204 {
-        assert_eq!(admin::rewrite(&sessions, &at, position, None).unwrap(), 1);
+        assert_eq!(admin::rewrite_message(&sessions, &at, position, None).unwrap(), 1);
     }
     let before = host.waits.get();
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: Look around.", "assistant: Trees."]);

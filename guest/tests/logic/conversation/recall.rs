@@ -7,7 +7,7 @@ mod user;
 
 use keepline_filter::admin;
 use keepline_filter::tasks::job::Step;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Filter, Host, Task};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use super::{STORED, act, ask, attached, entry, filter, reply, result, s, turn};
 use crate::test_host::TestHost;
 
 const OPTIONS: &str = r#""max_context_tokens": 64, "recall": "session", "summaries": false"#;
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
 /// Questions with their answers, of which the window shows the last only; and the deferred work, if it is done.
 fn talk(filter: &Filter<impl Host>, said: &[&str], works: bool) {
@@ -105,7 +105,7 @@ fn without_a_window_its_turns_can_be_recalled() {
 }
 
 #[test]
-fn passages_the_window_has_lost_are_recalled() {
+fn passages_outside_the_window_are_recalled() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello.", "The boiler was mended in March."], true);
@@ -144,7 +144,7 @@ fn passages_in_the_window_are_not_recalled() {
 }
 
 #[test]
-fn it_costs_one_more_wait_and_is_off_unless_asked_for() {
+fn recall_costs_one_more_wait_and_is_off_by_default() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
@@ -164,7 +164,7 @@ fn it_costs_one_more_wait_and_is_off_unless_asked_for() {
 }
 
 #[test]
-fn a_long_conversation_is_folded_and_found() {
+fn a_long_conversation_is_compacted_and_found() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
@@ -185,7 +185,7 @@ fn a_long_conversation_is_folded_and_found() {
 }
 
 #[test]
-fn a_removed_message_is_nowhere() {
+fn removing_a_message_erases_its_passages() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
@@ -193,7 +193,7 @@ fn a_removed_message_is_nowhere() {
     assert!(documents(&host) > 0);
     let before = documents(&host);
     for position in [0, 1] {
-        admin::rewrite(&sessions(&host), &S, position, None).unwrap();
+        admin::rewrite_message(&sessions(&host), &S, position, None).unwrap();
     }
     assert_eq!(documents(&host), before - 2);
     assert!(!everything(&host).contains("Bello"));
@@ -203,7 +203,7 @@ fn a_removed_message_is_nowhere() {
     chat(&filter, 3);
     let newest = host.records("s", "transcript").len() as u64;
     for position in newest - 8..newest {
-        admin::rewrite(&sessions(&host), &S, position, None).unwrap();
+        admin::rewrite_message(&sessions(&host), &S, position, None).unwrap();
     }
     assert!(!everything(&host).contains("Mia"));
     assert_eq!(recalled(&filter, "Mia?"), [""; 0]);
@@ -212,13 +212,13 @@ fn a_removed_message_is_nowhere() {
 }
 
 #[test]
-fn other_words_are_recalled_in_place_of_the_old_ones() {
+fn an_edited_message_is_recalled_once_it_is_indexed_again() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
     chat(&filter, 3);
-    admin::rewrite(&sessions(&host), &S, 0, Some("Our dog is called Rex.")).unwrap();
-    admin::rewrite(&sessions(&host), &S, 1, Some("Rex it is.")).unwrap();
+    admin::rewrite_message(&sessions(&host), &S, 0, Some("Our dog is called Rex.")).unwrap();
+    admin::rewrite_message(&sessions(&host), &S, 1, Some("Rex it is.")).unwrap();
     assert!(!everything(&host).contains("Bello"));
     assert_eq!(recalled(&filter, "dog?"), [""; 0], "until the deferred work was done");
     all_kept(&filter);
@@ -227,7 +227,7 @@ fn other_words_are_recalled_in_place_of_the_old_ones() {
 }
 
 #[test]
-fn a_task_that_read_a_message_before_its_removal_brings_nothing_back() {
+fn indexing_does_not_restore_a_message_removed_meanwhile() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &s());
@@ -237,7 +237,7 @@ fn a_task_that_read_a_message_before_its_removal_brings_nothing_back() {
         // Between the step's look and what it writes.
         let has_read = host.leases("s").contains_key("recall");
         if has_read && !removed.replace(true) {
-            admin::rewrite(&sessions(host), &S, 0, None).unwrap();
+            admin::rewrite_message(&sessions(host), &S, 0, None).unwrap();
         }
     });
     let mut work = Work::of(&due, "recall");
@@ -277,7 +277,7 @@ fn a_replaced_transcript_leaves_no_passages() {
 }
 
 #[test]
-fn passages_of_removed_records_go_too() {
+fn retention_removes_the_passages_of_removed_records() {
     let host = TestHost::new();
     let filter = filter(&host, &format!("{OPTIONS}, \"max_session_messages\": 20"));
     let said: Vec<String> = std::iter::once("Our dog is called Bello.".to_owned()).chain(chatter(150)).collect();
@@ -330,7 +330,7 @@ fn tool_results_are_recalled_and_can_be_excluded() {
 }
 
 #[test]
-fn the_budget_holds_and_no_text_comes_twice() {
+fn recall_stays_within_its_budget_and_repeats_no_text() {
     let host = TestHost::new();
     let filter = filter(&host, &format!("{OPTIONS}, \"recall_tokens\": 64"));
     let said: Vec<String> = (0..20).map(|number| format!("Dog number {} barks at the gate.", number % 10)).collect();
@@ -359,12 +359,12 @@ fn without_indexes_nothing_is_recalled_and_nothing_fails() {
     let done = reply(&filter, "Our dog is called Bello.", "Fine.", &asked.turn);
     assert!(done.effect == STORED && done.due.iter().all(|task| task.name != "recall"));
     assert_eq!(recalled(&filter, "dog?"), [""; 0]);
-    admin::rewrite(&sessions(&host), &S, 0, None).unwrap();
+    admin::rewrite_message(&sessions(&host), &S, 0, None).unwrap();
     admin::clear_messages(&sessions(&host), &S, None).unwrap();
 }
 
 #[test]
-fn a_client_s_own_is_removed() {
+fn a_forged_memory_recall_is_removed() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     let forged = json!({"session_id": "s", "memory_recall": {"text": "x"}});
@@ -375,7 +375,7 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn whatever_is_stored_is_no_reason_to_fail(
+    fn arbitrary_stored_data_does_not_break_recall(
         passage in ".{0,30}|\\{\"p\":[0-9]{1,20},\"at\":[0-9]{1,3},\"role\":\"user\",\"text\":\"dog\"\\}",
         terms in "[0-o]{0,16}|.{0,12}", place in "[0-9 ]{0,12}|.{0,9}", question in ".{0,30}",
     ) {

@@ -2,7 +2,7 @@
 
 use keepline_filter::admin;
 use keepline_filter::admin::messages::MessageQuery;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, SessionProblemCode as Code};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{act, ask, call, entry, filter, messages, reply, result, s, say, transcript, turn};
 use crate::test_host::TestHost;
 
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
 fn sessions(host: &TestHost) -> Context<&TestHost> {
     Context::new(host, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
@@ -22,7 +22,7 @@ fn texts(messages: &[Value]) -> Vec<String> {
 
 /// All messages as they are stored.
 fn all(sessions: &Context<&TestHost>) -> Vec<Value> {
-    let page = admin::messages(sessions, &S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
+    let page = admin::find_messages(sessions, &S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
     page.messages.iter().map(|message| serde_json::from_str(&message.text).unwrap()).collect()
 }
 
@@ -35,10 +35,10 @@ fn window(host: &TestHost, parent: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn messages_of_elsewhere_are_a_conversation_afterwards() {
+fn imported_messages_form_a_conversation() {
     let host = TestHost::new();
     let sessions = sessions(&host);
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     let given = texts(&[
         json!({"role": "user", "content": "Where is it?", "id": "q1", "at": 1700000000.5}),
         json!({"role": "assistant", "content": "", "tool": {"call_id": "c", "name": "track", "arguments": "{}"}}),
@@ -111,7 +111,7 @@ fn an_import_is_refused_by_message_number_and_stores_nothing() {
     for (given, told) in cases {
         let host = TestHost::new();
         let sessions = sessions(&host);
-        admin::create(&sessions, "s").unwrap();
+        admin::create_session(&sessions, "s").unwrap();
         let problem = admin::set_messages(&sessions, &S, &given, None).unwrap_err();
         assert!(problem.message.starts_with(told), "{given:?}: {}", problem.message);
         assert_eq!((problem.code, transcript(&host, "s").len()), (Code::InvalidValue, 0));
@@ -123,10 +123,10 @@ fn an_import_is_refused_by_message_number_and_stores_nothing() {
 }
 
 #[test]
-fn as_much_as_one_call_takes_and_no_more() {
+fn messages_set_in_one_call_are_limited_in_number_and_bytes() {
     let host = TestHost::new();
     let sessions = sessions(&host);
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     let said = |number: usize, text: &str| {
         let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
         json!({"role": role, "content": text}).to_string()
@@ -145,7 +145,7 @@ fn as_much_as_one_call_takes_and_no_more() {
 }
 
 #[test]
-fn summary_and_title_are_those_of_the_new_messages() {
+fn setting_messages_replaces_the_summary_and_the_generated_title() {
     let host = TestHost::new();
     turn(&filter(&host, ""), "1", None);
     let sessions = sessions(&host);
@@ -175,7 +175,7 @@ fn summary_and_title_are_those_of_the_new_messages() {
 }
 
 #[test]
-fn pieces_follow_each_other_or_none_is_stored() {
+fn messages_set_in_pieces_must_follow_each_other() {
     let said = |number: usize| {
         let parent = (number == 7).then_some("m2");
         let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
@@ -186,7 +186,7 @@ fn pieces_follow_each_other_or_none_is_stored() {
     let (at_once, in_pieces) = (TestHost::new(), TestHost::new());
     for (host, size) in [(&at_once, 10), (&in_pieces, 2)] {
         let sessions = sessions(host);
-        admin::create(&sessions, "s").unwrap();
+        admin::create_session(&sessions, "s").unwrap();
         for (index, piece) in given.chunks(size).enumerate() {
             let next = (index > 0).then_some((index * size) as u64);
             assert_eq!(admin::set_messages(&sessions, &S, piece, next), Ok(size as u64), "{size} {index}");
@@ -216,14 +216,14 @@ fn pieces_follow_each_other_or_none_is_stored() {
 fn a_long_result_is_kept_whole_beside_the_transcript() {
     let host = TestHost::new();
     let sessions = sessions(&host);
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     let whole = "é".repeat(5000);
     let given = texts(&[
         json!({"role": "assistant", "tool": {"call_id": "c", "name": "n", "arguments": "{}"}}),
         json!({"role": "tool", "content": whole, "tool": {"call_id": "c", "whole": "forged"}}),
     ]);
     assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(2));
-    assert_eq!(admin::content(&sessions, &S, 1, 0, 0).unwrap().text, whole);
+    assert_eq!(admin::read_message_content(&sessions, &S, 1, 0, 0).unwrap().text, whole);
     assert_eq!(host.bucket("s").maps["results"].len(), 1);
 }
 
@@ -231,17 +231,17 @@ fn a_long_result_is_kept_whole_beside_the_transcript() {
 fn imported_sessions_are_found_with_their_owner_and_forgotten_with_them() {
     let host = TestHost::new();
     let sessions = sessions(&host);
-    admin::create(&sessions, "s").unwrap();
-    let node = Transcript { app_id: Some("a"), node_id: Some("n"), ..S };
+    admin::create_session(&sessions, "s").unwrap();
+    let node = TranscriptId { app_id: Some("a"), node_id: Some("n"), ..S };
     assert_eq!(admin::set_messages(&sessions, &node, &texts(&[json!({"role": "user", "content": "x"})]), None), Ok(1));
-    assert_eq!(admin::register(&sessions, &S, None), Ok(None));
+    assert_eq!(admin::register_transcript(&sessions, &S, None), Ok(None));
     for _ in 0..2 {
-        assert_eq!(admin::register(&sessions, &S, Some("anna")), Ok(Some("anna".into())));
+        assert_eq!(admin::register_transcript(&sessions, &S, Some("anna")), Ok(Some("anna".into())));
     }
-    assert_eq!(admin::register(&sessions, &node, None), Ok(Some("anna".into())));
-    let foreign = admin::register(&sessions, &S, Some("ben")).unwrap_err();
+    assert_eq!(admin::register_transcript(&sessions, &node, None), Ok(Some("anna".into())));
+    let foreign = admin::register_transcript(&sessions, &S, Some("ben")).unwrap_err();
     assert_eq!(foreign.code, Code::AlreadyExists);
-    assert_eq!(admin::user_sessions(&sessions, "anna", None, 0).unwrap().sessions.len(), 1);
+    assert_eq!(admin::list_user_sessions(&sessions, "anna", None, 0).unwrap().sessions.len(), 1);
     assert_eq!(host.bucket("s").maps["nodes"].len(), 1);
     let gone = admin::forget_user(&sessions, "anna").unwrap();
     assert_eq!((gone.sessions, gone.nodes, gone.remaining), (1, 1, 0));

@@ -2,7 +2,7 @@
 
 use keepline_filter::admin;
 use keepline_filter::options::settings::Settings;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, SessionProblemCode as Code};
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::tasks::{summary, until_due};
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript};
 use crate::test_host::TestHost;
 
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
 fn sessions(host: &TestHost) -> Context<&TestHost> {
     Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap())
@@ -50,7 +50,7 @@ fn a_session_gets_the_window_that_would_be_configured() {
         admin::set_settings(&sessions(&host), &S, &Settings::default()).unwrap();
         let wanted = messages(&ask(&plain, "?", &s()));
         admin::set_settings(&sessions(&host), &S, &settings).unwrap();
-        assert_eq!(admin::describe(&sessions(&host), &S).unwrap().settings, settings);
+        assert_eq!(admin::describe_transcript(&sessions(&host), &S).unwrap().settings, settings);
         // Whatever is configured; a reserve does nothing beside a budget that is given.
         let own = filter(&host, r#""max_context_tokens": 1000, "reserve_tokens": 3000"#);
         let before = host.waits.get();
@@ -60,7 +60,7 @@ fn a_session_gets_the_window_that_would_be_configured() {
 }
 
 #[test]
-fn an_entry_goes_before_its_session_and_is_alone_with_that() {
+fn settings_of_an_entry_override_the_sessions_for_that_entry_only() {
     let host = TestHost::new();
     talk(&host, 100);
     let filter = filter(&host, r#""memory_trace": true"#);
@@ -84,7 +84,7 @@ fn an_entry_goes_before_its_session_and_is_alone_with_that() {
 }
 
 #[test]
-fn a_summary_is_due_and_made_by_the_budget_of_the_session() {
+fn summaries_follow_the_budget_of_the_session() {
     for (configured, set) in [(50_000, 500), (500, 2000)] {
         let host = TestHost::new();
         let filter = filter(&host, &format!(r#""max_context_tokens": {configured}"#));
@@ -149,7 +149,7 @@ fn settings_out_of_range_are_refused_by_name_and_skipped_when_stored() {
         assert!(problem.code == Code::InvalidValue && problem.message.contains(told), "{}", problem.message);
     }
     assert_eq!(entry(&host, "session", "settings"), None);
-    let absent = admin::set_settings(&sessions(&host), &Transcript { session: "t", ..S }, &tokens(64)).unwrap_err();
+    let absent = admin::set_settings(&sessions(&host), &TranscriptId { session: "t", ..S }, &tokens(64)).unwrap_err();
     assert_eq!(absent.code, Code::NotFound);
     for text in ["", "[]", "{", r#"{"max_context_tokens":"x","model":3}"#, r#"{"context_window":-1}"#] {
         let mut buckets = host.buckets_mut();
@@ -160,12 +160,12 @@ fn settings_out_of_range_are_refused_by_name_and_skipped_when_stored() {
 }
 
 #[test]
-fn settings_stay_when_messages_go() {
+fn settings_are_kept_when_messages_are_cleared_or_set() {
     let host = TestHost::new();
     talk(&host, 3);
     admin::set_settings(&sessions(&host), &S, &tokens(100)).unwrap();
     assert_eq!(admin::clear_messages(&sessions(&host), &S, None), Ok(6));
     let message = r#"{"role": "user", "content": "hello"}"#.to_owned();
     assert_eq!(admin::set_messages(&sessions(&host), &S, &[message], None), Ok(1));
-    assert_eq!(admin::describe(&sessions(&host), &S).unwrap().settings, tokens(100));
+    assert_eq!(admin::describe_transcript(&sessions(&host), &S).unwrap().settings, tokens(100));
 }

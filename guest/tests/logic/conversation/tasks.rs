@@ -7,7 +7,7 @@ use keepline_filter::tasks::job::{
     CompletionNeed, CompletionResult, FailedResult, Job, MissingResult, Need, NeedResult, Progress, Purpose, Step,
     Vector, VectorsResult,
 };
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Effect, Filter, Host};
 use serde_json::{Value, json};
 
@@ -155,7 +155,7 @@ fn without_a_model_there_is_a_digest() {
 }
 
 #[test]
-fn the_second_writer_undoes_nothing() {
+fn a_late_summary_does_not_overwrite_a_newer_one() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 500"#);
     let (_, mut one) = until_due(&filter, 0);
@@ -175,7 +175,7 @@ fn the_second_writer_undoes_nothing() {
 }
 
 #[test]
-fn a_turn_that_is_written_meanwhile_is_safe() {
+fn a_turn_written_while_a_summary_is_made_is_kept() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 500"#);
     let (_, mut work) = until_due(&filter, 0);
@@ -255,7 +255,7 @@ fn a_conversation_gets_its_title_with_the_first_turn() {
 }
 
 #[test]
-fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
+fn retention_removes_the_oldest_turns_over_the_limits() {
     for options in [r#""max_session_messages": 20"#, r#""max_session_bytes": 4000"#] {
         let host = TestHost::new();
         let filter = filter(&host, &format!("{options}, \"max_context_tokens\": 2000"));
@@ -298,7 +298,7 @@ fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
 }
 
 #[test]
-fn branches_that_are_used_in_turn_keep_a_summary_each() {
+fn alternating_branches_each_keep_their_summary() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 500, "auto_generate_titles": false"#);
     turn(&filter, "root", None);
@@ -325,7 +325,7 @@ fn branches_that_are_used_in_turn_keep_a_summary_each() {
     assert!(completions <= 12, "{completions}");
     // A message that is removed is in none of them.
     let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
-    admin::rewrite(&sessions, &Transcript { session: "s", app_id: None, node_id: None }, 0, None).unwrap();
+    admin::rewrite_message(&sessions, &TranscriptId { session: "s", app_id: None, node_id: None }, 0, None).unwrap();
     assert_eq!(entry(&host, "session", "summary"), None);
 }
 
@@ -334,7 +334,7 @@ fn a_summary_reaches_as_far_as_the_turns_the_model_read() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 4000, "auto_generate_titles": false"#);
     let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
-    admin::create(&sessions, "s").unwrap();
+    admin::create_session(&sessions, "s").unwrap();
     let message = |number: usize| {
         let role = ["user", "assistant"][number % 2];
         // A few are long.
@@ -342,7 +342,7 @@ fn a_summary_reaches_as_far_as_the_turns_the_model_read() {
         json!({"role": role, "content": format!("message {number}. {text}")}).to_string()
     };
     let given: Vec<String> = (0..14_000).map(message).collect();
-    let s = Transcript { session: "s", app_id: None, node_id: None };
+    let s = TranscriptId { session: "s", app_id: None, node_id: None };
     for (at, part) in given.chunks(7000).enumerate() {
         admin::set_messages(&sessions, &s, part, Some(7000 * at as u64)).unwrap();
     }
@@ -386,7 +386,7 @@ fn retain(host: &TestHost, filter: &Filter<&TestHost>) -> usize {
 }
 
 #[test]
-fn an_old_turn_that_goes_on_late_is_whole_while_it_is_the_newest_and_then_a_tenth_goes() {
+fn a_resumed_old_turn_is_kept_whole_while_it_is_the_newest() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_session_messages": 40"#);
     let named = json!({"session_id": "s", "message_id": "u0"});
@@ -416,7 +416,7 @@ fn an_old_turn_that_goes_on_late_is_whole_while_it_is_the_newest_and_then_a_tent
 }
 
 #[test]
-fn of_the_newest_turn_the_beginning_goes_once_a_limit_is_exceeded_twofold() {
+fn the_start_of_the_newest_turn_is_removed_beyond_twice_the_limit() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_session_messages": 40"#);
     let long = ask(&filter, "Begin.", &s()).turn;
@@ -456,7 +456,7 @@ fn an_answer_given_again_keeps_its_question_while_its_turn_is_the_newest() {
 }
 
 #[test]
-fn tasks_no_answer_named_do_what_there_is_to_do() {
+fn tasks_without_a_state_do_all_pending_work() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 64"#);
     until_due(&filter, 0);
@@ -505,7 +505,7 @@ fn an_unmet_need_changes_nothing_and_leaves_no_lease() {
 }
 
 #[test]
-fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
+fn a_failed_title_is_due_again_until_it_is_settled() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let turn = || reply(&filter, "Where is it?", "In Leipzig.", &ask(&filter, "Where is it?", &s()).turn).due;
@@ -571,7 +571,7 @@ fn a_conversation_without_a_title_gets_one_later_also_without_a_model() {
     assert_eq!(title_of(&due_then).as_deref(), Some("Where is it?"));
     // A title goes with the message that it was made of.
     let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
-    let transcript = Transcript { session: "s", app_id: None, node_id: None };
+    let transcript = TranscriptId { session: "s", app_id: None, node_id: None };
     admin::clear_messages(&sessions, &transcript, None).unwrap();
     assert_eq!(entry(&host, "session", "title"), None);
     let due_then = due("And \u{1b}[31mthis\u{202e}?", &ask(&filter, "And this?", &s()).turn);

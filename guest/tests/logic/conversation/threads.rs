@@ -21,7 +21,7 @@ fn after(parent: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_message_goes_on_from_the_one_that_it_names() {
+fn a_turn_continues_from_the_parent_message_that_it_names() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     turn(&filter, "1", None);
@@ -133,7 +133,7 @@ fn the_slower_writer_gets_a_branch() {
 }
 
 #[test]
-fn a_fork_that_others_write_meanwhile_finds_its_place_again() {
+fn a_branch_is_attached_to_its_parent_after_concurrent_writes() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     for (name, parent) in [("1", None), ("2", Some("a1")), ("3", Some("a2"))] {
@@ -184,7 +184,7 @@ proptest! {
 
     /// Each turn follows a random earlier one, or names none. The reference is a map of parents.
     #[test]
-    fn threads_are_those_of_a_plain_tree(
+    fn threads_match_a_reference_tree(
         parents in prop::collection::vec(prop::option::weighted(0.7, any::<prop::sample::Index>()), 1..40),
         budget in prop_oneof![Just(64_u64), Just(100_000)],
     ) {
@@ -232,7 +232,7 @@ fn a_regenerated_answer_is_a_branch_without_a_question() {
 }
 
 #[test]
-fn another_answer_to_a_question_that_is_asked_again_is_one_more_the_same_is_not() {
+fn a_repeated_question_stores_a_different_answer_but_not_the_same_one() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let question = json!({"session_id": "s", "message_id": "m1"});

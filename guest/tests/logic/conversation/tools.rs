@@ -101,7 +101,7 @@ fn a_last_step_without_tools_continues_its_turn_too() {
 }
 
 #[test]
-fn a_step_whose_beginning_was_lost_orphans_nothing() {
+fn a_result_without_its_call_is_not_shown() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let turn = ask(&filter, "1", &s()).turn;
@@ -110,7 +110,7 @@ fn a_step_whose_beginning_was_lost_orphans_nothing() {
 }
 
 #[test]
-fn a_result_without_a_call_leaves_a_turn_on_its_branch() {
+fn a_result_without_its_call_does_not_move_a_turn_off_its_branch() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     turn(&filter, "1", None);
@@ -179,7 +179,7 @@ fn long_results_are_stored_whole_beside_the_transcript() {
 
 /// What a store would refuse fails the test by itself: the host has the contract's limits.
 #[test]
-fn whatever_an_entry_holds_its_step_is_one_that_a_store_takes() {
+fn steps_of_oversized_entries_stay_within_the_stores_limits() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_message_length": 0, "max_value_bytes": 8388608, "max_context_tokens": 2000000"#);
     let (plain, control) = ("x".repeat(3 << 20), "\u{1}".repeat(1 << 20));

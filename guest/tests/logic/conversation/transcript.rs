@@ -40,7 +40,7 @@ fn a_turn_is_one_append_in_the_answers_transaction() {
 }
 
 #[test]
-fn without_conversations_nothing_is_different() {
+fn without_conversation_only_history_and_values_are_stored() {
     let host = TestHost::new();
     let plain = keepline_filter::Filter::new(&host, keepline_filter::Config::default());
     let asked = ask(&plain, "?", &s());
@@ -122,7 +122,7 @@ fn blank_and_marked_answers_are_not_stored() {
 }
 
 #[test]
-fn switches_that_are_none_are_ignored_with_a_warning() {
+fn invalid_directives_are_ignored_with_a_warning() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
@@ -159,7 +159,7 @@ fn switches_that_are_none_are_ignored_with_a_warning() {
 }
 
 #[test]
-fn of_a_question_that_is_not_to_be_written_nothing_is_stored() {
+fn a_question_with_write_off_is_not_stored() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let off = json!({"session_id": "s", "message_id": "q", "files": [{"id": "secret"}], "memory": {"write": false}});
@@ -181,7 +181,7 @@ fn of_a_question_that_is_not_to_be_written_nothing_is_stored() {
 }
 
 #[test]
-fn texts_are_stored_as_the_options_say_and_passed_as_they_are() {
+fn texts_are_stored_cut_stripped_and_redacted_as_configured() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_message_length": 20, "strip_thinking": true, "redact": ["sk-{w8+}"]"#);
     let question = "My key is sk-12345678, and there is more";
@@ -213,7 +213,7 @@ fn an_answer_of_thoughts_alone_is_blank() {
 }
 
 #[test]
-fn files_come_back_with_their_message() {
+fn files_are_shown_with_their_message() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let image = json!({"type": "image", "transfer_method": "local_file", "upload_file_id": "f-1"});
@@ -328,7 +328,7 @@ fn unreadable_records_are_left_alone_and_the_entry_goes_on() {
 }
 
 #[test]
-fn a_broken_transcript_costs_a_session_nothing_else() {
+fn a_broken_transcript_leaves_the_sessions_values_usable() {
     for broken in ["transcript", "session", "messages"] {
         let host = TestHost::new();
         let filter = filter(&host, "");
@@ -345,7 +345,7 @@ fn a_broken_transcript_costs_a_session_nothing_else() {
 }
 
 #[test]
-fn a_late_answer_never_lands_in_another_life() {
+fn a_late_answer_is_not_stored_in_a_later_incarnation() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let asked = ask(&filter, "?", &s());
@@ -356,7 +356,7 @@ fn a_late_answer_never_lands_in_another_life() {
 }
 
 #[test]
-fn a_store_that_fails_never_keeps_an_entry() {
+fn an_answer_is_stored_although_the_store_failed_for_its_question() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     host.fail(FailureCode::Unavailable);

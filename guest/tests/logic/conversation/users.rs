@@ -102,7 +102,7 @@ fn of_two_first_users_one_becomes_the_owner() {
 }
 
 #[test]
-fn ids_that_are_no_names_are_hashed() {
+fn user_ids_that_are_not_valid_names_are_hashed() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &of("anna@example.org")).turn);
@@ -128,7 +128,7 @@ fn a_users_values_come_with_each_question_that_names_them() {
 }
 
 #[test]
-fn a_late_answer_of_a_forgotten_user_is_not_stored_and_a_user_who_comes_back_is() {
+fn late_answers_of_a_forgotten_user_are_refused_until_a_new_question() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let late = ask(&filter, "1", &of("anna"));
@@ -227,7 +227,7 @@ fn a_nodes_owner_is_its_sessions() {
 }
 
 #[test]
-fn node_mode_without_a_node_is_no_memory_or_an_error() {
+fn node_mode_without_a_node_passes_or_fails_as_configured() {
     let host = TestHost::new();
     let metadata = json!({"session_id": "s", "memory_mode": "node", "memory_messages": 1});
     for (option, effect) in [("false", Effect::Passed), ("true", Effect::Failed)] {
@@ -243,7 +243,7 @@ fn node_mode_without_a_node_is_no_memory_or_an_error() {
 }
 
 #[test]
-fn no_two_tombstones_are_the_same_and_a_later_one_is_later() {
+fn tombstones_are_unique_and_increasing() {
     let host = TestHost::new();
     let sessions = Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
     let stamp = || {

@@ -1,7 +1,7 @@
 //! Windows are such as APIs for chat completions take, whatever came in and by whichever door.
 
 use keepline_filter::admin;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{AnswerEntry, Config, Context, Filter, ToolActivity};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -11,7 +11,7 @@ use super::valid_window::fault;
 use super::{UNASKED, act, ask, attached, call, filter, messages, reply, result, s, say, transcript};
 use crate::test_host::TestHost;
 
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 const MISSING: &str = "tool: [No result was recorded for this call]";
 
 fn window(filter: &Filter<&TestHost>) -> Value {
@@ -120,7 +120,7 @@ fn pending_calls_may_be_answered_at_different_times() {
 }
 
 #[test]
-fn patterns_leave_arguments_and_details_json() {
+fn redaction_keeps_arguments_and_details_valid_json() {
     let patterns = r#""redact": ["{d4+}", "secret\": \"{w+}", "in\\{"]"#;
     for (arguments, expected) in [
         (r#"{"pin": 12345, "n": 1}"#, r#"{"pin": "[redacted]", "n": 1}"#),
@@ -150,7 +150,7 @@ fn patterns_leave_arguments_and_details_json() {
 }
 
 #[test]
-fn a_blank_answer_with_an_id_is_shown_nowhere_and_can_be_followed() {
+fn a_blank_answer_with_an_id_is_not_shown_but_can_be_followed() {
     let host = TestHost::new();
     let thinking = filter(&host, r#""strip_thinking": true"#);
     for answer in ["", " \n", "<think>on?</think>"] {
@@ -275,7 +275,7 @@ fn a_long_turn_stays_as_long_as_it_fits() {
 }
 
 #[test]
-fn a_pinned_first_turn_is_one_whole_line_or_reported_as_too_long() {
+fn a_pinned_first_turn_is_shown_whole_or_reported_as_too_long() {
     let pinning = r#""max_context_tokens": 4000, "pin_first_turn": true, "memory_trace": true"#;
     let host = TestHost::new();
     let filter = filter(&host, pinning);
@@ -314,7 +314,7 @@ fn a_pinned_first_turn_is_one_whole_line_or_reported_as_too_long() {
 }
 
 #[test]
-fn the_trace_tells_of_a_gap_without_a_summary_too() {
+fn the_trace_reports_gaps_even_without_a_summary() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 400, "memory_trace": true"#);
     let mut gaps = 0;
@@ -429,7 +429,7 @@ fn happens(
             let records = transcript(host, "s").len();
             let sessions = Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap());
             if more % 2 == 0 && records > 0 {
-                let _ = admin::rewrite(&sessions, &S, index.index(records) as u64, None);
+                let _ = admin::rewrite_message(&sessions, &S, index.index(records) as u64, None);
             } else {
                 let given = [
                     json!({"role": "assistant", "content": if more % 3 == 0 { "" } else { "Hello." }}),

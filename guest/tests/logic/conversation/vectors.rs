@@ -4,7 +4,7 @@ mod users;
 
 use keepline_filter::admin;
 use keepline_filter::tasks::job::{Need, NeedResult, Progress, Step, Vector};
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Filter, Host, QuestionEntry, QuestionReply};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::{STORED, ask, attached, entry, filter, reply, s};
 use crate::test_host::TestHost;
 
 const OPTIONS: &str = r#""max_context_tokens": 64, "recall": "session", "summaries": false, "recall_vectors": true"#;
-const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 /// A question that has no word in common with what it is about.
 const PARAPHRASE: &str = "Which pets?";
 
@@ -137,7 +137,7 @@ fn sessions(host: &TestHost) -> Context<&TestHost> {
 }
 
 #[test]
-fn passages_sharing_no_word_are_found_by_vector_in_as_many_waits() {
+fn passages_sharing_no_word_are_found_by_vector_without_another_wait() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -159,7 +159,7 @@ fn passages_sharing_no_word_are_found_by_vector_in_as_many_waits() {
 }
 
 #[test]
-fn it_is_off_unless_asked_for() {
+fn vectors_are_off_by_default() {
     let host = TestHost::new();
     let without = OPTIONS.replace(r#", "recall_vectors": true"#, "");
     let plain = super::filter(&host, &without);
@@ -179,7 +179,7 @@ fn it_is_off_unless_asked_for() {
 }
 
 #[test]
-fn a_question_s_vector_may_be_anything() {
+fn an_invalid_question_vector_is_ignored() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -193,7 +193,7 @@ fn a_question_s_vector_may_be_anything() {
 }
 
 #[test]
-fn in_a_large_scope_vectors_rank_what_words_found() {
+fn in_a_large_scope_vectors_rank_the_passages_that_terms_found() {
     let host = TestHost::new();
     let filter = filter(&host, &format!("{OPTIONS}, \"recall_tokens\": 400"));
     for number in 0..300 {
@@ -243,7 +243,7 @@ fn vectors_of_another_model_count_as_none_and_are_made_again() {
 }
 
 #[test]
-fn existing_vectors_count_while_others_are_made_again() {
+fn vectors_of_a_new_model_are_used_while_others_are_recomputed() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -264,7 +264,7 @@ fn existing_vectors_count_while_others_are_made_again() {
 }
 
 #[test]
-fn without_a_model_or_with_one_that_fails_everything_stays() {
+fn a_missing_or_failing_model_stores_no_vectors() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -286,7 +286,7 @@ fn without_a_model_or_with_one_that_fails_everything_stays() {
 }
 
 #[test]
-fn a_text_without_a_direction_has_no_vector_and_holds_up_nothing() {
+fn a_zero_vector_is_not_stored_and_blocks_no_other() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -327,16 +327,16 @@ fn a_text_the_model_refuses_has_no_vector_and_is_not_sent_again() {
 }
 
 #[test]
-fn removed_messages_take_their_vectors_along() {
+fn removing_messages_removes_their_vectors() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 80);
     embed(&filter, "m");
-    admin::rewrite(&sessions(&host), &S, 0, None).unwrap();
+    admin::rewrite_message(&sessions(&host), &S, 0, None).unwrap();
     assert_eq!(stored(&host)[0].0, 1);
     // Other words, another vector.
-    admin::rewrite(&sessions(&host), &S, 1, Some("Our cat is called Mia.")).unwrap();
+    admin::rewrite_message(&sessions(&host), &S, 1, Some("Our cat is called Mia.")).unwrap();
     assert_eq!((stored(&host)[0].0, stored(&host).len()), (2, 160));
     assert_eq!(recalled(&filter, PARAPHRASE, "m"), [""; 0]);
     assert_eq!(embed(&filter, "m"), ["Our cat is called Mia."]);
@@ -356,7 +356,7 @@ fn removed_messages_take_their_vectors_along() {
 }
 
 #[test]
-fn retention_takes_vectors_along() {
+fn retention_removes_vectors() {
     let host = TestHost::new();
     let filter = filter(&host, &format!("{OPTIONS}, \"max_session_messages\": 20"));
     chat(&filter, 30);
@@ -373,7 +373,7 @@ fn retention_takes_vectors_along() {
 #[test]
 fn passages_removed_during_a_model_request_get_no_vector() {
     let changes: [fn(&TestHost, &Filter<&TestHost>); 4] = [
-        |host, _| _ = admin::rewrite(&sessions(host), &S, 0, None).unwrap(),
+        |host, _| _ = admin::rewrite_message(&sessions(host), &S, 0, None).unwrap(),
         |host, _| _ = admin::clear_messages(&sessions(host), &S, None).unwrap(),
         |_, filter| while work("recall-reset").step(filter, "other", None).step != Step::Again {},
         |_, filter| _ = embed(filter, "n"),
@@ -402,7 +402,7 @@ fn passages_corrected_during_a_model_request_are_embedded_again() {
     let mut work = work("vectors");
     let mut correct = |position| {
         let texts = texts(&begin(&filter, &mut work));
-        admin::rewrite(&sessions(&host), &S, position, None).unwrap();
+        admin::rewrite_message(&sessions(&host), &S, position, None).unwrap();
         // Whoever is at something else keeps their lease.
         host.take_lease("s", "other", "other", 1);
         (work.go_on(&filter, "h", Some(vectors("m", &texts))).step, texts.len())
@@ -415,7 +415,7 @@ fn passages_corrected_during_a_model_request_are_embedded_again() {
 }
 
 #[test]
-fn uncut_messages_are_cut_before_recall() {
+fn messages_not_yet_split_into_passages_are_split_before_embedding() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -427,7 +427,7 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn whatever_is_stored_is_no_reason_to_fail(
+    fn arbitrary_stored_data_does_not_break_recall(
         key in "[0-9]{1,20}|[!-~]{1,9}", text in "[A-Za-z0-9+/]{0,20}|.{0,12}", place in "[0-9]{0,17} .{0,9}|.{0,9}",
     ) {
         // That is the dog's own.

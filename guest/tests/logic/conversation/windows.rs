@@ -1,57 +1,62 @@
 //! How much of a conversation a question gets.
 
 use keepline_filter::text::tokens;
-use keepline_filter::transcript::record::{Kind, Record, Role, Tool};
-use keepline_filter::transcript::turns::turns;
-use keepline_filter::window::select::{Limits, Window, window};
+use keepline_filter::transcript::record::{RecordKind, Role, StoredRecord, ToolDetails};
+use keepline_filter::transcript::turns::group_into_turns;
+use keepline_filter::window::select::{ContextWindow, WindowLimits, select_window};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{act, ask, attached, call, filter, messages, reply, result, s};
 use crate::test_host::TestHost;
 
-fn limits(budget: u64) -> Limits {
-    Limits { budget, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None }
+fn limits(budget: u64) -> WindowLimits {
+    WindowLimits { budget, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None }
 }
 
 /// A turn's records: a question, calls and results of these sizes, an answer.
-fn made(turn: &str, question: usize, results: &[usize], answer: usize) -> Vec<Record<'static>> {
+fn made(turn: &str, question: usize, results: &[usize], answer: usize) -> Vec<StoredRecord<'static>> {
     let record = |role, kind, size: usize, call: Option<usize>| {
-        let mut record = Record::new("", role, "x".repeat(size).into(), "0");
+        let mut record = StoredRecord::new("", role, "x".repeat(size).into(), "0");
         record.turn = turn.to_owned().into();
         record.kind = kind;
-        record.tool = call.map(|call| Tool { call_id: format!("c{call}").into(), ..Tool::default() });
-        record.weight = tokens::of_bytes(size) + tokens::MESSAGE;
+        record.tool = call.map(|call| ToolDetails { call_id: format!("c{call}").into(), ..ToolDetails::default() });
+        record.weight = tokens::estimate_for_bytes(size) + tokens::MESSAGE_TOKENS;
         record
     };
-    let mut records = vec![record(Role::User, Kind::Message, question, None)];
-    records.extend((0..results.len()).map(|call| record(Role::Assistant, Kind::ToolCall, 0, Some(call))));
-    records
-        .extend(results.iter().enumerate().map(|(call, size)| record(Role::Tool, Kind::ToolResult, *size, Some(call))));
-    records.push(record(Role::Assistant, Kind::Message, answer, None));
+    let mut records = vec![record(Role::User, RecordKind::Message, question, None)];
+    records.extend((0..results.len()).map(|call| record(Role::Assistant, RecordKind::ToolCall, 0, Some(call))));
+    records.extend(
+        results.iter().enumerate().map(|(call, size)| record(Role::Tool, RecordKind::ToolResult, *size, Some(call))),
+    );
+    records.push(record(Role::Assistant, RecordKind::Message, answer, None));
     records[0].begins = true;
     records
 }
 
-fn numbered<'r>(records: &'r [Record<'static>]) -> Vec<(u64, &'r Record<'static>)> {
+fn numbered<'r>(records: &'r [StoredRecord<'static>]) -> Vec<(u64, &'r StoredRecord<'static>)> {
     (0..).zip(records).collect()
 }
 
-fn weight(records: &[Record<'_>]) -> u64 {
+fn weight(records: &[StoredRecord<'_>]) -> u64 {
     records.iter().map(|record| record.weight).sum()
 }
 
 /// The window over all of these records, looked at through `look`.
-fn with<T>(records: &[Record<'static>], limits: &Limits, look: impl FnOnce(&Window<'_, '_>) -> T) -> T {
+fn with<T>(
+    records: &[StoredRecord<'static>],
+    limits: &WindowLimits,
+    look: impl FnOnce(&ContextWindow<'_, '_>) -> T,
+) -> T {
     let numbered = numbered(records);
     let total = weight(records);
-    let turns = turns(&numbered, total);
-    look(&window(&turns, total, None, limits, None))
+    let turns = group_into_turns(&numbered, total);
+    look(&select_window(&turns, total, None, limits, None))
 }
 
 /// The share of each prompt's tokens that begins as the one before did, over many questions.
-fn stable_share(turn_tokens: u64, limits: &Limits) -> f64 {
-    let size = usize::try_from((turn_tokens / 2 - tokens::MESSAGE) * 16 / 5).unwrap();
+fn stable_share(turn_tokens: u64, limits: &WindowLimits) -> f64 {
+    let size = usize::try_from((turn_tokens / 2 - tokens::MESSAGE_TOKENS) * 16 / 5).unwrap();
     let mut records = Vec::new();
     let (mut stable, mut all) = (0, 0);
     let mut before: Vec<(u64, u64)> = Vec::new();
@@ -69,7 +74,7 @@ fn stable_share(turn_tokens: u64, limits: &Limits) -> f64 {
 }
 
 #[test]
-fn most_of_a_prompt_begins_as_the_one_before() {
+fn most_of_a_prompt_is_a_prefix_of_the_previous_one() {
     for (turn, budget, wanted) in
         [(72, 4000, 0.9), (72, 8000, 0.9), (350, 4000, 0.75), (350, 8000, 0.84), (350, 32_000, 0.9), (72, 32_000, 0.9)]
     {
@@ -80,7 +85,7 @@ fn most_of_a_prompt_begins_as_the_one_before() {
 }
 
 #[test]
-fn the_beginning_stays_while_the_conversation_grows_by_a_step() {
+fn the_windows_start_moves_only_once_per_step() {
     let mut records = Vec::new();
     let mut starts: Vec<(u64, u64)> = Vec::new();
     for turn in 0..400 {
@@ -125,7 +130,7 @@ fn the_newest_turn_is_shown_whatever_its_size() {
 
 #[test]
 fn old_results_become_placeholders_before_turns_are_dropped() {
-    let limits = Limits { results: 1000, ..limits(4000) };
+    let limits = WindowLimits { results: 1000, ..limits(4000) };
     let mut records = Vec::new();
     let mut most = 0;
     for turn in 0..40 {
@@ -184,7 +189,7 @@ fn no_more_messages_are_shown_than_the_limit() {
     let mut records = Vec::new();
     for turn in 0..100 {
         records.extend(made(&turn.to_string(), 20, &[], 20));
-        let limits = Limits { messages: 11, ..limits(4000) };
+        let limits = WindowLimits { messages: 11, ..limits(4000) };
         with(&records, &limits, |window| {
             let shown = window.items.len();
             assert!(shown <= 11 && shown >= 2.min(records.len()), "{shown}");
@@ -194,7 +199,7 @@ fn no_more_messages_are_shown_than_the_limit() {
 
 #[test]
 fn message_and_byte_limits_keep_as_much_as_the_budget_does() {
-    let host_counts_more = |records: &mut Vec<Record<'static>>| {
+    let host_counts_more = |records: &mut Vec<StoredRecord<'static>>| {
         for record in records {
             record.tokens = Some(record.weight * 3 / 2);
         }
@@ -202,7 +207,7 @@ fn message_and_byte_limits_keep_as_much_as_the_budget_does() {
     for (budget, limit, counts_more) in
         [(50_000, 100, false), (50_000, 500, false), (4000, 500, true), (9000, 120, true)]
     {
-        let limits = Limits { messages: limit, ..limits(budget) };
+        let limits = WindowLimits { messages: limit, ..limits(budget) };
         let mut records = Vec::new();
         let (mut starts, mut full) = (Vec::new(), 0);
         for turn in 0..700 {
@@ -246,7 +251,7 @@ fn the_trace_names_the_fate_of_each_turn() {
 }
 
 #[test]
-fn the_trace_tells_a_full_window_from_one_of_too_many_messages() {
+fn the_trace_distinguishes_the_message_limit_from_cutting_back() {
     let host = TestHost::new();
     let filter = filter(&host, r#""message_limit": 10, "memory_trace": true"#);
     for number in 0..12 {
@@ -281,11 +286,11 @@ fn reading_costs_the_same_however_long_the_conversation_is() {
 }
 
 /// Turns of random shape, some of them left open, with other turns between their steps.
-fn conversation() -> impl Strategy<Value = Vec<Record<'static>>> {
+fn conversation() -> impl Strategy<Value = Vec<StoredRecord<'static>>> {
     let turn = (0..3000_usize, prop::collection::vec(0..4000_usize, 0..4), 0..3000_usize, 0..10_u8, any::<u16>());
     prop::collection::vec(turn, 1..40).prop_map(|turns| {
-        let mut all: Vec<Record<'static>> = Vec::new();
-        let mut left: Vec<Record<'static>> = Vec::new();
+        let mut all: Vec<StoredRecord<'static>> = Vec::new();
+        let mut left: Vec<StoredRecord<'static>> = Vec::new();
         for (number, (question, results, answer, fate, tokens)) in turns.into_iter().enumerate() {
             let mut records = made(&number.to_string(), question, &results, answer);
             if tokens % 3 == 0 {
@@ -311,7 +316,7 @@ proptest! {
 
     /// Turns may be longer than a step, and go on after others.
     #[test]
-    fn from_the_weight_that_a_window_names_on_it_began_where_it_does(
+    fn windows_since_their_stable_weight_have_the_same_start(
         sizes in prop::collection::vec((0..600_usize, 0..600_usize, prop::bool::weighted(0.15), prop::bool::weighted(0.1)), 1..40),
         budget in 64..800_u64, removed in 0..20_usize,
     ) {
@@ -328,8 +333,8 @@ proptest! {
             // Retention takes whole turns.
             let left = (left..records.len()).find(|at| records[*at].begins).unwrap_or(0);
             let numbered: Vec<_> = (0..).zip(&records).skip(left).collect();
-            let all = turns(&numbered, total);
-            let shown = window(&all, total, None, &limits, None);
+            let all = group_into_turns(&numbered, total);
+            let shown = select_window(&all, total, None, &limits, None);
             let shown_from = shown.items.first().map(|item| item.position);
             if let Some(since) = shown.stable_since {
                 for (total, before) in seen.iter().filter(|(total, _)| *total >= since) {
@@ -341,15 +346,15 @@ proptest! {
     }
 
     #[test]
-    fn a_window_keeps_its_promises(
+    fn windows_stay_within_their_limits_and_pair_calls_with_results(
         records in conversation(), budget in 64..20_000_u64, keep in 10..90_u64, results in 0..5000_u64,
         messages in 2..60_u64, dropped in 0..40_usize,
     ) {
-        let limits = Limits { budget, keep, messages, results, reach: None, pinned: None };
+        let limits = WindowLimits { budget, keep, messages, results, reach: None, pinned: None };
         let numbered = numbered(&records);
         let total = weight(&records);
-        let all = turns(&numbered, total);
-        let shown = window(&all, total, None, &limits, None);
+        let all = group_into_turns(&numbered, total);
+        let shown = select_window(&all, total, None, &limits, None);
         prop_assert!(shown.cost <= budget, "{} > {}", shown.cost, budget);
         prop_assert_eq!(shown.cost, shown.items.iter().map(|item| item.cost()).sum::<u64>());
         prop_assert!(!shown.items.is_empty());
@@ -358,8 +363,8 @@ proptest! {
         let mut open: Vec<(&str, &str)> = Vec::new();
         for item in &shown.items {
             match item.kind {
-                Kind::ToolCall => open.push((&item.record.turn, item.call_id())),
-                Kind::ToolResult => {
+                RecordKind::ToolCall => open.push((&item.record.turn, item.call_id())),
+                RecordKind::ToolResult => {
                     let at = open.iter().position(|call| *call == (&*item.record.turn, item.call_id()));
                     prop_assert!(at.is_some(), "a result without its call");
                     open.remove(at.unwrap());
@@ -372,12 +377,12 @@ proptest! {
         // A reader that got less of the log comes to the same, or to a later beginning; never to another text. But of a turn
         // that went on after others, and began before what was read, it does not know enough to show it.
         let tail = &numbered[dropped.min(numbered.len() - 1)..];
-        let fewer = turns(tail, total);
-        let other = window(&fewer, total, dropped.checked_sub(1).map(|at| at as u64), &limits, None);
+        let fewer = group_into_turns(tail, total);
+        let other = select_window(&fewer, total, dropped.checked_sub(1).map(|at| at as u64), &limits, None);
         let known = tail.iter().map(|(_, record)| record.weight).sum::<u64>();
         let is_known = fewer.iter().skip(1).all(|turn| turn.is_whole);
         if is_known && !shown.is_cut && !other.is_cut && shown.cleared == 0 && other.cleared == 0 {
-            let positions = |window: &Window<'_, '_>| window.items.iter().map(|item| item.position).collect::<Vec<_>>();
+            let positions = |window: &ContextWindow<'_, '_>| window.items.iter().map(|item| item.position).collect::<Vec<_>>();
             let (whole, part) = (positions(&shown), positions(&other));
             let both = whole.iter().filter(|at| part.contains(at)).count();
             prop_assert!(both == part.len() || known < budget * 2, "{:?} {:?}", whole, part);
@@ -414,7 +419,7 @@ proptest! {
 }
 
 #[test]
-fn a_window_has_no_more_bytes_than_it_may_have() {
+fn a_window_stays_within_max_window_bytes() {
     let host = TestHost::new();
     let options = r#""max_window_bytes": 4096, "memory_trace": true"#;
     let limited = filter(&host, options);
@@ -455,7 +460,7 @@ fn the_newest_turn_is_read_whole_whatever_its_size() {
 }
 
 #[test]
-fn a_summary_that_is_too_long_costs_no_more_than_itself() {
+fn only_the_summary_is_left_out_if_it_is_too_long() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_window_bytes": 2048"#);
     for text in ["one", "two", "three"] {

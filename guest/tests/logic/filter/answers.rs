@@ -23,7 +23,7 @@ fn an_answer_over_its_limit_is_neither_stored_nor_counted() {
 }
 
 #[test]
-fn answers_never_make_a_session_too_big_to_be_remembered() {
+fn answers_never_push_a_session_over_max_keys() {
     let host = TestHost::new();
     host.set("s", "a", "1");
     host.set("s", "b", "1");
@@ -73,7 +73,7 @@ fn a_failed_answer_warns_once_and_changes_nothing() {
 }
 
 #[test]
-fn a_broken_part_of_a_session_does_not_stop_the_rest_of_an_answer() {
+fn an_answer_is_stored_without_the_broken_parts_of_its_session() {
     let put = r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#;
     let increment = r#"{"op": "increment", "key": "answer_count", "timestamp": 1795186917.032595}"#;
     // The count before, what is of a wrong type, the code of the problem, and what is stored then: the text, the
@@ -121,7 +121,7 @@ fn a_broken_part_of_a_session_does_not_stop_the_rest_of_an_answer() {
 }
 
 #[test]
-fn a_session_has_the_configured_life() {
+fn a_session_has_the_configured_time_to_live() {
     let host = TestHost::new();
     filter(&host, r#"{"session_ttl_hours":0.001,"session_ttl_mode":"sliding"}"#).question("q", S);
     let life = host.bucket("s").time_to_live.unwrap();

@@ -98,7 +98,7 @@ fn an_answer_of_full_length_is_attached_whatever_else_there_is() {
 }
 
 #[test]
-fn of_a_memory_of_too_many_keys_the_smallest_are_attached() {
+fn the_smallest_values_of_a_memory_over_max_keys_are_attached() {
     let host = TestHost::new();
     for (key, value) in [("a", "12345"), ("b", "1"), ("last_answer", "\"x\""), ("c", "123")] {
         host.set("s", key, value);
@@ -113,7 +113,7 @@ fn of_a_memory_of_too_many_keys_the_smallest_are_attached() {
 }
 
 #[test]
-fn a_memory_of_which_nothing_fits_is_left_out_with_one_warning_that_names_the_limit() {
+fn a_memory_of_which_nothing_fits_is_left_out_with_one_warning() {
     let host = TestHost::new();
     host.set("s", "a", "12345");
     let question = filter(&host, r#"{"max_context_bytes":5}"#).question("q", S);
@@ -144,7 +144,7 @@ fn broken_values_of_a_memory_over_its_limit_are_left_out_alone() {
 }
 
 #[test]
-fn a_store_that_fails_in_the_midst_of_a_memory_over_its_limit_is_a_failed_store() {
+fn a_store_failure_while_an_oversized_memory_is_read_is_reported() {
     for at in [2, 3] {
         let host = TestHost::new();
         host.set("s", "a", "12345");
@@ -194,7 +194,7 @@ fn values_that_are_not_json_are_skipped_once_and_kept() {
 }
 
 #[test]
-fn keys_of_others_cannot_break_the_metadata() {
+fn stored_keys_with_invalid_names_are_not_attached() {
     let host = TestHost::new();
     host.set("s", "a\":1,\"b", "1");
     host.set("s", "__meta__", "1");

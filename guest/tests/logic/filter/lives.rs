@@ -20,7 +20,7 @@ fn an_answers_own_session_wins_over_its_questions() {
 }
 
 #[test]
-fn an_answer_never_lands_in_another_life() {
+fn an_answer_is_not_stored_in_another_incarnation() {
     let host = TestHost::new();
     let filter = filter(&host, r#"{"session_ttl_hours":1}"#);
     let turn = filter.question("q", S).turn;
@@ -39,7 +39,7 @@ fn an_answer_never_lands_in_another_life() {
 }
 
 #[test]
-fn an_answer_that_names_its_questions_session_revives_it_no_more_than_another() {
+fn an_answer_that_names_its_questions_ended_session_does_not_revive_it() {
     let host = TestHost::new();
     let filter = filter(&host, "{}");
     let turn = filter.question("q", S).turn;
@@ -60,7 +60,7 @@ fn an_answer_that_names_its_questions_session_revives_it_no_more_than_another() 
 }
 
 #[test]
-fn an_answer_by_name_begins_a_new_life() {
+fn an_answer_without_a_turn_recreates_its_expired_session() {
     let host = TestHost::new();
     let filter = filter(&host, r#"{"session_ttl_hours":1}"#);
     filter.answer("a", S, "");
@@ -84,7 +84,7 @@ fn a_failed_question_still_names_the_session_to_its_answers() {
 }
 
 #[test]
-fn a_garbled_turn_is_no_session() {
+fn an_invalid_turn_token_is_ignored() {
     let host = TestHost::new();
     let answer = filter(&host, "{}").answer("a", "{}", "k1:s:\n\u{0}");
     assert_eq!(answer.effect, Effect::Passed);

@@ -91,7 +91,7 @@ fn strip_withholds_unreadable_metadata_that_may_hold_a_context() {
 }
 
 #[test]
-fn nan_in_metadata_lets_nobody_forge_memory() {
+fn nan_in_metadata_does_not_let_clients_forge_memory() {
     let host = TestHost::new();
     let filter = filter(&host, "{}");
     filter.answer("true", r#"{"score":NaN,"session_id":"s"}"#, "");

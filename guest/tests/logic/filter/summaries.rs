@@ -88,7 +88,7 @@ fn the_first_to_summarise_wins() {
 }
 
 #[test]
-fn a_summary_never_lands_in_another_life_of_the_session() {
+fn a_summary_is_not_stored_in_another_incarnation_of_the_session() {
     let host = TestHost::new();
     let summarising = filter(&host, r#"{"max_history":2}"#);
     let turn = summarising.question("q", S).turn;
@@ -128,7 +128,7 @@ fn a_failed_summary_never_makes_the_answer_fail() {
 }
 
 #[test]
-fn a_history_is_summarised_although_its_oldest_record_is_no_text() {
+fn a_history_whose_oldest_record_is_unreadable_is_summarised() {
     let host = TestHost::new();
     let filter = filter(&host, r#"{"max_history":2}"#);
     filter.answer("a", S, "");

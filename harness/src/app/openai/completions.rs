@@ -13,22 +13,22 @@ use keepline::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Client, Failed, Left, Settings};
+use super::{AttemptDeadline, ModelClient, ModelSettings, RequestFailure};
 
 /// The longest reply that is read.
 const MAX_REPLY: u64 = 1 << 20;
 /// Tokens beside the answer's, for a model that thinks before it answers.
-const THOUGHTS: u32 = 8192;
+const THINKING_TOKENS: u32 = 8192;
 /// The limit of tokens: as all servers know it, and as OpenAI's newer models insist on.
-const LIMIT: &str = "max_tokens";
-const NEWER_LIMIT: &str = "max_completion_tokens";
+const TOKEN_LIMIT_FIELD: &str = "max_tokens";
+const NEWER_TOKEN_LIMIT_FIELD: &str = "max_completion_tokens";
 
-pub fn configured(config: &Config) -> Result<Arc<dyn Model>> {
+pub fn configured_completion_model(config: &Config) -> Result<Arc<dyn Model>> {
     let host = &config.host;
     if host.model != "openai" {
         return Ok(Arc::new(NoModel));
     }
-    let client = Client::new(&Settings {
+    let client = ModelClient::new(&ModelSettings {
         field: "model",
         path: "chat/completions",
         who: "the model",
@@ -39,40 +39,44 @@ pub fn configured(config: &Config) -> Result<Arc<dyn Model>> {
         retries: host.model_retries,
         max_reply: MAX_REPLY,
     })?;
-    Ok(Arc::new(Completions(Arc::new(Inner {
+    Ok(Arc::new(CompletionModel(Arc::new(CompletionClient {
         client,
         is_newer: AtomicBool::new(false),
         thinks: AtomicBool::new(false),
     }))))
 }
 
-struct Completions(Arc<Inner>);
+struct CompletionModel(Arc<CompletionClient>);
 
-struct Inner {
-    client: Client,
+struct CompletionClient {
+    client: ModelClient,
     /// Whether the server has asked for the limit by its newer name.
     is_newer: AtomicBool,
-    /// Whether the limit has cut the model off before it had answered: then it gets [`THOUGHTS`] more.
+    /// Whether the limit has cut the model off before it had answered: then it gets [`THINKING_TOKENS`] more.
     thinks: AtomicBool,
 }
 
 #[async_trait::async_trait]
-impl Model for Completions {
+impl Model for CompletionModel {
     async fn complete(&self, need: &CompletionNeed) -> Result<Option<String>, ModelError> {
         let (inner, need) = (self.0.clone(), Arc::new(need.clone()));
-        let ask = move |left: Left| inner.ask_with_room(&need, left);
-        self.0.client.patiently(ask).await.map(Some).map_err(|failed| ModelError(failed.message))
+        let ask = move |left: AttemptDeadline| inner.request_with_thinking_room(&need, left);
+        self.0.client.request_with_retries(ask).await.map(Some).map_err(|failed| ModelError(failed.message))
     }
 }
 
-impl Inner {
+impl CompletionClient {
     /// Makes one try, and another with more tokens if the limit cuts the model off while it thinks.
-    fn ask_with_room(&self, need: &CompletionNeed, left: Left) -> Result<String, Failed> {
+    fn request_with_thinking_room(
+        &self,
+        need: &CompletionNeed,
+        left: AttemptDeadline,
+    ) -> Result<String, RequestFailure> {
         let thought = self.thinks.load(Ordering::Relaxed);
-        let replied = self.ask(need, thought, left);
+        let replied = self.request_with_either_limit(need, thought, left);
         match replied {
-            Err(failed) if !thought && failed.message == CUT_OFF => {
-                let replied = self.ask(need, true, left);
+            Err(failed) if !thought && failed.message == CUT_OFF_MESSAGE => {
+                let replied = self.request_with_either_limit(need, true, left);
                 // A server whose context has no room for that is asked for less again.
                 self.thinks.store(replied.is_ok(), Ordering::Relaxed);
                 replied
@@ -82,54 +86,66 @@ impl Inner {
     }
 
     /// Sends one request, and another if the server wants the limit by its newer name.
-    fn ask(&self, need: &CompletionNeed, thinks: bool, left: Left) -> Result<String, Failed> {
+    fn request_with_either_limit(
+        &self,
+        need: &CompletionNeed,
+        thinks: bool,
+        left: AttemptDeadline,
+    ) -> Result<String, RequestFailure> {
         let was_newer = self.is_newer.load(Ordering::Relaxed);
-        let replied = self.request(need, thinks, was_newer, left);
+        let replied = self.send_request(need, thinks, was_newer, left);
         match replied {
-            Err(failed) if !was_newer && failed.message.contains(NEWER_LIMIT) => {
+            Err(failed) if !was_newer && failed.message.contains(NEWER_TOKEN_LIMIT_FIELD) => {
                 self.is_newer.store(true, Ordering::Relaxed);
-                self.request(need, thinks, true, left)
+                self.send_request(need, thinks, true, left)
             }
             replied => replied,
         }
     }
 
-    fn request(&self, need: &CompletionNeed, thinks: bool, is_newer: bool, left: Left) -> Result<String, Failed> {
-        let room = if thinks { THOUGHTS } else { 0 };
+    fn send_request(
+        &self,
+        need: &CompletionNeed,
+        thinks: bool,
+        is_newer: bool,
+        left: AttemptDeadline,
+    ) -> Result<String, RequestFailure> {
+        let room = if thinks { THINKING_TOKENS } else { 0 };
         let body = json!({
             "model": self.client.name,
             "messages": [
                 {"role": "system", "content": need.instructions},
                 {"role": "user", "content": need.input},
             ],
-            (if is_newer { NEWER_LIMIT } else { LIMIT }): need.max_tokens.saturating_add(room),
+            (if is_newer { NEWER_TOKEN_LIMIT_FIELD } else { TOKEN_LIMIT_FIELD }): need.max_tokens.saturating_add(room),
         });
-        completion(&self.client.post(&body, left)?).map_err(Failed::lasting)
+        parse_completion(&self.client.post(&body, left)?).map_err(RequestFailure::permanent)
     }
 }
 
 #[derive(Deserialize)]
-struct Reply {
-    choices: Vec<Choice>,
+struct CompletionReply {
+    choices: Vec<CompletionChoice>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    message: Message,
+struct CompletionChoice {
+    message: CompletionMessage,
     #[serde(default)]
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct CompletionMessage {
     content: Option<String>,
 }
 
-const CUT_OFF: &str = "the model's answer is blank: its thoughts took up max_tokens";
+const CUT_OFF_MESSAGE: &str = "the model's answer is blank: its thoughts took up max_tokens";
 
 /// The text of the first choice, without what the model thought before.
-fn completion(body: &[u8]) -> Result<String, &'static str> {
-    let reply: Reply = serde_json::from_slice(body).map_err(|_| "the model's response is not a chat completion")?;
+fn parse_completion(body: &[u8]) -> Result<String, &'static str> {
+    let reply: CompletionReply =
+        serde_json::from_slice(body).map_err(|_| "the model's response is not a chat completion")?;
     let choice = reply.choices.into_iter().next().ok_or("the model's response has no choices")?;
     let text = choice.message.content.unwrap_or_default();
     let said = match text.trim_start().strip_prefix("<think>") {
@@ -137,7 +153,7 @@ fn completion(body: &[u8]) -> Result<String, &'static str> {
         None => &text,
     };
     match said.trim() {
-        "" if choice.finish_reason.as_deref() == Some("length") => Err(CUT_OFF),
+        "" if choice.finish_reason.as_deref() == Some("length") => Err(CUT_OFF_MESSAGE),
         "" => Err("the model's answer is blank"),
         said => Ok(said.to_owned()),
     }
@@ -150,18 +166,18 @@ mod tests {
     #[test]
     fn thoughts_are_removed_from_a_completion() {
         let body = |content: &str| format!(r#"{{"choices":[{{"message":{{"content":{content}}}}}],"id":1}}"#);
-        assert_eq!(completion(body("\" a\\nb \"").as_bytes()), Ok("a\nb".into()));
-        assert_eq!(completion(body("\"<think>what?</think>\\n\\nb\"").as_bytes()), Ok("b".into()));
+        assert_eq!(parse_completion(body("\" a\\nb \"").as_bytes()), Ok("a\nb".into()));
+        assert_eq!(parse_completion(body("\"<think>what?</think>\\n\\nb\"").as_bytes()), Ok("b".into()));
         for blank in ["null", "\"\"", "\" \\n\"", "\"<think>and then\""] {
-            assert_eq!(completion(body(blank).as_bytes()), Err("the model's answer is blank"));
+            assert_eq!(parse_completion(body(blank).as_bytes()), Err("the model's answer is blank"));
         }
-        assert_eq!(completion(br#"{"choices":[]}"#), Err("the model's response has no choices"));
+        assert_eq!(parse_completion(br#"{"choices":[]}"#), Err("the model's response has no choices"));
         let cut = br#"{"choices":[{"message":{"content":"<think>hm"},"finish_reason":"length"}]}"#;
-        assert_eq!(completion(cut), Err(CUT_OFF));
+        assert_eq!(parse_completion(cut), Err(CUT_OFF_MESSAGE));
         for none in
             [&b""[..], b"\xff", b"{}", b"[]", br#"{"choices":[{}]}"#, br#"{"choices":[{"message":{"content":7}}]}"#]
         {
-            assert_eq!(completion(none), Err("the model's response is not a chat completion"));
+            assert_eq!(parse_completion(none), Err("the model's response is not a chat completion"));
         }
     }
 }

@@ -10,17 +10,17 @@ use keepline::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Client, Failed, Left, Settings};
+use super::{AttemptDeadline, ModelClient, ModelSettings, RequestFailure};
 
 /// The longest reply that is read: 64 embeddings of 4,096 numbers take about half of it.
 const MAX_REPLY: u64 = 16 << 20;
 
-pub fn configured(config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
+pub fn configured_embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
     let host = &config.host;
     if host.embedding != "openai" {
         return Ok(None);
     }
-    let client = Client::new(&Settings {
+    let client = ModelClient::new(&ModelSettings {
         field: "embedding",
         path: "embeddings",
         who: "the embedding model",
@@ -31,30 +31,30 @@ pub fn configured(config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
         retries: host.embedding_retries,
         max_reply: MAX_REPLY,
     })?;
-    Ok(Some(Arc::new(Embeddings(Arc::new(Inner { client, dimensions: host.embedding_dimensions })))))
+    Ok(Some(Arc::new(EmbeddingModel(Arc::new(EmbeddingClient { client, dimensions: host.embedding_dimensions })))))
 }
 
-struct Embeddings(Arc<Inner>);
+struct EmbeddingModel(Arc<EmbeddingClient>);
 
-struct Inner {
-    client: Client,
+struct EmbeddingClient {
+    client: ModelClient,
     /// 0 means the model's own.
     dimensions: u64,
 }
 
 #[async_trait::async_trait]
-impl Embedder for Embeddings {
+impl Embedder for EmbeddingModel {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbeddingError> {
         let mut body = json!({"model": self.0.client.name, "input": texts});
         if let Some(members) = body.as_object_mut().filter(|_| self.0.dimensions > 0) {
             members.insert("dimensions".to_owned(), self.0.dimensions.into());
         }
         let (inner, count) = (self.0.clone(), texts.len());
-        let ask = move |left: Left| {
-            let values = embeddings(&inner.client.post(&body, left)?, count)?;
+        let ask = move |left: AttemptDeadline| {
+            let values = parse_embeddings(&inner.client.post(&body, left)?, count)?;
             Ok(values.into_iter().map(|values| Embedding { model: inner.client.name.clone(), values }).collect())
         };
-        self.0.client.patiently(ask).await.map_err(|failed| match failed.is_refusal {
+        self.0.client.request_with_retries(ask).await.map_err(|failed| match failed.is_refusal {
             true => EmbeddingError::Refused(failed.message),
             false => EmbeddingError::Failed(failed.message),
         })
@@ -62,12 +62,12 @@ impl Embedder for Embeddings {
 }
 
 #[derive(Deserialize)]
-struct Reply {
-    data: Vec<Datum>,
+struct EmbeddingReply {
+    data: Vec<EmbeddingDatum>,
 }
 
 #[derive(Deserialize)]
-struct Datum {
+struct EmbeddingDatum {
     /// Index of the text; some servers leave it out and keep the order.
     #[serde(default)]
     index: Option<usize>,
@@ -76,17 +76,17 @@ struct Datum {
 
 /// One embedding for each text, in order. An unreadable reply counts as a refusal, since one text may cause it: servers
 /// write `null` or `NaN`.
-fn embeddings(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, Failed> {
+fn parse_embeddings(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, RequestFailure> {
     const WRONG: &str = "the embedding model's response is not one embedding for each text";
-    let reply: Reply = serde_json::from_slice(body).map_err(|_| Failed::refusal(WRONG))?;
+    let reply: EmbeddingReply = serde_json::from_slice(body).map_err(|_| RequestFailure::refusal(WRONG))?;
     let mut found = vec![None; count];
     for (place, datum) in reply.data.into_iter().enumerate() {
-        let place = found.get_mut(datum.index.unwrap_or(place)).ok_or_else(|| Failed::lasting(WRONG))?;
+        let place = found.get_mut(datum.index.unwrap_or(place)).ok_or_else(|| RequestFailure::permanent(WRONG))?;
         if place.replace(datum.embedding).is_some() {
-            return Err(Failed::lasting(WRONG));
+            return Err(RequestFailure::permanent(WRONG));
         }
     }
-    found.into_iter().collect::<Option<_>>().ok_or_else(|| Failed::lasting(WRONG))
+    found.into_iter().collect::<Option<_>>().ok_or_else(|| RequestFailure::permanent(WRONG))
 }
 
 #[cfg(test)]
@@ -94,10 +94,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_text_gets_its_own() {
+    fn each_text_gets_its_own_embedding() {
         let body =
             br#"{"object":"list","data":[{"index":1,"embedding":[2,0.5]},{"index":0,"embedding":[1e-1]}],"model":"m"}"#;
-        let read = |body: &[u8]| embeddings(body, 2).map_err(|failed| failed.is_refusal);
+        let read = |body: &[u8]| parse_embeddings(body, 2).map_err(|failed| failed.is_refusal);
         assert_eq!(read(body), Ok(vec![vec![0.1], vec![2.0, 0.5]]));
         assert_eq!(read(br#"{"data":[{"embedding":[1]},{"embedding":[2]}]}"#), Ok(vec![vec![1.0], vec![2.0]]));
         // One of the texts may be the cause.

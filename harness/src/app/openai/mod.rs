@@ -17,16 +17,16 @@ use tokio::time::Instant;
 use ureq::{Agent, http::StatusCode};
 use url::{Host, Url};
 
-use crate::{app::error::Usage, terminal};
+use crate::{app::error::UsageError, terminal};
 
 /// Characters of the server's explanation of an error.
-const MAX_TOLD: usize = 200;
+const MAX_ERROR_CHARACTERS: usize = 200;
 /// The first pause between tries, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The configuration of a model on a server.
-struct Settings<'a> {
+struct ModelSettings<'a> {
     /// Prefix of the configuration's fields: `{field}_url`.
     field: &'a str,
     /// The path of requests below the base URL.
@@ -42,7 +42,7 @@ struct Settings<'a> {
     max_reply: u64,
 }
 
-struct Client {
+struct ModelClient {
     agent: Agent,
     url: String,
     name: String,
@@ -54,9 +54,9 @@ struct Client {
 }
 
 /// The end of the time for a try.
-type Left = std::time::Instant;
+type AttemptDeadline = std::time::Instant;
 
-struct Failed {
+struct RequestFailure {
     message: String,
     /// Whether another try may succeed, and the shortest pause before it.
     may_pass: bool,
@@ -65,34 +65,34 @@ struct Failed {
     is_refusal: bool,
 }
 
-impl Failed {
-    fn passing(message: String) -> Self {
+impl RequestFailure {
+    fn transient(message: String) -> Self {
         Self { message, may_pass: true, after: None, is_refusal: false }
     }
 
-    fn lasting(message: impl Into<String>) -> Self {
+    fn permanent(message: impl Into<String>) -> Self {
         Self { message: message.into(), may_pass: false, after: None, is_refusal: false }
     }
 
     fn refusal(message: impl Into<String>) -> Self {
-        Self { is_refusal: true, ..Self::lasting(message) }
+        Self { is_refusal: true, ..Self::permanent(message) }
     }
 }
 
-impl Client {
-    fn new(settings: &Settings<'_>) -> Result<Self> {
-        let Settings { field, path, who, name, url, key, timeout_ms, retries, max_reply } = *settings;
+impl ModelClient {
+    fn new(settings: &ModelSettings<'_>) -> Result<Self> {
+        let ModelSettings { field, path, who, name, url, key, timeout_ms, retries, max_reply } = *settings;
         if name.trim().is_empty() {
             let message = format!("{field}_name is needed with {field} \"openai\": the model's name on that server");
-            return Err(Usage(message).into());
+            return Err(UsageError(message).into());
         }
-        let url = completed(field, url, path)?;
+        let url = build_endpoint_url(field, url, path)?;
         let key = Secret::new(key.expose().trim());
         if !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Usage(format!("{field}_key must be printable ASCII without spaces")).into());
+            return Err(UsageError(format!("{field}_key must be printable ASCII without spaces")).into());
         }
-        if url.scheme() == "http" && !key.is_empty() && !is_this_machine(&url) {
-            terminal::warning(&format!("{field}_key is sent unencrypted: {field}_url is not https"));
+        if url.scheme() == "http" && !key.is_empty() && !is_loopback_url(&url) {
+            terminal::print_warning(&format!("{field}_key is sent unencrypted: {field}_url is not https"));
         }
         Ok(Self {
             agent: Agent::config_builder().max_redirects(0).http_status_as_error(false).build().new_agent(),
@@ -107,16 +107,16 @@ impl Client {
     }
 
     /// Tries until it succeeds, fails for good, or runs out of time.
-    async fn patiently<T: Send + 'static>(
+    async fn request_with_retries<T: Send + 'static>(
         &self,
-        ask: impl Fn(Left) -> Result<T, Failed> + Clone + Send + 'static,
-    ) -> Result<T, Failed> {
+        ask: impl Fn(AttemptDeadline) -> Result<T, RequestFailure> + Clone + Send + 'static,
+    ) -> Result<T, RequestFailure> {
         let end = Instant::now() + self.timeout;
         let ask = || async {
             let ask = ask.clone();
             // It waits on a thread of its own; what is abandoned ends there, by its time-out at the latest.
             let asked = tokio::task::spawn_blocking(move || ask(end.into_std())).await;
-            asked.unwrap_or_else(|_| Err(Failed::lasting("the request could not be made")))
+            asked.unwrap_or_else(|_| Err(RequestFailure::permanent("the request could not be made")))
         };
         let pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE)
@@ -124,8 +124,8 @@ impl Client {
             .with_max_times(self.retries)
             .with_jitter();
         ask.retry(pauses)
-            .when(|failed: &Failed| failed.may_pass)
-            .adjust(|failed: &Failed, pause| {
+            .when(|failed: &RequestFailure| failed.may_pass)
+            .adjust(|failed: &RequestFailure, pause| {
                 let pause = pause.map(|pause| failed.after.map_or(pause, |after| after.max(pause)));
                 pause.filter(|pause| *pause < end.saturating_duration_since(Instant::now()))
             })
@@ -133,10 +133,10 @@ impl Client {
     }
 
     /// Sends a request, and returns the body of the response.
-    fn post(&self, body: &Value, end: Left) -> Result<Vec<u8>, Failed> {
-        let left = end.saturating_duration_since(Left::now());
+    fn post(&self, body: &Value, end: AttemptDeadline) -> Result<Vec<u8>, RequestFailure> {
+        let left = end.saturating_duration_since(AttemptDeadline::now());
         if left.is_zero() {
-            return Err(Failed::lasting("the time is over"));
+            return Err(RequestFailure::permanent("the time is over"));
         }
         let who = self.who;
         let mut request = self.agent.post(&self.url).header("content-type", "application/json");
@@ -144,38 +144,43 @@ impl Client {
             request = request.header("authorization", format!("Bearer {}", self.key.expose()));
         }
         let sent = request.config().timeout_global(Some(left)).build().send(body.to_string());
-        let mut response = sent.map_err(|error| self.broken("can't be asked", &error))?;
+        let mut response = sent.map_err(|error| self.transport_failure("can't be asked", &error))?;
         let status = response.status();
         let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let read = response.body_mut().with_config().limit(self.max_reply).read_to_vec();
         if !status.is_success() {
             let mut message = format!("{who}'s server answered with status {}", status.as_u16());
-            if let Some(told) = read.ok().and_then(|body| explanation(&body)) {
+            if let Some(told) = read.ok().and_then(|body| parse_error_message(&body)) {
                 message.push_str(": ");
                 // Some servers quote the key that they refuse.
-                message.extend(self.without_key(&told).chars().take(MAX_TOLD));
+                message.extend(self.redact_key(&told).chars().take(MAX_ERROR_CHARACTERS));
             }
             let after = after.map(Duration::from_secs);
-            return Err(Failed { message, may_pass: may_pass(status), after, is_refusal: is_refusal(status) });
+            return Err(RequestFailure {
+                message,
+                may_pass: is_retryable_status(status),
+                after,
+                is_refusal: is_input_refusal(status),
+            });
         }
         read.map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
-                Failed::lasting(format!("{who}'s response is longer than {} bytes", self.max_reply))
+                RequestFailure::permanent(format!("{who}'s response is longer than {} bytes", self.max_reply))
             }
-            error => self.broken("broke off its response", &error),
+            error => self.transport_failure("broke off its response", &error),
         })
     }
 
-    fn broken(&self, what: &str, error: &ureq::Error) -> Failed {
+    fn transport_failure(&self, what: &str, error: &ureq::Error) -> RequestFailure {
         let who = self.who;
-        Failed::passing(match error {
+        RequestFailure::transient(match error {
             // There is one for all of it.
             ureq::Error::Timeout(_) => format!("{who} did not answer within {} ms", self.timeout.as_millis()),
             error => format!("{who} {what}: {error}"),
         })
     }
 
-    fn without_key(&self, message: &str) -> String {
+    fn redact_key(&self, message: &str) -> String {
         match self.key.expose() {
             "" => message.to_owned(),
             key => message.replace(key, "***"),
@@ -183,21 +188,21 @@ impl Client {
     }
 }
 
-fn may_pass(status: StatusCode) -> bool {
+fn is_retryable_status(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 409 | 429)
 }
 
 /// Whether the status may be due to the request's body. A wrong key or URL is refused whatever is sent.
-fn is_refusal(status: StatusCode) -> bool {
-    status.is_client_error() && !may_pass(status) && !matches!(status.as_u16(), 401 | 403 | 404)
+fn is_input_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && !is_retryable_status(status) && !matches!(status.as_u16(), 401 | 403 | 404)
 }
 
 /// The URL of a path below a base URL, which is given as clients of that API take it.
-fn completed(field: &str, base: &str, path: &str) -> Result<Url> {
+fn build_endpoint_url(field: &str, base: &str, path: &str) -> Result<Url> {
     let wrong = |what: &str| {
         let allowed =
             "the base of an OpenAI-compatible API, for example https://api.openai.com/v1 or http://localhost:11434/v1";
-        anyhow!(Usage(format!("{field}_url {what}; it must be {allowed}")))
+        anyhow!(UsageError(format!("{field}_url {what}; it must be {allowed}")))
     };
     if base.trim().is_empty() {
         return Err(wrong(&format!("is needed with {field} \"openai\"")));
@@ -218,7 +223,7 @@ fn completed(field: &str, base: &str, path: &str) -> Result<Url> {
     Ok(url)
 }
 
-fn is_this_machine(url: &Url) -> bool {
+fn is_loopback_url(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => IpAddr::V4(address).is_loopback(),
@@ -227,7 +232,7 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-fn explanation(body: &[u8]) -> Option<String> {
+fn parse_error_message(body: &[u8]) -> Option<String> {
     let reply: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = reply.get("error")?;
     let told = error.as_str().or_else(|| error.get("message")?.as_str())?;
@@ -245,7 +250,7 @@ mod tests {
             (" http://[::1]:11434/v1/ ", "http://[::1]:11434/v1/chat/completions"),
             ("http://localhost", "http://localhost/chat/completions"),
         ] {
-            assert_eq!(completed("model", base, "chat/completions").unwrap().as_str(), url);
+            assert_eq!(build_endpoint_url("model", base, "chat/completions").unwrap().as_str(), url);
         }
         for base in [
             "",
@@ -256,15 +261,15 @@ mod tests {
             "http://a/v1?key=sk-secret",
             "http://",
         ] {
-            let error = completed("model", base, "chat/completions").unwrap_err();
-            assert!(error.is::<Usage>() && !error.to_string().contains("secret"), "{base}: {error}");
+            let error = build_endpoint_url("model", base, "chat/completions").unwrap_err();
+            assert!(error.is::<UsageError>() && !error.to_string().contains("secret"), "{base}: {error}");
         }
     }
 
     #[test]
-    fn an_error_is_explained_as_the_server_does() {
-        assert_eq!(explanation(br#"{"error":{"message":"no quota"}}"#).unwrap(), "no quota");
-        assert_eq!(explanation(br#"{"error":"no model"}"#).unwrap(), "no model");
-        assert_eq!(explanation(b"<html>"), None);
+    fn the_servers_error_message_is_extracted() {
+        assert_eq!(parse_error_message(br#"{"error":{"message":"no quota"}}"#).unwrap(), "no quota");
+        assert_eq!(parse_error_message(br#"{"error":"no model"}"#).unwrap(), "no model");
+        assert_eq!(parse_error_message(b"<html>"), None);
     }
 }

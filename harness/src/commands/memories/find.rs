@@ -13,11 +13,11 @@ use serde_json::json;
 
 use crate::{
     app::{
-        error::{Coded, Usage},
+        error::{CodedError, UsageError},
         with_keepline,
     },
-    args::{Access, Global, help::JSON_HELP, parse::share},
-    terminal::{self, json_text::Stored, object, print_json, print_result},
+    args::{GlobalArguments, StoreAccess, help::JSON_HELP, parse::parse_share},
+    terminal::{self, json_text::EmbeddedJson, object, print_json, print_result},
 };
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct MemoriesArguments {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub limit: u32,
     /// Minimum similarity, relative to the best match: from 0 to 1 (exclusive)
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     pub threshold: f64,
     /// Find messages that contain all words of the query, also within longer words, newest first, without recall
     #[arg(long, conflicts_with = "threshold")]
@@ -55,15 +55,15 @@ pub const MEMORIES_HELP: &str = r#"A memory is a question with its answer. Simil
 
 Exit codes: 0 success, also if nothing is found, 1 the command failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;
 
-pub fn main(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCode> {
-    with_keepline(global, Access::Read, async |keepline, _, _| {
+pub fn main(global: &GlobalArguments, arguments: &MemoriesArguments) -> Result<ExitCode> {
+    with_keepline(global, StoreAccess::Read, async |keepline, _, _| {
         let MemoriesArguments { user, query, session, limit, threshold, keyword, prompt, max_chars, json } = arguments;
         let method = if *keyword { Method::Keyword } else { Method::Recall };
         let (query, session) = (query.as_deref(), session.as_deref());
         let search = MemorySearch { user, query, session, limit: *limit, threshold: *threshold, method };
         let memories = keepline.memories(search).await.map_err(refused)?;
         if let (Method::Keyword, Some(session)) = (method, session.filter(|session| !session.is_empty())) {
-            is_not_anothers(&keepline, user, session).await?;
+            refuse_foreign_session(&keepline, user, session).await?;
         }
         if *json {
             return print_memories(user, &memories);
@@ -79,7 +79,7 @@ pub fn main(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCode> 
 
 /// # Errors
 /// When a session is another user's: recall refuses it, a search for words finds nothing there.
-async fn is_not_anothers(keepline: &Keepline, user: &str, session: &str) -> Result<()> {
+async fn refuse_foreign_session(keepline: &Keepline, user: &str, session: &str) -> Result<()> {
     let mut sessions = keepline.sessions();
     let owner = match sessions.describe(session.into()).await {
         Ok(state) => state.owner,
@@ -92,13 +92,13 @@ async fn is_not_anothers(keepline: &Keepline, user: &str, session: &str) -> Resu
         return Ok(());
     }
     let message = format!("Session '{session}' belongs to another user");
-    Err(Coded { code: "not-found", message }.into())
+    Err(CodedError { code: "not-found", message }.into())
 }
 
 /// A search that the configuration does not support is a usage error.
 fn refused(error: SessionError) -> anyhow::Error {
     match error.code {
-        SessionErrorCode::InvalidValue => Usage(error.message).into(),
+        SessionErrorCode::InvalidValue => UsageError(error.message).into(),
         _ => error.into(),
     }
 }
@@ -123,7 +123,7 @@ fn print_memories(user: &str, memories: &Memories) -> Result<()> {
             combined_text: &memory.combined_text,
             similarity: memory.similarity,
             created_at: memory.created_at,
-            metadata: memory.metadata.as_deref().map(Stored),
+            metadata: memory.metadata.as_deref().map(EmbeddedJson),
         }
     });
     let (method, found) = (memories.method.name(), found.collect::<Vec<_>>());

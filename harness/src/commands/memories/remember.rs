@@ -17,10 +17,10 @@ use serde_json::{
 
 use crate::{
     app::{
-        error::{Coded, Usage},
+        error::{CodedError, UsageError},
         with_keepline,
     },
-    args::{Access, Global, help::JSON_HELP},
+    args::{GlobalArguments, StoreAccess, help::JSON_HELP},
     jsonl::chat_messages::{self, ChatMessage},
     maintenance,
     terminal::{self, print_json},
@@ -57,33 +57,33 @@ Needs conversation=true, as the profile chat has it.
 
 Exit codes: 0 stored, repeated or skipped, 1 the store failed (with --json, the error's code is "not-stored"), 2 the command line, the messages or the configuration are wrong, 3 the plugin could not be loaded."#;
 
-pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> {
-    let metadata = metadata(arguments)?;
+pub fn main(global: &GlobalArguments, arguments: &RememberArguments) -> Result<ExitCode> {
+    let metadata = build_memory_metadata(arguments)?;
     // Read before signal handlers are installed: a signal ends a process that waits for standard input.
-    let messages = messages()?;
-    with_keepline(global, Access::Add, async |keepline, config, runtime| {
+    let messages = read_stdin_messages()?;
+    with_keepline(global, StoreAccess::Add, async |keepline, config, runtime| {
         let RememberArguments { user, session, id, .. } = arguments;
         let (session, message_id) = (session.as_deref(), id.as_deref());
         let told = Remember { user, session, messages: &messages, message_id, metadata: &metadata };
         let remembered = keepline.remember(told, None).await;
-        let maintenance = maintenance::open(&keepline, config, runtime)?;
+        let maintenance = maintenance::open_redis_store(&keepline, config, runtime)?;
         for task in remembered.due {
             let name = task.name.clone();
             if let Outcome::Failed(problem) = maintenance.run(task).await {
-                terminal::warning(&format!("{name}: {problem}; it is due again after the next answer"));
+                terminal::print_warning(&format!("{name}: {problem}; it is due again after the next answer"));
             }
         }
         match remembered.outcome {
             RememberOutcome::Stored { session, message_id, problem } => {
                 if let Some(problem) = problem {
-                    terminal::warning(&problem.message);
+                    terminal::print_warning(&problem.message);
                 }
-                done(arguments.json, "stored", &session, &message_id)
+                print_memory_outcome(arguments.json, "stored", &session, &message_id)
             }
             RememberOutcome::Repeated { session, message_id } => {
-                done(arguments.json, "repeated", &session, &message_id)
+                print_memory_outcome(arguments.json, "repeated", &session, &message_id)
             }
-            RememberOutcome::Skipped(skip @ MemorySkip::NoConversations) => Err(Usage(skip.to_string()).into()),
+            RememberOutcome::Skipped(skip @ MemorySkip::NoConversations) => Err(UsageError(skip.to_string()).into()),
             RememberOutcome::Skipped(skip) => {
                 let (code, reason) = (skip.code(), skip.to_string());
                 if arguments.json {
@@ -91,13 +91,13 @@ pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> 
                 }
                 terminal::print_table(["Outcome", "Code", "Reason"], vec![["skipped".to_owned(), code, reason]])
             }
-            RememberOutcome::Failed(problem) => Err(Coded { code: "not-stored", message: problem.message }.into()),
+            RememberOutcome::Failed(problem) => Err(CodedError { code: "not-stored", message: problem.message }.into()),
             other => Err(anyhow::anyhow!("unexpected outcome: {other:?}")),
         }
     })
 }
 
-fn done(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()> {
+fn print_memory_outcome(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()> {
     if json {
         return print_json(&json!({"outcome": outcome, "session": session, "message_id": message_id}));
     }
@@ -106,24 +106,24 @@ fn done(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()
 }
 
 /// The given metadata, as written, with the source.
-fn metadata(arguments: &RememberArguments) -> Result<String> {
+fn build_memory_metadata(arguments: &RememberArguments) -> Result<String> {
     let given = arguments.metadata.as_deref().unwrap_or("{}");
-    let mut metadata: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_str(given).map_err(|error| Usage(format!("--metadata must be a JSON object: {error}")))?;
+    let mut metadata: BTreeMap<String, Box<RawValue>> = serde_json::from_str(given)
+        .map_err(|error| UsageError(format!("--metadata must be a JSON object: {error}")))?;
     if let Some(source) = &arguments.source {
         metadata.insert("source".to_owned(), to_raw_value(source)?);
     }
     Ok(serde_json::to_string(&metadata)?)
 }
 
-fn messages() -> Result<Vec<Value>> {
-    let wrong = |error: anyhow::Error| match error.downcast::<Coded>() {
-        Ok(Coded { message, .. }) => {
+fn read_stdin_messages() -> Result<Vec<Value>> {
+    let wrong = |error: anyhow::Error| match error.downcast::<CodedError>() {
+        Ok(CodedError { message, .. }) => {
             let forms = "JSON lines, a JSON array, or an object with \"messages\"";
-            Usage(format!("standard input must hold messages as {forms}: {message}")).into()
+            UsageError(format!("standard input must hold messages as {forms}: {message}")).into()
         }
         Err(other) => other,
     };
-    let messages = chat_messages::read(Path::new("-")).map_err(wrong)?;
-    messages.iter().map(ChatMessage::value).collect()
+    let messages = chat_messages::read_chat_messages(Path::new("-")).map_err(wrong)?;
+    messages.iter().map(ChatMessage::parse_value).collect()
 }

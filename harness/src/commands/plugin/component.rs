@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use keepline::plugin::BUNDLED;
 
-use crate::{app::error::Usage, terminal};
+use crate::{app::error::UsageError, terminal};
 
 #[derive(Debug, Args)]
 pub struct ComponentArguments {
@@ -18,13 +18,15 @@ pub struct ComponentArguments {
 pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
     let path = &arguments.output;
     if path == "-" {
-        if terminal::is_for_people() {
-            return Err(Usage("not writing a binary component to a terminal; give a file or a pipe".to_owned()).into());
+        if terminal::is_terminal_output() {
+            return Err(
+                UsageError("not writing a binary component to a terminal; give a file or a pipe".to_owned()).into()
+            );
         }
-        terminal::print(BUNDLED)?;
+        terminal::print_bytes(BUNDLED)?;
         return Ok(ExitCode::SUCCESS);
     }
     std::fs::write(path, BUNDLED).with_context(|| format!("can't write {}", path.display()))?;
-    terminal::say(&format!("{}: {} bytes", path.display(), BUNDLED.len()));
+    terminal::print_story_line(&format!("{}: {} bytes", path.display(), BUNDLED.len()));
     Ok(ExitCode::SUCCESS)
 }

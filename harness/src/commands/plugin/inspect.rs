@@ -7,7 +7,7 @@ use clap::Args;
 use keepline::plugin::{BUNDLED, Inspection, Measured, inspect, read};
 use serde_json::{Value, json};
 
-use crate::{app, args::Global, args::help::JSON_HELP, terminal};
+use crate::{app, args::GlobalArguments, args::help::JSON_HELP, terminal};
 
 #[derive(Debug, Args)]
 pub struct InspectArguments {
@@ -22,8 +22,8 @@ pub struct InspectArguments {
 const WORLD: &str = "keepline:memory/memory-filter@0.2.0";
 
 /// A component that would not be loaded ends with the exit code of a plugin error.
-pub fn main(global: &Global, arguments: &InspectArguments) -> Result<ExitCode> {
-    let sandbox = app::sandbox(&app::config(global)?)?;
+pub fn main(global: &GlobalArguments, arguments: &InspectArguments) -> Result<ExitCode> {
+    let sandbox = app::configured_sandbox(&app::load_config(global)?)?;
     let file = arguments.file.clone().or_else(|| app::plugin_file(global));
     let (name, found) = match &file {
         None => ("the bundled component".to_owned(), inspect(BUNDLED, &sandbox)?),
@@ -35,14 +35,14 @@ pub fn main(global: &Global, arguments: &InspectArguments) -> Result<ExitCode> {
         }
     };
     if arguments.json {
-        print_json(&name, &found)?
+        print_inspection_json(&name, &found)?
     } else {
-        print_text(&name, &found)?
+        print_inspection_text(&name, &found)?
     }
     Ok(if found.refusal.is_none() { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
-fn print_json(name: &str, found: &Inspection) -> Result<()> {
+fn print_inspection_json(name: &str, found: &Inspection) -> Result<()> {
     let all = json!({
         "plugin": name,
         "size": found.size,
@@ -54,7 +54,7 @@ fn print_json(name: &str, found: &Inspection) -> Result<()> {
         "loads": found.refusal.is_none(),
         "refusal": found.refusal,
     });
-    terminal::print_json_in_lines(&all)
+    terminal::print_indented_json(&all)
 }
 
 fn limit_json(measured: &Measured) -> Value {
@@ -67,7 +67,7 @@ fn limit_json(measured: &Measured) -> Value {
     })
 }
 
-fn print_text(name: &str, found: &Inspection) -> Result<()> {
+fn print_inspection_text(name: &str, found: &Inspection) -> Result<()> {
     let names = |heading: &str, names: &[String]| {
         let mut lines = Vec::new();
         for (at, name) in names.iter().enumerate() {
@@ -86,7 +86,7 @@ fn print_text(name: &str, found: &Inspection) -> Result<()> {
         None => lines.push(format!("{:<9}yes, as {WORLD}", "loads")),
         Some(why) => lines.push(format!("{:<9}no: {why}", "loads")),
     }
-    terminal::print_line(&terminal::printable(&lines.join("\n")))?;
+    terminal::print_line(&terminal::escape_unprintable(&lines.join("\n")))?;
     let rows = found.measured.iter().map(|measured| {
         let limit =
             if measured.is_near_limit() { format!("{} (near)", measured.limit) } else { measured.limit.to_string() };

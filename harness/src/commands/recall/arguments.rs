@@ -14,12 +14,12 @@ pub struct RecallArguments {
     #[command(subcommand)]
     pub command: Option<RecallCommand>,
     #[command(flatten)]
-    pub look: LookArguments,
+    pub look: RecallQueryArguments,
 }
 
 /// What would be recalled for a question.
 #[derive(Debug, Args)]
-pub struct LookArguments {
+pub struct RecallQueryArguments {
     /// The session's id; with --user, omit it to ask as a new session of that user
     pub session: Option<String>,
     /// The question's text

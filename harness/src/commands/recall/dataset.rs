@@ -15,23 +15,23 @@ use serde_json::json;
 
 /// A conversation in the file. Other members are ignored.
 #[derive(Deserialize)]
-struct Conversation {
+struct DatasetConversation {
     #[serde(default)]
-    sessions: Vec<Session>,
+    sessions: Vec<DatasetSession>,
     #[serde(default)]
-    questions: Vec<Question>,
+    questions: Vec<DatasetQuestion>,
 }
 
 #[derive(Deserialize)]
-struct Session {
+struct DatasetSession {
     #[serde(default)]
     date: Option<String>,
     #[serde(default)]
-    turns: Vec<Turn>,
+    turns: Vec<DatasetTurn>,
 }
 
 #[derive(Deserialize)]
-struct Turn {
+struct DatasetTurn {
     id: String,
     speaker: String,
     text: String,
@@ -41,7 +41,7 @@ struct Turn {
 }
 
 #[derive(Deserialize)]
-struct Question {
+struct DatasetQuestion {
     question: String,
     #[serde(default)]
     evidence: Vec<String>,
@@ -49,41 +49,41 @@ struct Question {
 
 /// A conversation, for one session or the sessions of a user.
 #[derive(Default)]
-pub struct Sample {
+pub struct EvaluationSample {
     /// Index of each session's first message, ascending.
     pub sessions: Vec<usize>,
     /// Messages in the form of `set_messages`.
     pub messages: Vec<String>,
     /// Characters of each message that are not white space.
     pub sizes: Vec<usize>,
-    pub asked: Vec<Asked>,
+    pub asked: Vec<EvaluationQuestion>,
     /// Evidence that no turn has, and ids that several turns share: each with its line.
     pub unknown: Vec<String>,
     pub repeated: Vec<String>,
 }
 
 /// A question, and the messages that hold the evidence for it.
-pub struct Asked {
+pub struct EvaluationQuestion {
     pub question: String,
-    /// Indexes into [`Sample::messages`], ascending.
+    /// Indexes into [`EvaluationSample::messages`], ascending.
     pub evidence: Vec<usize>,
     /// Evidence without a turn, which is never recalled.
     pub missing: usize,
 }
 
 /// Reads a sample for each conversation of a file, or one for all.
-pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Sample>> {
+pub fn read_samples(path: &Path, is_merged: bool) -> Result<Vec<EvaluationSample>> {
     let told = || format!("can't read {}", path.display());
     let text = std::fs::read_to_string(path).with_context(told)?;
-    let mut all: Vec<Sample> = Vec::new();
+    let mut all: Vec<EvaluationSample> = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let at = || format!("{}, line {number}", path.display());
-        let conversation: Conversation = serde_json::from_str(line).with_context(at)?;
+        let conversation: DatasetConversation = serde_json::from_str(line).with_context(at)?;
         match all.last_mut().filter(|_| is_merged) {
-            Some(sample) => sample.add(conversation, number).with_context(at)?,
+            Some(sample) => sample.add_conversation(conversation, number).with_context(at)?,
             None => {
-                let mut sample = Sample::default();
-                sample.add(conversation, number).with_context(at)?;
+                let mut sample = EvaluationSample::default();
+                sample.add_conversation(conversation, number).with_context(at)?;
                 all.push(sample);
             }
         }
@@ -94,25 +94,25 @@ pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Sample>> {
     Ok(all)
 }
 
-impl Sample {
+impl EvaluationSample {
     pub fn session_count(&self, is_user: bool) -> usize {
         if is_user { self.sessions.len() } else { 1 }
     }
 
-    pub fn by_session(&self) -> impl Iterator<Item = &[String]> {
+    pub fn messages_by_session(&self) -> impl Iterator<Item = &[String]> {
         let ends = self.sessions.iter().skip(1).copied().chain([self.messages.len()]);
         self.sessions.iter().zip(ends).filter_map(|(begin, end)| self.messages.get(*begin..end))
     }
 
-    fn add(&mut self, conversation: Conversation, number: usize) -> Result<()> {
+    fn add_conversation(&mut self, conversation: DatasetConversation, number: usize) -> Result<()> {
         let mut places: HashMap<String, usize> = HashMap::new();
         // The first speaker is the user.
         let mut first: Option<String> = None;
         for session in conversation.sessions {
-            let begun = session.date.as_deref().map(seconds).transpose()?;
+            let begun = session.date.as_deref().map(parse_date_seconds).transpose()?;
             self.sessions.push(self.messages.len());
             for (after, turn) in (0_i64..).zip(session.turns) {
-                let Turn { id, speaker, text, caption } = turn;
+                let DatasetTurn { id, speaker, text, caption } = turn;
                 let image = caption.map(|caption| format!(" [image: {caption}]")).unwrap_or_default();
                 let content = format!("{speaker}: {text}{image}");
                 let is_user = *first.get_or_insert_with(|| speaker.clone()) == speaker;
@@ -123,11 +123,11 @@ impl Sample {
                 if places.insert(id.clone(), self.messages.len()).is_some() {
                     self.repeated.push(format!("{id:?} in line {number}"));
                 }
-                self.sizes.push(size(&content));
+                self.sizes.push(count_nonblank_characters(&content));
                 self.messages.push(message.to_string());
             }
         }
-        for Question { question, evidence } in conversation.questions {
+        for DatasetQuestion { question, evidence } in conversation.questions {
             let unknown = evidence.iter().filter(|id| !places.contains_key(*id));
             self.unknown.extend(unknown.map(|id| format!("{id:?} in line {number}")));
             let evidence: HashSet<String> = evidence.into_iter().collect();
@@ -135,7 +135,7 @@ impl Sample {
             found.sort_unstable();
             let missing = evidence.len() - found.len();
             if !evidence.is_empty() {
-                self.asked.push(Asked { question, evidence: found, missing });
+                self.asked.push(EvaluationQuestion { question, evidence: found, missing });
             }
         }
         Ok(())
@@ -143,12 +143,12 @@ impl Sample {
 }
 
 /// Characters that are not white space.
-pub fn size(text: &str) -> usize {
+pub fn count_nonblank_characters(text: &str) -> usize {
     text.chars().filter(|c| !c.is_whitespace()).count()
 }
 
 /// Seconds since 1970 of a date: `1:56 pm on 8 May, 2023`, or RFC 3339.
-fn seconds(date: &str) -> Result<i64> {
+fn parse_date_seconds(date: &str) -> Result<i64> {
     if let Ok(time) = date.parse::<jiff::Timestamp>() {
         return Ok(time.as_second());
     }
@@ -164,14 +164,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_read_as_people_and_programs_write_them() {
+    fn dates_are_parsed_in_prose_and_iso_notation() {
         for (date, expected) in [
             ("1:56 pm on 8 May, 2023", 1_683_554_160),
             ("12:09 am on 13 September, 2023", 1_694_563_740),
             ("2023-05-08T13:56:00Z", 1_683_554_160),
         ] {
-            assert_eq!(seconds(date).unwrap(), expected, "{date}");
+            assert_eq!(parse_date_seconds(date).unwrap(), expected, "{date}");
         }
-        assert!(seconds("yesterday").is_err());
+        assert!(parse_date_seconds("yesterday").is_err());
     }
 }

@@ -16,42 +16,42 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::Notify, time::Instant};
 
 use super::arguments::EvaluateArguments;
-use super::dataset::{Asked, Sample, read, size};
+use super::dataset::{EvaluationQuestion, EvaluationSample, count_nonblank_characters, read_samples};
 use crate::{
     app::{
         self,
-        error::{self, Coded},
+        error::{self, CodedError},
         runtime,
-        shutdown::Shutdown,
+        shutdown::ShutdownSignals,
     },
-    args::{GRACE, Global},
+    args::{GRACE, GlobalArguments},
     deferred::{
         run_task::{EMBED_TASK, INDEX_TASK, run_task},
-        scope::Scope,
+        scope::RecallMode,
     },
     operations::{
         buckets,
-        health::milliseconds,
-        recall::{MEMBER, has_nothing_to_seek},
-        users::forget_all,
+        health::rounded_milliseconds,
+        recall::{RECALL_MEMBER, has_nothing_to_search},
+        users::forget_in_batches,
     },
-    terminal::{self, counted, print_json, progress_bar},
+    terminal::{self, format_count, print_json, progress_bar},
 };
 
 /// Messages per call.
-const PIECE: usize = 500;
+const MESSAGES_PER_CALL: usize = 500;
 /// Time limit of a call, generous because it is measured.
-const LIMIT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The smallest window, so that nearly everything has to be recalled.
-const WINDOW: u64 = 64;
+const WINDOW_TOKENS: u64 = 64;
 /// Approximate bytes of a token.
 const TOKEN_BYTES: usize = 4;
 /// Messages that count for R@10.
-const FIRST: usize = 10;
+const TOP_RANKS: usize = 10;
 
 /// Results for one budget. Shares are sums over the questions.
 #[derive(Default)]
-struct Sums {
+struct BudgetResults {
     tokens: u64,
     whole: f64,
     in_part: f64,
@@ -63,12 +63,12 @@ struct Sums {
     times: Vec<Duration>,
 }
 
-pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Result<ExitCode> {
-    let samples = read(&arguments.file, arguments.merge)?;
-    doubt(&samples);
-    let config = app::config(global)?;
-    let plugin = app::plugin(global, &config)?;
-    let runtime = runtime::single()?;
+pub fn main(global: &GlobalArguments, arguments: &EvaluateArguments, json: bool) -> Result<ExitCode> {
+    let samples = read_samples(&arguments.file, arguments.merge)?;
+    note_dataset_mistakes(&samples);
+    let config = app::load_config(global)?;
+    let plugin = app::load_plugin(global, &config)?;
+    let runtime = runtime::build_single_threaded()?;
     let done = runtime.block_on(async {
         let store = config.store()?;
         let mut budgets = arguments.tokens.clone();
@@ -76,26 +76,26 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         budgets.dedup();
         let mut all = Vec::with_capacity(budgets.len());
         for tokens in budgets {
-            let mut options = app::options(&config)?;
+            let mut options = app::keepline_options(&config)?;
             let has_vectors = options.embedder.is_some();
-            options.filter = filter_options(&options.filter, tokens, arguments, has_vectors)?;
+            options.filter = evaluation_options(&options.filter, tokens, arguments, has_vectors)?;
             let keepline = Keepline::new(plugin.clone(), store.clone(), options).await?;
-            all.push((keepline, Sums { tokens, ..Sums::default() }));
+            all.push((keepline, BudgetResults { tokens, ..BudgetResults::default() }));
         }
         let asked: usize = samples.iter().map(|sample| sample.asked.len()).sum();
         let bar = progress_bar((asked * all.len()) as u64);
         let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
-        let (shutdown, is_told) = (Shutdown::listen(GRACE)?, Notify::new());
+        let (shutdown, is_told) = (ShutdownSignals::listen(GRACE)?, Notify::new());
         // Any of them can fill and delete.
         let first = all.first().map(|(keepline, _)| keepline.clone());
         let measured = async {
             let Some(keepline) = first else { return Ok(()) };
             for (number, sample) in samples.iter().enumerate() {
-                let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
+                let place = TestSessions { name: format!("{name}-{number}"), is_user: arguments.user };
                 // Not interrupted by a signal: sessions that are being created could not be deleted.
-                let measured = match place.create(&keepline, sample).await {
+                let measured = match place.create_empty(&keepline, sample).await {
                     Ok(()) => tokio::select! {
-                        measured = measure(&place, sample, &mut all, || bar.inc(1)) => Some(measured),
+                        measured = measure_sample(&place, sample, &mut all, || bar.inc(1)) => Some(measured),
                         () = is_told.notified() => None,
                     },
                     Err(error) => Some(Err(error)),
@@ -107,13 +107,13 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
                     Some(Err(first)) => {
                         // The first error is the cause; the other may be a consequence.
                         if let Err(left) = deleted {
-                            terminal::warning(&error::with_causes(&left));
+                            terminal::print_warning(&error::format_with_causes(&left));
                         }
                         return Err(first);
                     }
                     None => {
                         deleted?;
-                        return Err(interrupted("its test sessions were deleted".to_owned()));
+                        return Err(interruption_error("its test sessions were deleted".to_owned()));
                     }
                 }
             }
@@ -121,46 +121,51 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         };
         let measured = tokio::select! {
             measured = measured => measured,
-            () = shutdown.grace_over(|_| is_told.notify_one()) => Err(interrupted(format!("sessions {name}-* may be left"))),
+            () = shutdown.wait_until_grace_ends(|_| is_told.notify_one()) => Err(interruption_error(format!("sessions {name}-* may be left"))),
         };
         bar.finish_and_clear();
         measured?;
         let sessions = samples.iter().map(|sample| sample.session_count(arguments.user)).sum();
-        tell(&samples, sessions, all.into_iter().map(|(_, sums)| sums).collect(), json)
+        print_results(&samples, sessions, all.into_iter().map(|(_, sums)| sums).collect(), json)
     });
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Notes probable mistakes in the file.
-fn doubt(samples: &[Sample]) {
+fn note_dataset_mistakes(samples: &[EvaluationSample]) {
     let unknown: Vec<&String> = samples.iter().flat_map(|sample| &sample.unknown).collect();
     if let Some(first) = unknown.first() {
         let count = unknown.len();
-        terminal::note(&format!(
+        terminal::print_note(&format!(
             "evidence ids that no turn of their conversation has: {count}, for example {first}; they count as not recalled"
         ));
     }
     let repeated: Vec<&String> = samples.iter().flat_map(|sample| &sample.repeated).collect();
     if let Some(first) = repeated.first() {
         let count = repeated.len();
-        terminal::note(&format!(
+        terminal::print_note(&format!(
             "turn ids that occur more than once in a conversation: {count}, for example {first}; the last turn counts"
         ));
     }
 }
 
-fn interrupted(what: String) -> anyhow::Error {
-    Coded { code: "interrupted", message: format!("interrupted: {what}") }.into()
+fn interruption_error(what: String) -> anyhow::Error {
+    CodedError { code: "interrupted", message: format!("interrupted: {what}") }.into()
 }
 
 /// The configured options, with those that the measurement sets.
-fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments, has_vectors: bool) -> Result<String> {
+fn evaluation_options(
+    configured: &str,
+    tokens: u64,
+    arguments: &EvaluateArguments,
+    has_vectors: bool,
+) -> Result<String> {
     let recall = if arguments.user { "user" } else { "session" };
     let mut options: Map<String, Value> = serde_json::from_str(configured)?;
     let measured = json!({
         "conversation": true, "recall": recall, "recall_tokens": tokens, "recall_hints": !arguments.no_hints,
-        "max_context_tokens": WINDOW, "memory_mode": "conversation", "recall_exclude": [], "max_message_length": 0,
+        "max_context_tokens": WINDOW_TOKENS, "memory_mode": "conversation", "recall_exclude": [], "max_message_length": 0,
         "max_session_messages": 0, "max_session_bytes": 0, "redact": [], "session_ttl_hours": 24,
         "recall_ttl_hours": 0, "recall_life": "user",
     });
@@ -170,22 +175,22 @@ fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments, 
 }
 
 /// The test sessions of a sample: one, or several of a user.
-struct Place {
+struct TestSessions {
     name: String,
     is_user: bool,
 }
 
-impl Place {
-    fn session(&self, number: usize) -> String {
+impl TestSessions {
+    fn session_name(&self, number: usize) -> String {
         if self.is_user { format!("{}-{number}", self.name) } else { self.name.clone() }
     }
 
     /// Creates all of its sessions, empty. Those of a user are registered with the user, so that they are deleted with the
     /// rest, whatever ends the filling.
-    async fn create(&self, keepline: &Keepline, sample: &Sample) -> Result<()> {
+    async fn create_empty(&self, keepline: &Keepline, sample: &EvaluationSample) -> Result<()> {
         let mut sessions = keepline.sessions().by(Deadline::NEVER);
         for number in 0..sample.session_count(self.is_user) {
-            let session = self.session(number);
+            let session = self.session_name(number);
             sessions.create(&session).await?;
             if self.is_user {
                 sessions.register((&*session).into(), Some(&self.name)).await?;
@@ -194,23 +199,23 @@ impl Place {
         Ok(())
     }
 
-    async fn fill(&self, keepline: &Keepline, sample: &Sample) -> Result<()> {
+    async fn fill_and_index(&self, keepline: &Keepline, sample: &EvaluationSample) -> Result<()> {
         if !self.is_user {
-            return fill(keepline, &self.name, None, &sample.messages).await;
+            return fill_session(keepline, &self.name, None, &sample.messages).await;
         }
-        let owner = self.owner(&mut keepline.sessions()).await?;
-        for (number, messages) in sample.by_session().enumerate() {
-            fill(keepline, &self.session(number), Some(&owner), messages).await?;
+        let owner = self.owner_bucket_name(&mut keepline.sessions()).await?;
+        for (number, messages) in sample.messages_by_session().enumerate() {
+            fill_session(keepline, &self.session_name(number), Some(&owner), messages).await?;
         }
         Ok(())
     }
 
-    async fn owner(&self, sessions: &mut Sessions) -> Result<String> {
+    async fn owner_bucket_name(&self, sessions: &mut Sessions) -> Result<String> {
         Ok(sessions.user_sessions(&self.name, None, 1).await?.user)
     }
 
     /// Metadata of a question; for a user, it is asked in a new session.
-    fn metadata(&self) -> String {
+    fn question_metadata(&self) -> String {
         let switches = json!({"look": true});
         match self.is_user {
             true => json!({"session_id": format!("{}-asks", self.name), "user_id": self.name, "memory": switches}),
@@ -220,7 +225,7 @@ impl Place {
     }
 
     /// The index of the message that a passage is from.
-    fn place(&self, sample: &Sample, passage: &Value) -> Option<usize> {
+    fn message_index(&self, sample: &EvaluationSample, passage: &Value) -> Option<usize> {
         let position = usize::try_from(passage.get("position")?.as_u64()?).ok()?;
         if !self.is_user {
             return Some(position);
@@ -230,29 +235,29 @@ impl Place {
     }
 
     async fn delete(&self, keepline: &Keepline) -> Result<()> {
-        let mut sessions = keepline.sessions().by(Deadline::after(LIMIT));
+        let mut sessions = keepline.sessions().by(Deadline::after(CALL_TIMEOUT));
         if !self.is_user {
             sessions.delete(&self.name).await?;
             return Ok(());
         }
-        forget_all(&mut sessions, &self.name).await?;
+        forget_in_batches(&mut sessions, &self.name).await?;
         // The tombstone, too: this user stores nothing any more.
-        let bucket = self.owner(&mut sessions).await?;
-        buckets::delete(keepline.store(), BucketKind::User, &bucket).await?;
+        let bucket = self.owner_bucket_name(&mut sessions).await?;
+        buckets::delete_bucket_if_exists(keepline.store(), BucketKind::User, &bucket).await?;
         Ok(())
     }
 }
 
 /// Fills a session, of this owner if any, and indexes it.
-async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages: &[String]) -> Result<()> {
+async fn fill_session(keepline: &Keepline, session: &str, owner: Option<&str>, messages: &[String]) -> Result<()> {
     let mut sessions = keepline.sessions().by(Deadline::NEVER);
     let mut next = 0;
-    for piece in messages.chunks(PIECE) {
+    for piece in messages.chunks(MESSAGES_PER_CALL) {
         let after = Some(next).filter(|next| *next > 0);
         next += sessions.set_messages(session.into(), piece, after).await?.count;
     }
     // Without an owner, the subject is the session alone.
-    let subject = Scope::User.subject(session, owner)?;
+    let subject = RecallMode::User.task_subject(session, owner)?;
     if !run_task(keepline, &subject, INDEX_TASK, || ()).await? {
         bail!("the session was deleted by somebody else");
     }
@@ -263,16 +268,21 @@ async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages:
 }
 
 /// Fills the test sessions, and asks all questions.
-async fn measure(at: &Place, sample: &Sample, all: &mut [(Keepline, Sums)], mut told: impl FnMut()) -> Result<()> {
+async fn measure_sample(
+    at: &TestSessions,
+    sample: &EvaluationSample,
+    all: &mut [(Keepline, BudgetResults)],
+    mut told: impl FnMut(),
+) -> Result<()> {
     let Some((keepline, _)) = all.first() else { return Ok(()) };
-    at.fill(keepline, sample).await?;
-    let metadata = at.metadata();
+    at.fill_and_index(keepline, sample).await?;
+    let metadata = at.question_metadata();
     for asked in &sample.asked {
-        let vector = vector_of(all.first().map(|(keepline, _)| keepline), &asked.question).await?;
-        let is_in_vain = at.is_user && has_nothing_to_seek(&asked.question, vector.as_ref());
+        let vector = embed_question(all.first().map(|(keepline, _)| keepline), &asked.question).await?;
+        let is_in_vain = at.is_user && has_nothing_to_search(&asked.question, vector.as_ref());
         for (keepline, sums) in &mut *all {
             if is_in_vain {
-                sums.add(at, sample, asked, &Value::Null);
+                sums.add_question(at, sample, asked, &Value::Null);
                 told();
                 continue;
             }
@@ -280,14 +290,14 @@ async fn measure(at: &Place, sample: &Sample, all: &mut [(Keepline, Sums)], mut 
             let question = Question { text, metadata: &metadata, vector, ..Question::default() };
             let mut pipe = keepline.pipe();
             let begun = Instant::now();
-            let passed = pipe.ask(question, Some(Deadline::after(LIMIT))).await?;
+            let passed = pipe.ask(question, Some(Deadline::after(CALL_TIMEOUT))).await?;
             sums.times.push(begun.elapsed());
             if passed.effect == Effect::Failed {
                 let problem = passed.problem.map(|problem| problem.message);
                 return Err(anyhow!("a question failed: {}", problem.unwrap_or_default()));
             }
             let got: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
-            sums.add(at, sample, asked, got.get(MEMBER).unwrap_or(&Value::Null));
+            sums.add_question(at, sample, asked, got.get(RECALL_MEMBER).unwrap_or(&Value::Null));
             told();
         }
     }
@@ -295,15 +305,21 @@ async fn measure(at: &Place, sample: &Sample, all: &mut [(Keepline, Sums)], mut 
 }
 
 /// The embedding of a question, computed before its time is measured.
-async fn vector_of(keepline: Option<&Keepline>, question: &str) -> Result<Option<Vector>> {
+async fn embed_question(keepline: Option<&Keepline>, question: &str) -> Result<Option<Vector>> {
     match keepline.filter(|keepline| keepline.wants_vectors()) {
         Some(keepline) => Ok(keepline.embed(&[question.to_owned()]).await?.and_then(|mut made| made.pop())),
         None => Ok(None),
     }
 }
 
-impl Sums {
-    fn add(&mut self, at: &Place, sample: &Sample, asked: &Asked, recalled: &Value) {
+impl BudgetResults {
+    fn add_question(
+        &mut self,
+        at: &TestSessions,
+        sample: &EvaluationSample,
+        asked: &EvaluationQuestion,
+        recalled: &Value,
+    ) {
         let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         self.passages += passages.len();
         let used = recalled.get("text").and_then(Value::as_str).map_or(0, str::len).div_ceil(TOKEN_BYTES);
@@ -313,34 +329,34 @@ impl Sums {
         let mut found: HashMap<usize, usize> = HashMap::new();
         let mut ranked: Vec<(f64, usize)> = Vec::with_capacity(passages.len());
         for passage in passages {
-            let Some(place) = at.place(sample, passage) else { continue };
+            let Some(place) = at.message_index(sample, passage) else { continue };
             let text = passage.get("text").and_then(Value::as_str).unwrap_or_default();
-            *found.entry(place).or_default() += size(text);
+            *found.entry(place).or_default() += count_nonblank_characters(text);
             ranked.push((passage.get("score").and_then(Value::as_f64).unwrap_or(0.0), place));
         }
         ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        let mut first: Vec<usize> = Vec::with_capacity(FIRST);
+        let mut first: Vec<usize> = Vec::with_capacity(TOP_RANKS);
         for (_, place) in ranked {
-            if first.len() < FIRST && !first.contains(&place) {
+            if first.len() < TOP_RANKS && !first.contains(&place) {
                 first.push(place);
             }
         }
         let is_whole = |place: &usize| found.get(place).is_some_and(|size| sample.sizes.get(*place) == Some(size));
-        self.whole += asked.share(is_whole);
-        self.in_part += asked.share(|place| found.contains_key(place));
-        self.at_ten += asked.share(|place| first.contains(place));
+        self.whole += asked.evidence_share(is_whole);
+        self.in_part += asked.evidence_share(|place| found.contains_key(place));
+        self.at_ten += asked.evidence_share(|place| first.contains(place));
     }
 
     /// A percentile of the times, in milliseconds.
-    fn time(&self, percent: usize) -> f64 {
+    fn time_percentile(&self, percent: usize) -> f64 {
         let at = (self.times.len() * percent / 100).min(self.times.len().saturating_sub(1));
-        milliseconds(self.times.get(at).copied().unwrap_or_default())
+        rounded_milliseconds(self.times.get(at).copied().unwrap_or_default())
     }
 }
 
-impl Asked {
+impl EvaluationQuestion {
     /// The share of the evidence that is there.
-    fn share(&self, is_there: impl Fn(&usize) -> bool) -> f64 {
+    fn evidence_share(&self, is_there: impl Fn(&usize) -> bool) -> f64 {
         let count = self.evidence.iter().filter(|place| is_there(place)).count();
         ratio(count, self.evidence.len() + self.missing)
     }
@@ -351,18 +367,18 @@ fn ratio(part: usize, all: usize) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
-fn tell(samples: &[Sample], sessions: usize, mut all: Vec<Sums>, json: bool) -> Result<()> {
+fn print_results(samples: &[EvaluationSample], sessions: usize, mut all: Vec<BudgetResults>, json: bool) -> Result<()> {
     all.iter_mut().for_each(|sums| sums.times.sort_unstable());
-    let count = |of: fn(&Sample) -> usize| -> usize { samples.iter().map(of).sum() };
+    let count = |of: fn(&EvaluationSample) -> usize| -> usize { samples.iter().map(of).sum() };
     let (messages, questions) = (count(|sample| sample.messages.len()), count(|sample| sample.asked.len()));
     #[allow(clippy::cast_precision_loss, reason = "a count of questions")]
     let percent = |sum: f64| (1000.0 * sum / questions.max(1) as f64).round() / 10.0;
     if json {
-        let budget = |sums: &Sums| {
+        let budget = |sums: &BudgetResults| {
             json!({
                 "tokens": sums.tokens, "whole_percent": percent(sums.whole), "in_part_percent": percent(sums.in_part),
                 "recall_at_10_percent": percent(sums.at_ten), "passages": ratio(sums.passages, questions),
-                "used_tokens": ratio(sums.used, questions), "most_used_tokens": sums.most_used, "p50_ms": sums.time(50), "p99_ms": sums.time(99),
+                "used_tokens": ratio(sums.used, questions), "most_used_tokens": sums.most_used, "p50_ms": sums.time_percentile(50), "p99_ms": sums.time_percentile(99),
             })
         };
         let told = json!({
@@ -371,7 +387,7 @@ fn tell(samples: &[Sample], sessions: usize, mut all: Vec<Sums>, json: bool) -> 
         });
         return print_json(&told);
     }
-    let row = |sums: &Sums| {
+    let row = |sums: &BudgetResults| {
         [
             sums.tokens.to_string(),
             format!("{:.1}", percent(sums.whole)),
@@ -379,8 +395,8 @@ fn tell(samples: &[Sample], sessions: usize, mut all: Vec<Sums>, json: bool) -> 
             format!("{:.1}", percent(sums.at_ten)),
             format!("{:.1}", ratio(sums.passages, questions)),
             format!("{:.0}", ratio(sums.used, questions)),
-            format!("{:.2}", sums.time(50)),
-            format!("{:.2}", sums.time(99)),
+            format!("{:.2}", sums.time_percentile(50)),
+            format!("{:.2}", sums.time_percentile(99)),
         ]
     };
     terminal::print_table(
@@ -388,10 +404,10 @@ fn tell(samples: &[Sample], sessions: usize, mut all: Vec<Sums>, json: bool) -> 
         all.iter().map(row).collect(),
     )?;
     let counts = [
-        counted(questions as u64, "question", "questions"),
-        counted(messages as u64, "message", "messages"),
-        counted(sessions as u64, "session", "sessions"),
+        format_count(questions as u64, "question", "questions"),
+        format_count(messages as u64, "message", "messages"),
+        format_count(sessions as u64, "session", "sessions"),
     ];
-    terminal::note(&counts.join(", "));
+    terminal::print_note(&counts.join(", "));
     Ok(())
 }

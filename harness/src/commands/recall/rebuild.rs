@@ -17,33 +17,33 @@ use tokio::sync::watch;
 
 use super::arguments::RebuildArguments;
 use crate::{
-    app::{error::Coded, shutdown::Shutdown, with_keepline},
-    args::{Access, GRACE, Global},
+    app::{error::CodedError, shutdown::ShutdownSignals, with_keepline},
+    args::{GRACE, GlobalArguments, StoreAccess},
     deferred::{
-        run_task::{EMBED_TASK, INDEX_TASK, RESET_TASK, TaskEnd, run_task_until},
-        scope::{Scope, require_recall},
+        run_task::{EMBED_TASK, INDEX_TASK, RESET_TASK, TaskResult, run_task_until},
+        scope::{RecallMode, require_recall},
     },
-    operations::{buckets::pages, nodes::session_nodes, transcripts::owner},
-    terminal::{counted, print_result, progress_bar},
+    operations::{buckets::pages, nodes::session_nodes, transcripts::session_owner},
+    terminal::{format_count, print_result, progress_bar},
 };
 
-pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
+pub fn main(global: &GlobalArguments, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
     // It handles signals itself, to give back its lease.
-    with_keepline(global, Access::Read, async |keepline, _, _| {
-        let (shutdown, (stop, stopped)) = (Shutdown::listen(GRACE)?, watch::channel(false));
+    with_keepline(global, StoreAccess::Read, async |keepline, _, _| {
+        let (shutdown, (stop, stopped)) = (ShutdownSignals::listen(GRACE)?, watch::channel(false));
         tokio::select! {
-            done = rebuild(&keepline, arguments, json, &stopped) => done,
-            () = shutdown.grace_over(|_| _ = stop.send_replace(true)) => Err(interrupted()),
+            done = rebuild_indexes(&keepline, arguments, json, &stopped) => done,
+            () = shutdown.wait_until_grace_ends(|_| _ = stop.send_replace(true)) => Err(interruption_error()),
         }
     })
 }
 
-fn interrupted() -> anyhow::Error {
+fn interruption_error() -> anyhow::Error {
     let message = "interrupted; run the command again to finish the rebuild";
-    Coded { code: "interrupted", message: message.to_owned() }.into()
+    CodedError { code: "interrupted", message: message.to_owned() }.into()
 }
 
-async fn rebuild(
+async fn rebuild_indexes(
     keepline: &Keepline,
     arguments: &RebuildArguments,
     json: bool,
@@ -53,21 +53,25 @@ async fn rebuild(
     if !keepline.store().capabilities().indexes {
         bail!("this store has no indexes");
     }
-    let found = if arguments.all { all(keepline).await? } else { named(keepline, &arguments.sessions).await? };
+    let found = if arguments.all {
+        list_all_transcripts(keepline).await?
+    } else {
+        list_named_transcripts(keepline, &arguments.sessions).await?
+    };
     let bar = progress_bar(found.len() as u64);
     let (mut sessions, mut nodes, mut busy) = (0_u64, 0_u64, Vec::new());
     for bucket in &found {
         match rebuild_transcript(keepline, scope, bucket, stop, || bar.tick()).await? {
-            TaskEnd::Done if bucket.kind == BucketKind::Session => sessions += 1,
-            TaskEnd::Done => nodes += 1,
-            TaskEnd::Gone => {}
-            TaskEnd::Busy => busy.push(format!("{}/{}", bucket.kind.name(), bucket.name)),
-            TaskEnd::Stopped => return Err(interrupted()),
+            TaskResult::Done if bucket.kind == BucketKind::Session => sessions += 1,
+            TaskResult::Done => nodes += 1,
+            TaskResult::Gone => {}
+            TaskResult::Busy => busy.push(format!("{}/{}", bucket.kind.name(), bucket.name)),
+            TaskResult::Stopped => return Err(interruption_error()),
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let plain = format!("{}, {}", counted(sessions, "session", "sessions"), counted(nodes, "node", "nodes"));
+    let plain = format!("{}, {}", format_count(sessions, "session", "sessions"), format_count(nodes, "node", "nodes"));
     print_result(json, &json!({"sessions": sessions, "nodes": nodes}), &plain)?;
     if busy.is_empty() {
         return Ok(());
@@ -78,19 +82,19 @@ async fn rebuild(
 /// Rebuilds one transcript, task by task.
 async fn rebuild_transcript(
     keepline: &Keepline,
-    scope: Scope,
+    scope: RecallMode,
     bucket: &BucketId,
     stop: &watch::Receiver<bool>,
     mut told: impl FnMut(),
-) -> Result<TaskEnd> {
+) -> Result<TaskResult> {
     let BucketId { kind, name } = bucket;
     let mut subject = format!("{}/{name}", kind.name());
     let mut tasks = vec![(subject.clone(), RESET_TASK)];
     if *kind == BucketKind::Session
-        && scope == Scope::User
-        && let Some(owner) = owner(&mut keepline.sessions(), name).await?
+        && scope == RecallMode::User
+        && let Some(owner) = session_owner(&mut keepline.sessions(), name).await?
     {
-        subject = scope.subject(name, Some(&owner))?;
+        subject = scope.task_subject(name, Some(&owner))?;
         tasks.push((subject.clone(), RESET_TASK));
     }
     tasks.push((subject.clone(), INDEX_TASK));
@@ -99,14 +103,14 @@ async fn rebuild_transcript(
     }
     for (subject, task) in tasks {
         let driven = run_task_until(keepline, &subject, task, stop, &mut told).await?;
-        if driven != TaskEnd::Done {
+        if driven != TaskResult::Done {
             return Ok(driven);
         }
     }
-    Ok(TaskEnd::Done)
+    Ok(TaskResult::Done)
 }
 
-async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
+async fn list_all_transcripts(keepline: &Keepline) -> Result<Vec<BucketId>> {
     let mut found = Vec::new();
     for kind in [BucketKind::Session, BucketKind::Node] {
         let names = pages(keepline.store(), kind).try_concat().await?;
@@ -118,7 +122,7 @@ async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
 }
 
 /// Sessions, which must exist, and their nodes.
-async fn named(keepline: &Keepline, sessions: &[String]) -> Result<Vec<BucketId>> {
+async fn list_named_transcripts(keepline: &Keepline, sessions: &[String]) -> Result<Vec<BucketId>> {
     let mut found = Vec::new();
     for id in sessions {
         // The component reports best what is wrong with an id.

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::args::parse::{pipes, seconds};
+use crate::args::parse::{parse_grace_seconds, parse_pipe_count};
 
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
@@ -13,10 +13,10 @@ pub struct RunArguments {
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub input: PathBuf,
     /// Number of concurrent pipes, up to 1024
-    #[arg(long, value_name = "N", default_value = "1", value_parser = pipes)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_pipe_count)]
     pub pipes: NonZeroUsize,
     /// After SIGTERM or SIGINT: how long to wait for the entries already read [default: 5]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_grace_seconds)]
     pub grace: Option<Duration>,
     /// At the end, print a summary to stderr: outcomes and latencies
     #[arg(long)]

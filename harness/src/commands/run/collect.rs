@@ -6,40 +6,45 @@ use indicatif::ProgressBar;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    budget::{Budget, Share},
-    sink::{self, Chunk, Sink},
+    budget::{BudgetShare, MemoryBudget},
+    sink::{self, OutputChunk, OutputSink},
 };
 
 /// Output is flushed at this length, or after this time.
 const MAX_CHUNK: usize = 64 * 1024;
 const MAX_DELAY: Duration = Duration::from_millis(5);
 
-pub struct Ticket {
-    pub line: Line,
+pub struct LineTicket {
+    pub line: PendingLine,
     /// Its length as read.
     pub length: u64,
-    pub share: Share,
+    pub share: BudgetShare,
 }
 
 /// A line, or where it will come from.
-pub enum Line {
+pub enum PendingLine {
     /// It goes through no pipe.
     Ready(Vec<u8>),
     /// A pipe is processing it.
-    Waiting { number: u64, waiting: oneshot::Receiver<Done> },
+    Waiting { number: u64, waiting: oneshot::Receiver<ProcessedLine> },
 }
 
 /// A line that a pipe has processed.
-pub struct Done {
+pub struct ProcessedLine {
     pub line: Vec<u8>,
     /// Share of the budget for its growth.
-    pub more: Share,
+    pub more: BudgetShare,
 }
 
 /// Restores the order of lines and passes them to the sink, in chunks while more are ready, and always before waiting.
-pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Budget, bar: Option<ProgressBar>) {
+pub async fn write_in_order(
+    mut tickets: mpsc::Receiver<LineTicket>,
+    sink: OutputSink,
+    budget: MemoryBudget,
+    bar: Option<ProgressBar>,
+) {
     const BAR_STEP: u64 = 64 * 1024;
-    let mut chunk = Gathering { chunk: Chunk::default(), since: Instant::now(), sink };
+    let mut chunk = ChunkBuilder { chunk: OutputChunk::default(), since: Instant::now(), sink };
     let mut passed = 0;
     loop {
         let ticket = match tickets.try_recv() {
@@ -54,14 +59,14 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Bu
         };
         let mut share = ticket.share;
         let done = match ticket.line {
-            Line::Ready(line) => Done { line, more: Share::default() },
-            Line::Waiting { number, mut waiting } => match waiting.try_recv() {
+            PendingLine::Ready(line) => ProcessedLine { line, more: BudgetShare::default() },
+            PendingLine::Waiting { number, mut waiting } => match waiting.try_recv() {
                 Ok(done) => done,
                 Err(_) => {
                     if chunk.flush().await.is_err() {
                         return;
                     }
-                    budget.wait_for(number);
+                    budget.declare_next_line(number);
                     // A pipe answers everything that it takes, unless it is being torn down.
                     let Ok(done) = waiting.await else { return };
                     done
@@ -69,7 +74,7 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Bu
             },
         };
         share.merge(done.more);
-        if chunk.add(done.line, share).await.is_err() {
+        if chunk.add_line(done.line, share).await.is_err() {
             return;
         }
         // Not at each line: moving the bar costs as much as a line.
@@ -82,15 +87,15 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Bu
     }
 }
 
-struct Gathering {
-    chunk: Chunk,
+struct ChunkBuilder {
+    chunk: OutputChunk,
     since: Instant,
-    sink: Sink,
+    sink: OutputSink,
 }
 
-impl Gathering {
-    async fn add(&mut self, line: Vec<u8>, share: Share) -> Result<(), sink::Closed> {
-        let Chunk { bytes, pieces, share: shares } = &mut self.chunk;
+impl ChunkBuilder {
+    async fn add_line(&mut self, line: Vec<u8>, share: BudgetShare) -> Result<(), sink::SinkClosed> {
+        let OutputChunk { bytes, pieces, share: shares } = &mut self.chunk;
         shares.merge(share);
         if bytes.is_empty() {
             self.since = Instant::now();
@@ -102,7 +107,7 @@ impl Gathering {
         if bytes.len() >= MAX_CHUNK || self.since.elapsed() >= MAX_DELAY { self.flush().await } else { Ok(()) }
     }
 
-    async fn flush(&mut self) -> Result<(), sink::Closed> {
+    async fn flush(&mut self) -> Result<(), sink::SinkClosed> {
         if self.chunk.pieces == 0 {
             return Ok(());
         }

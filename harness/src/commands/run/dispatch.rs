@@ -13,26 +13,26 @@ use keepline::pipe::{OpenTurns, Turn};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Stop,
-    budget::Share,
-    collect::{Done, Line, Ticket},
+    StopReason,
+    budget::BudgetShare,
+    collect::{LineTicket, PendingLine, ProcessedLine},
     error_report::ErrorReport,
-    feed::{Batch, Piece, Reading},
+    feed::{InputPiece, PieceBatch, ReadingState},
 };
-use crate::jsonl::entry::{Entry, Lane, NoEntry};
+use crate::jsonl::entry::{Entry, InvalidLine, Lane};
 
-pub struct Job {
+pub struct EntryJob {
     pub entry: Entry,
     pub turn: Turn,
     pub number: u64,
-    pub done: oneshot::Sender<Done>,
+    pub done: oneshot::Sender<ProcessedLine>,
 }
 
 pub struct Dispatcher {
-    pipes: Vec<mpsc::Sender<Job>>,
-    order: mpsc::Sender<Ticket>,
+    pipes: Vec<mpsc::Sender<EntryJob>>,
+    order: mpsc::Sender<LineTicket>,
     turns: OpenTurns,
-    counts: Counts,
+    counts: ToolAndOpenCounts,
     number: u64,
     max_line: usize,
     refused: Arc<ErrorReport>,
@@ -40,7 +40,7 @@ pub struct Dispatcher {
 
 /// Entries that reach no model.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct ToolAndOpenCounts {
     pub tools: u64,
     /// Lines of the lane `open`.
     pub opened: u64,
@@ -49,27 +49,27 @@ pub struct Counts {
 impl Dispatcher {
     /// A dispatcher for these pipes. Lines longer than `max_line` come in pieces.
     pub fn new(
-        pipes: Vec<mpsc::Sender<Job>>,
-        order: mpsc::Sender<Ticket>,
+        pipes: Vec<mpsc::Sender<EntryJob>>,
+        order: mpsc::Sender<LineTicket>,
         turns: OpenTurns,
         max_line: usize,
         refused: Arc<ErrorReport>,
     ) -> Self {
-        Self { pipes, order, turns, counts: Counts::default(), number: 0, max_line, refused }
+        Self { pipes, order, turns, counts: ToolAndOpenCounts::default(), number: 0, max_line, refused }
     }
 
     /// Dispatches all lines until the input ends, a signal arrives, or the reader of the output is gone.
     pub async fn dispatch(
         mut self,
-        mut batches: mpsc::Receiver<io::Result<Batch>>,
-        reading: Arc<Reading>,
-        mut stopped: watch::Receiver<Stop>,
-    ) -> io::Result<Counts> {
+        mut batches: mpsc::Receiver<io::Result<PieceBatch>>,
+        reading: Arc<ReadingState>,
+        mut stopped: watch::Receiver<StopReason>,
+    ) -> io::Result<ToolAndOpenCounts> {
         let mut taken = 0;
         loop {
             let next = tokio::select! {
                 biased;
-                _ = stopped.wait_for(|stop| *stop != Stop::No) => None,
+                _ = stopped.wait_for(|stop| *stop != StopReason::NotStopped) => None,
                 batch = batches.recv() => Some(batch),
             };
             let next = match next {
@@ -81,7 +81,7 @@ impl Dispatcher {
             let Some(batch) = next else { return Ok(self.counts) };
             for (piece, share) in batch? {
                 taken += 1;
-                if self.forward(piece, share).await.is_none() {
+                if self.forward_piece(piece, share).await.is_none() {
                     return Ok(self.counts);
                 }
             }
@@ -89,63 +89,63 @@ impl Dispatcher {
     }
 
     /// `None`: the reader of the output is gone.
-    async fn forward(&mut self, piece: Piece, share: Share) -> Option<()> {
+    async fn forward_piece(&mut self, piece: InputPiece, share: BudgetShare) -> Option<()> {
         let length = piece.len();
         let line = match piece {
-            Piece::More(bytes) => Line::Ready(bytes),
-            Piece::TooLong(bytes) => {
+            InputPiece::Continuation(bytes) => PendingLine::Ready(bytes),
+            InputPiece::TooLong(bytes) => {
                 self.number += 1;
                 let problem = format!("longer than {} bytes (raise max_entry_bytes to accept it)", self.max_line);
-                self.refuse(&problem);
-                Line::Ready(bytes)
+                self.report_invalid_line(&problem);
+                PendingLine::Ready(bytes)
             }
-            Piece::Line(bytes) => {
+            InputPiece::Line(bytes) => {
                 self.number += 1;
                 match Entry::parse(bytes) {
-                    Ok(entry) => self.hand_over(entry).await?,
-                    Err(NoEntry { problem, line }) => {
-                        self.refuse(&problem);
-                        Line::Ready(line)
+                    Ok(entry) => self.route_entry(entry).await?,
+                    Err(InvalidLine { problem, line }) => {
+                        self.report_invalid_line(&problem);
+                        PendingLine::Ready(line)
                     }
                 }
             }
         };
         let length = u64::try_from(length).unwrap_or(u64::MAX);
-        self.order.send(Ticket { line, length, share }).await.ok()
+        self.order.send(LineTicket { line, length, share }).await.ok()
     }
 
     /// Reports an invalid line and ends the turn, since it may have been a question.
-    fn refuse(&mut self, problem: &str) {
-        self.refused.met(self.number, &format!("{problem}; it passes unchanged"));
+    fn report_invalid_line(&mut self, problem: &str) {
+        self.refused.record_problem(self.number, &format!("{problem}; it passes unchanged"));
         self.turns.end_last();
     }
 
-    async fn hand_over(&mut self, entry: Entry) -> Option<Line> {
+    async fn route_entry(&mut self, entry: Entry) -> Option<PendingLine> {
         let metadata = entry.metadata();
         let turn = match entry.lane {
             Lane::Questions => self.turns.question(metadata, entry.text_bytes()),
             Lane::Answers => self.turns.answer(metadata),
             Lane::Tools => {
                 self.counts.tools += 1;
-                let Some(turn) = entry.tool().and_then(|activity| self.turns.tool(activity, metadata)) else {
-                    return Some(Line::Ready(entry.unchanged()));
+                let Some(turn) = entry.tool_activity().and_then(|activity| self.turns.tool(activity, metadata)) else {
+                    return Some(PendingLine::Ready(entry.into_unchanged_line()));
                 };
                 turn
             }
             Lane::Open => {
                 self.counts.opened += 1;
                 self.turns.open(metadata);
-                return Some(Line::Ready(entry.unchanged()));
+                return Some(PendingLine::Ready(entry.into_unchanged_line()));
             }
         };
         let (done, waiting) = oneshot::channel();
-        let pipe = self.pipes.get(self.pipe_of(&turn))?;
-        pipe.send(Job { entry, turn, number: self.number, done }).await.ok()?;
-        Some(Line::Waiting { number: self.number, waiting })
+        let pipe = self.pipes.get(self.pipe_index(&turn))?;
+        pipe.send(EntryJob { entry, turn, number: self.number, done }).await.ok()?;
+        Some(PendingLine::Waiting { number: self.number, waiting })
     }
 
     /// All entries of a session take the same pipe, so they stay in order.
-    fn pipe_of(&self, turn: &Turn) -> usize {
+    fn pipe_index(&self, turn: &Turn) -> usize {
         match self.pipes.len() {
             1 => 0,
             pipes => usize::try_from(turn.affinity() % u64::try_from(pipes).unwrap_or(1)).unwrap_or(0),

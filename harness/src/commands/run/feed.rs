@@ -15,34 +15,34 @@ use std::{
 
 use tokio::{runtime::Handle, sync::mpsc};
 
-use super::budget::{Budget, Share};
+use super::budget::{BudgetShare, MemoryBudget};
 
 /// A line, or a piece of one.
 #[derive(Debug)]
-pub enum Piece {
+pub enum InputPiece {
     /// A line with its ending, if it has one.
     Line(Vec<u8>),
     /// The first piece of a line that is too long to be parsed.
     TooLong(Vec<u8>),
     /// A further piece of it.
-    More(Vec<u8>),
+    Continuation(Vec<u8>),
 }
 
-impl Piece {
+impl InputPiece {
     pub fn len(&self) -> usize {
         match self {
-            Self::Line(bytes) | Self::TooLong(bytes) | Self::More(bytes) => bytes.len(),
+            Self::Line(bytes) | Self::TooLong(bytes) | Self::Continuation(bytes) => bytes.len(),
         }
     }
 }
 
 /// Bytes of one read; the size of a pipe of the system.
-const CHUNK: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 /// Batches that may wait: one is processed, one is ready, one is being read.
-const WAITING: usize = 2;
+const QUEUED_BATCHES: usize = 2;
 
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct ReadingState {
     pub stop: AtomicBool,
     /// Pieces that were read, those not passed on yet included.
     pub pieces: AtomicU64,
@@ -53,25 +53,30 @@ pub struct Reading {
 }
 
 /// Pieces that were read without waiting, each with its share of the budget.
-pub type Batch = Vec<(Piece, Share)>;
+pub type PieceBatch = Vec<(InputPiece, BudgetShare)>;
 
 /// Starts reading. An error is the last batch.
-pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget) -> mpsc::Receiver<io::Result<Batch>> {
-    let (batches, receiver) = mpsc::channel(WAITING);
+pub fn start_reading(
+    input: File,
+    max_line: usize,
+    reading: Arc<ReadingState>,
+    budget: MemoryBudget,
+) -> mpsc::Receiver<io::Result<PieceBatch>> {
+    let (batches, receiver) = mpsc::channel(QUEUED_BATCHES);
     let runtime = Handle::current();
     thread::spawn(move || {
-        let mut reader = Reader::new(Counted { input, reading: reading.clone() }, max_line);
+        let mut reader = LineReader::new(CountingReader { input, reading: reading.clone() }, max_line);
         // Ends as well when the receiver is gone.
         while !reading.stop.load(Ordering::Relaxed) {
-            let batch = reader.batch();
+            let batch = reader.read_batch();
             let pieces = batch.as_ref().map_or(0, Vec::len);
-            let bytes = batch.as_ref().map_or(0, |pieces| pieces.iter().map(Piece::len).sum());
+            let bytes = batch.as_ref().map_or(0, |pieces| pieces.iter().map(InputPiece::len).sum());
             reading.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
             reading.pieces.fetch_add(u64::try_from(pieces).unwrap_or(u64::MAX), Ordering::Relaxed);
             let is_last = batch.as_ref().map_or(true, Vec::is_empty);
             reading.is_done.store(is_last, Ordering::Relaxed);
             let is_empty = matches!(&batch, Ok(pieces) if pieces.is_empty());
-            let batch = batch.map(|pieces| shared(pieces, &budget, &runtime));
+            let batch = batch.map(|pieces| take_batch_shares(pieces, &budget, &runtime));
             if !is_empty && batches.blocking_send(batch).is_err() || is_last {
                 break;
             }
@@ -80,12 +85,12 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget
     receiver
 }
 
-struct Counted {
+struct CountingReader {
     input: File,
-    reading: Arc<Reading>,
+    reading: Arc<ReadingState>,
 }
 
-impl io::Read for Counted {
+impl io::Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.input.read(buffer)?;
         self.reading.taken.fetch_add(u64::try_from(length).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -93,26 +98,26 @@ impl io::Read for Counted {
     }
 }
 
-impl Reading {
+impl ReadingState {
     /// Bytes that were not passed on, as far as is known: those of an unfinished line, and those that wait in `input`. The
     /// writer of a pipe may have more.
-    pub fn unread(&self, input: &File) -> u64 {
+    pub fn unread_bytes(&self, input: &File) -> u64 {
         let begun = self.taken.load(Ordering::Relaxed).saturating_sub(self.bytes.load(Ordering::Relaxed));
         begun + rustix::io::ioctl_fionread(input).unwrap_or(0)
     }
 }
 
 /// Waits for the share of all pieces at once, so that no piece that has its share waits for another's.
-fn shared(pieces: Vec<Piece>, budget: &Budget, runtime: &Handle) -> Batch {
-    let mut whole = runtime.block_on(budget.take(pieces.iter().map(Piece::len).sum()));
-    let mut shared = |piece: Piece| {
+fn take_batch_shares(pieces: Vec<InputPiece>, budget: &MemoryBudget, runtime: &Handle) -> PieceBatch {
+    let mut whole = runtime.block_on(budget.take_share(pieces.iter().map(InputPiece::len).sum()));
+    let mut shared = |piece: InputPiece| {
         let share = whole.split(piece.len());
         (piece, share)
     };
     pieces.into_iter().map(&mut shared).collect()
 }
 
-pub struct Reader<R> {
+pub struct LineReader<R> {
     input: BufReader<R>,
     max_line: usize,
     /// The current line, as far as it was read.
@@ -120,13 +125,13 @@ pub struct Reader<R> {
     too_long: bool,
 }
 
-impl<R: io::Read> Reader<R> {
+impl<R: io::Read> LineReader<R> {
     pub fn new(input: R, max_line: usize) -> Self {
-        Self { input: BufReader::with_capacity(CHUNK, input), max_line, line: Vec::new(), too_long: false }
+        Self { input: BufReader::with_capacity(READ_BYTES, input), max_line, line: Vec::new(), too_long: false }
     }
 
     /// At least one piece, and all others that are available. Empty at the end.
-    pub fn batch(&mut self) -> io::Result<Vec<Piece>> {
+    pub fn read_batch(&mut self) -> io::Result<Vec<InputPiece>> {
         let mut pieces = Vec::new();
         loop {
             let chunk = match self.input.fill_buf() {
@@ -135,7 +140,7 @@ impl<R: io::Read> Reader<R> {
             };
             if chunk.is_empty() {
                 if !self.line.is_empty() {
-                    pieces.push(self.take());
+                    pieces.push(self.take_piece());
                 }
                 return Ok(pieces);
             }
@@ -144,10 +149,10 @@ impl<R: io::Read> Reader<R> {
             self.line.extend_from_slice(chunk.get(..length).unwrap_or_default());
             self.input.consume(length);
             if end.is_some() {
-                pieces.push(self.take());
+                pieces.push(self.take_piece());
                 self.too_long = false;
             } else if self.line.len() > self.max_line {
-                pieces.push(self.take());
+                pieces.push(self.take_piece());
                 self.too_long = true;
             }
             if !pieces.is_empty() && !self.input.buffer().contains(&b'\n') {
@@ -156,14 +161,14 @@ impl<R: io::Read> Reader<R> {
         }
     }
 
-    fn take(&mut self) -> Piece {
+    fn take_piece(&mut self) -> InputPiece {
         let bytes = std::mem::take(&mut self.line);
         if self.too_long {
-            Piece::More(bytes)
+            InputPiece::Continuation(bytes)
         } else if bytes.len() > self.max_line {
-            Piece::TooLong(bytes)
+            InputPiece::TooLong(bytes)
         } else {
-            Piece::Line(bytes)
+            InputPiece::Line(bytes)
         }
     }
 }
@@ -188,12 +193,12 @@ mod tests {
         }
     }
 
-    fn batches(parts: &[&[u8]], max_line: usize) -> Vec<Vec<Piece>> {
+    fn batches(parts: &[&[u8]], max_line: usize) -> Vec<Vec<InputPiece>> {
         let parts = Parts(parts.iter().map(|part| part.to_vec()).collect());
-        let mut reader = Reader::new(parts, max_line);
+        let mut reader = LineReader::new(parts, max_line);
         let mut all = Vec::new();
         loop {
-            let batch = reader.batch().unwrap();
+            let batch = reader.read_batch().unwrap();
             if batch.is_empty() {
                 return all;
             }
@@ -201,14 +206,14 @@ mod tests {
         }
     }
 
-    fn bytes(piece: &Piece) -> &[u8] {
+    fn bytes(piece: &InputPiece) -> &[u8] {
         match piece {
-            Piece::Line(bytes) | Piece::TooLong(bytes) | Piece::More(bytes) => bytes,
+            InputPiece::Line(bytes) | InputPiece::TooLong(bytes) | InputPiece::Continuation(bytes) => bytes,
         }
     }
 
     #[test]
-    fn lines_that_are_there_are_not_held_back_for_one_that_is_not() {
+    fn complete_lines_are_not_held_back_for_an_incomplete_one() {
         let found = batches(&[b"a\nb\nhal", b"f\nc"], 100);
         assert_eq!(found.len(), 3, "{found:?}");
         assert_eq!(found[0].len(), 2);
@@ -218,9 +223,19 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_comes_in_pieces() {
-        let found: Vec<Piece> = batches(&[b"ab\n123456", b"789012", b"34\nc\n"], 4).into_iter().flatten().collect();
+        let found: Vec<InputPiece> =
+            batches(&[b"ab\n123456", b"789012", b"34\nc\n"], 4).into_iter().flatten().collect();
         assert!(
-            matches!(&found[..], [Piece::Line(_), Piece::TooLong(_), Piece::More(_), Piece::More(_), Piece::Line(_)]),
+            matches!(
+                &found[..],
+                [
+                    InputPiece::Line(_),
+                    InputPiece::TooLong(_),
+                    InputPiece::Continuation(_),
+                    InputPiece::Continuation(_),
+                    InputPiece::Line(_)
+                ]
+            ),
             "{found:?}"
         );
     }

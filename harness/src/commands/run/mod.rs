@@ -49,40 +49,40 @@ use tokio::{
 
 use self::arguments::RunArguments;
 use self::{
-    budget::Budget,
-    collect::{Done, collect},
-    dispatch::{Dispatcher, Job},
+    budget::MemoryBudget,
+    collect::{ProcessedLine, write_in_order},
+    dispatch::{Dispatcher, EntryJob},
     error_report::ErrorReport,
-    feed::Reading,
-    metrics::Listening,
-    sink::Sink,
-    summary::{Summary, Tally, WithoutMemory},
+    feed::ReadingState,
+    metrics::MetricsListener,
+    sink::OutputSink,
+    summary::{EntryTally, RunSummary, WithoutMemory},
 };
 use crate::{
     app::{
         self,
-        error::{self, Usage},
+        error::{self, UsageError},
         runtime,
-        shutdown::{EndSignal, Shutdown},
+        shutdown::{ShutdownSignals, TerminationSignal},
         store_settings::StoreSettings,
     },
-    args::{GRACE, Global},
-    jsonl::entry::{ALLOWED, Entry, Lane},
+    args::{GRACE, GlobalArguments},
+    jsonl::entry::{ENTRY_FORMAT_HINT, Entry, Lane},
     maintenance, terminal,
 };
 
 /// Entries that may wait for one pipe.
-const WAITING_FOR_A_PIPE: usize = 256;
-const UNDER_WAY: usize = 4096;
-const BYTES_UNDER_WAY: usize = 64 << 20;
+const QUEUED_ENTRIES_PER_PIPE: usize = 256;
+const ENTRIES_IN_FLIGHT: usize = 4096;
+const BYTES_IN_FLIGHT: usize = 64 << 20;
 /// Time limit for reading the store's settings before the first entry.
-const OTHER_SETTINGS: Duration = Duration::from_millis(100);
+const SETTINGS_TIMEOUT: Duration = Duration::from_millis(100);
 
-pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
-    let mut config = app::config(global)?;
+pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCode> {
+    let mut config = app::load_config(global)?;
     let input = open_input(&arguments.input)?;
-    let metrics = arguments.metrics.map(Listening::at).transpose()?;
-    let plugin = app::plugin(global, &config)?;
+    let metrics = arguments.metrics.map(MetricsListener::bind_address).transpose()?;
+    let plugin = app::load_plugin(global, &config)?;
     let (pipes, grace) = (arguments.pipes.get(), arguments.grace.unwrap_or(GRACE));
     if !config.origin("max_instances").is_chosen() {
         // An instance for each pipe, so that none waits for another.
@@ -90,38 +90,44 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     }
     let runtime = if pipes == 1 {
         // One pipe has no parallel work: one thread saves every entry a switch between cores.
-        runtime::single()?
+        runtime::build_single_threaded()?
     } else {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = pipes.min(cores).max(2);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all().build().context("can't start the runtime")?
     };
-    let background = runtime::background()?;
+    let background = runtime::build_background()?;
     let outcome = runtime.block_on(async {
-        let keepline = app::keepline_on(config.store()?, plugin, &config).await?;
-        let work = maintenance::open(&keepline, &config, &background)?;
-        background.spawn(app::warn_of_store(keepline.store()));
+        let keepline = app::open_keepline_on(config.store()?, plugin, &config).await?;
+        let work = maintenance::open_redis_store(&keepline, &config, &background)?;
+        background.spawn(app::print_store_warnings(keepline.store()));
         if config.is_durable() {
             // Before the first entry, which may create sessions itself.
-            warn_of_other_settings(&keepline).await;
+            warn_of_settings_mismatch(&keepline).await;
         }
         if let Some(metrics) = metrics {
             metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
         }
         // Before the first entry, so that everything that is read is finished.
-        let shutdown = Shutdown::listen(grace)?;
+        let shutdown = ShutdownSignals::listen(grace)?;
         // Aborted with this block: a plugin that is still being compiled after the last entry is dropped silently.
         let mut reloading = JoinSet::new();
         if let Some(file) = app::plugin_file(global) {
             let hangups = signal(SignalKind::hangup()).context("can't install signal handlers")?;
-            reloading.spawn(reload(hangups, keepline.clone(), file, app::sandbox(&config)?));
+            reloading.spawn(reload_plugin_on_hangup(
+                hangups,
+                keepline.clone(),
+                file,
+                app::configured_sandbox(&config)?,
+            ));
         }
         // Text and metadata in JSON's longest escapes, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
-        let deferred = Deferred { work, grace };
-        let outcome = run(keepline, deferred, input, pipes, max_line, bar(&arguments.input), shutdown).await;
+        let deferred = DeferredWork { work, grace };
+        let outcome =
+            run_pipes(keepline, deferred, input, pipes, max_line, input_progress_bar(&arguments.input), shutdown).await;
         reloading.shutdown().await;
         outcome
     });
@@ -131,13 +137,13 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let outcome = outcome?;
     if arguments.summary {
         match arguments.json {
-            true => terminal::say(&json!({"summary": outcome.summary.json()}).to_string()),
-            false => terminal::say(&outcome.summary.lines()),
+            true => terminal::print_story_line(&json!({"summary": outcome.summary.summary_json()}).to_string()),
+            false => terminal::print_story_line(&outcome.summary.summary_text()),
         }
     }
-    let Outcome { summary, is_complete, interrupted } = outcome;
-    let without = WithoutMemory::of(&summary.counters);
-    without.tell(summary.counters.effects().map(|(_, count)| count).sum());
+    let MigrationOutcome { summary, is_complete, interrupted } = outcome;
+    let without = WithoutMemory::from_counters(&summary.counters);
+    without.print_notice(summary.counters.effects().map(|(_, count)| count).sum());
     if let Some(signal) = interrupted {
         return Ok(signal.exit_code());
     }
@@ -150,12 +156,12 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
 
 /// Warns if the settings of the run differ from those that the store's sessions were made with. A store that is slow or down
 /// does not delay the run: a failure is reported with the first entry.
-async fn warn_of_other_settings(keepline: &Keepline) {
-    let look = StoreSettings::of(keepline.store(), OTHER_SETTINGS);
-    if let Ok(Ok(Some(settings))) = tokio::time::timeout(OTHER_SETTINGS, look).await
-        && let Some(told) = settings.differs(&keepline.filter_options())
+async fn warn_of_settings_mismatch(keepline: &Keepline) {
+    let look = StoreSettings::infer_from_store(keepline.store(), SETTINGS_TIMEOUT);
+    if let Ok(Ok(Some(settings))) = tokio::time::timeout(SETTINGS_TIMEOUT, look).await
+        && let Some(told) = settings.mismatch_warning(&keepline.filter_options())
     {
-        terminal::warning(told);
+        terminal::print_warning(told);
     }
 }
 
@@ -163,7 +169,7 @@ fn open_input(path: &Path) -> Result<File> {
     if path == "-" {
         return Ok(File::from(io::stdin().as_fd().try_clone_to_owned().context("standard input is closed")?));
     }
-    let usage = |problem: &dyn std::fmt::Display| Usage(format!("can't read {}: {problem}", path.display()));
+    let usage = |problem: &dyn std::fmt::Display| UsageError(format!("can't read {}: {problem}", path.display()));
     let file = File::open(path).map_err(|error| usage(&error))?;
     // A directory can be opened; reading it would fail later with a worse message.
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
@@ -173,19 +179,19 @@ fn open_input(path: &Path) -> Result<File> {
 }
 
 /// A progress bar for a file, unless the entries themselves are printed on the terminal.
-fn bar(input: &Path) -> Option<ProgressBar> {
+fn input_progress_bar(input: &Path) -> Option<ProgressBar> {
     if input == "-" || !io::stderr().is_terminal() || io::stdout().is_terminal() {
         return None;
     }
     let length = std::fs::metadata(input).ok().filter(std::fs::Metadata::is_file)?.len();
     let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left").ok()?;
     let bar = ProgressBar::new(length).with_style(style);
-    terminal::write_above(&bar);
+    terminal::set_progress_bar(&bar);
     Some(bar)
 }
 
 /// Reloads the plugin's file at each SIGHUP.
-async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox: Sandbox) {
+async fn reload_plugin_on_hangup(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox: Sandbox) {
     while hangups.recv().await.is_some() {
         let replaced = async {
             let (file, sandbox) = (file.clone(), sandbox.clone());
@@ -195,83 +201,84 @@ async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox:
         };
         match replaced.await {
             Ok(()) => {
-                terminal::note(&format!("the plugin was replaced with the current version of {}", file.display()))
+                terminal::print_note(&format!("the plugin was replaced with the current version of {}", file.display()))
             }
             Err(error) => {
-                let why = error::with_causes(&error);
-                terminal::warning(&format!("the plugin was not replaced and stays in use: {why}"));
+                let why = error::format_with_causes(&error);
+                terminal::print_warning(&format!("the plugin was not replaced and stays in use: {why}"));
             }
         }
     }
 }
 
-struct Outcome {
-    summary: Summary,
+struct MigrationOutcome {
+    summary: RunSummary,
     /// Whether everything that was read was written, as long as the reader of the output was there.
     is_complete: bool,
     /// The signal that left something unread or unwritten.
-    interrupted: Option<EndSignal>,
+    interrupted: Option<TerminationSignal>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    No,
+enum StopReason {
+    NotStopped,
     /// A signal: lines that were read are finished.
     Signal,
-    Closed,
+    OutputClosed,
 }
 
-struct Deferred {
+struct DeferredWork {
     work: Maintenance,
     /// How long the end of the run waits for it.
     grace: Duration,
 }
 
-async fn run(
+async fn run_pipes(
     keepline: Keepline,
-    deferred: Deferred,
+    deferred: DeferredWork,
     input: File,
     pipes: usize,
     max_line: usize,
     bar: Option<ProgressBar>,
-    shutdown: Shutdown,
-) -> Result<Outcome> {
+    shutdown: ShutdownSignals,
+) -> Result<MigrationOutcome> {
     let started = Instant::now();
-    let (stop, stopped) = watch::channel(Stop::No);
-    let reading = Arc::new(Reading::default());
-    let budget = Budget::new(BYTES_UNDER_WAY);
+    let (stop, stopped) = watch::channel(StopReason::NotStopped);
+    let reading = Arc::new(ReadingState::default());
+    let budget = MemoryBudget::new(BYTES_IN_FLIGHT);
     let rest = input.try_clone().context("can't read the input")?;
-    let batches = feed::start(input, max_line, reading.clone(), budget.clone());
+    let batches = feed::start_reading(input, max_line, reading.clone(), budget.clone());
     let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
     let pieces_out = Arc::new(AtomicU64::new(0));
-    let (sink, written) = Sink::start(output, pieces_out.clone());
+    let (sink, written) = OutputSink::start(output, pieces_out.clone());
 
-    let refused = Arc::new(ErrorReport::new("lines were invalid and passed through unchanged", Some(ALLOWED)));
+    let refused =
+        Arc::new(ErrorReport::new("lines were invalid and passed through unchanged", Some(ENTRY_FORMAT_HINT)));
     let failed = Arc::new(ErrorReport::new("entries failed and were passed on with an error member", None));
     let telling = tokio::spawn(report_held_errors([refused.clone(), failed.clone()]));
 
     let mut work = JoinSet::new();
     let senders: Vec<_> = (0..pipes)
         .map(|_| {
-            let (sender, jobs) = mpsc::channel(WAITING_FOR_A_PIPE);
-            work.spawn(serve(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.work.clone()));
+            let (sender, jobs) = mpsc::channel(QUEUED_ENTRIES_PER_PIPE);
+            work.spawn(serve_pipe(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.work.clone()));
             sender
         })
         .collect();
-    let (order, tickets) = mpsc::channel(UNDER_WAY);
+    let (order, tickets) = mpsc::channel(ENTRIES_IN_FLIGHT);
     let dispatcher = Dispatcher::new(senders, order, keepline.open_turns(), max_line, refused.clone());
     let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
-    let collecting = tokio::spawn(collect(tickets, sink, budget, bar.clone()));
+    let collecting = tokio::spawn(write_in_order(tickets, sink, budget, bar.clone()));
 
     let mut served = None;
     let finish = async {
         // The collector ends after the dispatcher and all pipes, or when the reader of the output is gone.
         let collected = collecting.await;
-        stop.send_replace(Stop::Closed);
+        stop.send_replace(StopReason::OutputClosed);
         let read = dispatching.await;
-        let mut tally = Tally::default();
+        let mut tally = EntryTally::default();
         while let Some(served) = work.join_next().await {
-            tally.add(&served.context("a pipe task failed")?);
+            tally.add_tally(&served.context("a pipe task failed")?);
         }
         collected.context("the output task failed")?;
         match written.await.context("the output task failed")? {
@@ -289,26 +296,26 @@ async fn run(
     let mut signalled = None;
     let finished = tokio::select! {
         finished = finish => Some(finished),
-        () = shutdown.grace_over(|signal| {
+        () = shutdown.wait_until_grace_ends(|signal| {
             signalled = Some(signal);
             reading.stop.store(true, Ordering::Relaxed);
-            stop.send_replace(Stop::Signal);
+            stop.send_replace(StopReason::Signal);
         }) => None,
     };
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
     telling.abort();
-    let refused = refused.end();
-    failed.end();
+    let refused = refused.report_total();
+    failed.report_total();
     let is_complete = served.is_some();
-    let unread = if reading.is_done.load(Ordering::Relaxed) { 0 } else { reading.unread(&rest) };
+    let unread = if reading.is_done.load(Ordering::Relaxed) { 0 } else { reading.unread_bytes(&rest) };
     // A signal to an idle coprocess interrupts nothing.
     let interrupted = signalled.filter(|_| !is_complete || unread > 0);
     if let Some(signal) = interrupted {
         let out = pieces_out.load(Ordering::Relaxed);
         let held = reading.pieces.load(Ordering::Relaxed).saturating_sub(out);
-        terminal::warning(&left_by(signal, out, held, unread));
+        terminal::print_warning(&interruption_message(signal, out, held, unread));
     }
     finished.transpose()?;
     let tally = served.unwrap_or_default();
@@ -316,12 +323,12 @@ async fn run(
     deferred.work.shutdown(Duration::ZERO).await;
     let maintenance = deferred.work.counters();
     if maintenance.abandoned > 0 {
-        let tasks = terminal::counted(maintenance.abandoned, "deferred task", "deferred tasks");
+        let tasks = terminal::format_count(maintenance.abandoned, "deferred task", "deferred tasks");
         let told = "not finished (titles, summaries); each is due again at its session's next answer";
-        terminal::note(&format!("{tasks} {told}"));
+        terminal::print_note(&format!("{tasks} {told}"));
     }
     let metrics = keepline.metrics();
-    let summary = Summary {
+    let summary = RunSummary {
         tally,
         counters: metrics.entries,
         maintenance,
@@ -330,18 +337,18 @@ async fn run(
         round_trips: keepline.store().round_trips(),
         elapsed: started.elapsed(),
     };
-    Ok(Outcome { summary, is_complete, interrupted })
+    Ok(MigrationOutcome { summary, is_complete, interrupted })
 }
 
 /// Says how much an interrupted run has written and left.
-fn left_by(signal: EndSignal, written: u64, held: u64, unread: u64) -> String {
-    let written = terminal::counted(written, "line was", "lines were");
+fn interruption_message(signal: TerminationSignal, written: u64, held: u64, unread: u64) -> String {
+    let written = terminal::format_count(written, "line was", "lines were");
     let mut told = format!("interrupted by {} before all input was processed: {written} written", signal.name());
     if held > 0 {
-        told.push_str(&format!(", {} not written", terminal::counted(held, "line was", "lines were")));
+        told.push_str(&format!(", {} not written", terminal::format_count(held, "line was", "lines were")));
     }
     if unread > 0 {
-        let unread = terminal::counted(unread, "byte of the input was", "bytes of the input were");
+        let unread = terminal::format_count(unread, "byte of the input was", "bytes of the input were");
         told.push_str(&format!("; {unread} not read"));
     }
     told
@@ -349,45 +356,45 @@ fn left_by(signal: EndSignal, written: u64, held: u64, unread: u64) -> String {
 
 /// Reports the number of further errors, period by period.
 async fn report_held_errors(kinds: [Arc<ErrorReport>; 2]) {
-    let mut period = tokio::time::interval(error_report::PERIOD);
+    let mut period = tokio::time::interval(error_report::HELD_REPORT_PERIOD);
     loop {
         period.tick().await;
-        kinds.iter().for_each(|kind| kind.catch_up());
+        kinds.iter().for_each(|kind| kind.report_held_problems());
     }
 }
 
-async fn serve(
+async fn serve_pipe(
     mut pipe: Pipe,
-    mut jobs: mpsc::Receiver<Job>,
-    budget: Budget,
+    mut jobs: mpsc::Receiver<EntryJob>,
+    budget: MemoryBudget,
     failed: Arc<ErrorReport>,
     deferred: Maintenance,
-) -> Tally {
-    let mut tally = Tally::default();
+) -> EntryTally {
+    let mut tally = EntryTally::default();
     while let Some(job) = jobs.recv().await {
-        let Job { entry, turn, number, done } = job;
+        let EntryJob { entry, turn, number, done } = job;
         let length = entry.len();
-        let (line, due) = pass(&mut pipe, &turn, entry, number, &mut tally, &failed).await;
-        let more = budget.grow(number, line.len().saturating_sub(length)).await;
+        let (line, due) = pass_entry(&mut pipe, &turn, entry, number, &mut tally, &failed).await;
+        let more = budget.take_growth_share(number, line.len().saturating_sub(length)).await;
         // The collector is gone when the reader of the output is; entries that were read are stored all the same.
-        let _ = done.send(Done { line, more });
+        let _ = done.send(ProcessedLine { line, more });
         deferred.submit(due);
     }
     tally
 }
 
 /// Passes one entry. Returns its line and the deferred tasks that are due.
-async fn pass(
+async fn pass_entry(
     pipe: &mut Pipe,
     turn: &Turn,
     mut entry: Entry,
     number: u64,
-    tally: &mut Tally,
+    tally: &mut EntryTally,
     failed: &ErrorReport,
 ) -> (Vec<u8>, Vec<Task>) {
-    if let Some(activity) = entry.take_tool() {
+    if let Some(activity) = entry.take_tool_activity() {
         pipe.tool_in(turn, activity);
-        return (entry.unchanged(), Vec::new());
+        return (entry.into_unchanged_line(), Vec::new());
     }
     let text = entry.text();
     let started = Instant::now();
@@ -405,13 +412,13 @@ async fn pass(
         Ok(passed) => {
             let line = match passed.metadata {
                 Some(metadata) => entry.with_metadata(&metadata),
-                None => entry.unchanged(),
+                None => entry.into_unchanged_line(),
             };
             (line, passed.due)
         }
         Err(error) => {
             tally.errors += 1;
-            failed.met(number, &error.to_string());
+            failed.record_problem(number, &error.to_string());
             (entry.with_error(&error.code.to_string(), &error.message), Vec::new())
         }
     }

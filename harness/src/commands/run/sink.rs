@@ -16,30 +16,30 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::budget::Share;
+use super::budget::BudgetShare;
 
-const WAITING: usize = 2;
+const QUEUED_CHUNKS: usize = 2;
 
 #[derive(Default)]
-pub struct Chunk {
+pub struct OutputChunk {
     pub bytes: Vec<u8>,
     pub pieces: u64,
-    pub share: Share,
+    pub share: BudgetShare,
 }
 
 /// The output. Dropping it ends the thread once everything is written.
-pub struct Sink {
-    chunks: mpsc::Sender<Chunk>,
+pub struct OutputSink {
+    chunks: mpsc::Sender<OutputChunk>,
 }
 
 /// The reader of the output is gone, or writing failed.
 #[derive(Debug)]
-pub struct Closed;
+pub struct SinkClosed;
 
-impl Sink {
+impl OutputSink {
     /// Starts writing, and counts the pieces that are written. The receiver gets the result.
     pub fn start(mut output: File, written: Arc<AtomicU64>) -> (Self, oneshot::Receiver<io::Result<()>>) {
-        let (chunks, mut waiting) = mpsc::channel::<Chunk>(WAITING);
+        let (chunks, mut waiting) = mpsc::channel::<OutputChunk>(QUEUED_CHUNKS);
         let (end, ended) = oneshot::channel();
         thread::spawn(move || {
             let mut result = Ok(());
@@ -59,7 +59,7 @@ impl Sink {
     }
 
     /// Writes a chunk; waits while the reader is slow.
-    pub async fn write(&self, chunk: Chunk) -> Result<(), Closed> {
-        self.chunks.send(chunk).await.map_err(|_| Closed)
+    pub async fn write(&self, chunk: OutputChunk) -> Result<(), SinkClosed> {
+        self.chunks.send(chunk).await.map_err(|_| SinkClosed)
     }
 }

@@ -9,17 +9,17 @@ use keepline::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::terminal::{self, counted, short_time};
+use crate::terminal::{self, format_count, format_duration};
 
 /// Latencies of one lane. Each pipe has its own, so they are kept small: some 10 KiB. (To three digits up to an hour they
 /// would take 300 KiB a lane, most of a pipe's memory.)
 #[derive(Debug, Default)]
-pub struct Times {
+pub struct LaneLatencies {
     /// Nanoseconds, to two digits; grows with the longest. `None`: no entry yet.
     histogram: Option<Histogram<u32>>,
 }
 
-impl Times {
+impl LaneLatencies {
     const DIGITS: u8 = 2;
     const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -33,7 +33,7 @@ impl Times {
         }
     }
 
-    pub fn add(&mut self, other: &Self) {
+    pub fn add_latencies(&mut self, other: &Self) {
         match (&mut self.histogram, &other.histogram) {
             (Some(histogram), Some(other)) => {
                 let _ = histogram.add(other);
@@ -53,26 +53,26 @@ impl Times {
 }
 
 #[derive(Debug, Default)]
-pub struct Tally {
-    pub questions: Times,
-    pub answers: Times,
+pub struct EntryTally {
+    pub questions: LaneLatencies,
+    pub answers: LaneLatencies,
     pub tools: u64,
     pub opened: u64,
     /// Entries that came out with an error.
     pub errors: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, other: &Self) {
-        self.questions.add(&other.questions);
-        self.answers.add(&other.answers);
+impl EntryTally {
+    pub fn add_tally(&mut self, other: &Self) {
+        self.questions.add_latencies(&other.questions);
+        self.answers.add_latencies(&other.answers);
         self.errors += other.errors;
     }
 }
 
 #[derive(Debug)]
-pub struct Summary {
-    pub tally: Tally,
+pub struct RunSummary {
+    pub tally: EntryTally,
     pub counters: Counters,
     pub maintenance: MaintenanceCounters,
     /// Whether the plugin is disabled at the end.
@@ -84,11 +84,11 @@ pub struct Summary {
     pub elapsed: Duration,
 }
 
-impl Summary {
+impl RunSummary {
     /// For programs: times in seconds, and counts, zeros included.
-    pub fn json(&self) -> Value {
+    pub fn summary_json(&self) -> Value {
         let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
-        let lane = |times: &Times| {
+        let lane = |times: &LaneLatencies| {
             let seconds = |quantile| times.quantile(quantile).as_secs_f64();
             json!({"count": times.count(), "p50_seconds": seconds(0.5), "p99_seconds": seconds(0.99)})
         };
@@ -118,10 +118,10 @@ impl Summary {
     }
 
     /// For people, a line for each count that is not 0.
-    pub fn lines(&self) -> String {
+    pub fn summary_text(&self) -> String {
         let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
         let entries = tally.questions.count() + tally.answers.count();
-        let mut text = format!("{} in {}", counted(entries, "entry", "entries"), short_time(*elapsed));
+        let mut text = format!("{} in {}", format_count(entries, "entry", "entries"), format_duration(*elapsed));
         if !elapsed.is_zero() && entries > 0 {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let rate = entries as f64 / elapsed.as_secs_f64();
@@ -129,7 +129,7 @@ impl Summary {
         }
         for (name, times) in [("questions", &tally.questions), ("answers", &tally.answers)] {
             if times.count() > 0 {
-                let (half, most) = (short_time(times.quantile(0.5)), short_time(times.quantile(0.99)));
+                let (half, most) = (format_duration(times.quantile(0.5)), format_duration(times.quantile(0.99)));
                 _ = write!(text, "\n  {name:<10} {:>9}   p50 {half}   p99 {most}", times.count());
             }
         }
@@ -138,7 +138,7 @@ impl Summary {
         if !fates.is_empty() {
             _ = write!(text, "\n  {:<10} {}", "effects", fates.join(", "));
         }
-        let deferred = deferred(maintenance);
+        let deferred = format_deferred_work(maintenance);
         let now = if *is_left_alone { ", and still is" } else { "" };
         let left_alone = format!("   passed unchanged while the plugin was left alone{now}");
         for (name, count, remark) in [
@@ -172,7 +172,7 @@ impl Summary {
 pub struct WithoutMemory([(&'static str, u64); 6]);
 
 impl WithoutMemory {
-    pub fn of(counters: &Counters) -> Self {
+    pub fn from_counters(counters: &Counters) -> Self {
         Self([
             ("without a session, or with memory off", counters.passed),
             ("with an invalid session_id", counters.ignored),
@@ -192,26 +192,26 @@ impl WithoutMemory {
     }
 
     /// Prints a line about them, with the number of all entries, unless there are none.
-    pub fn tell(&self, all: u64) {
+    pub fn print_notice(&self, all: u64) {
         let Self([(_, sessionless), ..]) = self;
-        match self.line(all) {
+        match self.format_notice(all) {
             None => {}
             // An entry without a session asks for no memory.
-            Some(line) if self.total() == *sessionless => terminal::note(&line),
-            Some(line) => terminal::warning(&line),
+            Some(line) if self.total() == *sessionless => terminal::print_note(&line),
+            Some(line) => terminal::print_warning(&line),
         }
     }
 
-    fn line(&self, all: u64) -> Option<String> {
+    fn format_notice(&self, all: u64) -> Option<String> {
         let why: Vec<String> =
             self.0.iter().filter(|(_, count)| *count > 0).map(|(why, count)| format!("{count} {why}")).collect();
-        let all = counted(all, "entry", "entries");
+        let all = format_count(all, "entry", "entries");
         (!why.is_empty()).then(|| format!("{} of {all} passed without memory: {}", self.total(), why.join(", ")))
     }
 }
 
 /// Deferred work in words; empty if there was none.
-fn deferred(counters: &MaintenanceCounters) -> String {
+fn format_deferred_work(counters: &MaintenanceCounters) -> String {
     let mut parts = Vec::new();
     let kinds = [("titles", counters.titles), ("summaries", counters.summaries), ("other tasks", counters.others)];
     for (kind, tasks) in kinds {
@@ -240,34 +240,34 @@ mod tests {
     fn entries_without_memory_are_summarised_with_the_reasons() {
         let mut counters = Counters::default();
         (counters.stored, counters.skipped, counters.enriched) = (3, 2, 1);
-        assert_eq!(WithoutMemory::of(&counters).line(6), None);
+        assert_eq!(WithoutMemory::from_counters(&counters).format_notice(6), None);
         (counters.passed, counters.ignored, counters.failed) = (1, 2, 1000);
-        let without = WithoutMemory::of(&counters);
+        let without = WithoutMemory::from_counters(&counters);
         let told = "1003 of 1009 entries passed without memory: 1 without a session, or with memory off, 2 with an invalid session_id, \
                     1000 because the store or the plugin failed";
-        assert_eq!((without.line(1009).as_deref(), without.is_none()), (Some(told), false));
+        assert_eq!((without.format_notice(1009).as_deref(), without.is_none()), (Some(told), false));
     }
 
     #[test]
     fn deferred_work_is_summarised_in_words() {
         let mut counters = MaintenanceCounters::default();
-        assert_eq!(deferred(&counters), "");
+        assert_eq!(format_deferred_work(&counters), "");
         (counters.titles.done, counters.titles.taken, counters.others.ended, counters.dropped) = (2, 1, 3, 4);
         let told = "titles: 2 done, 1 left to another process; other tasks: 3 of sessions that are gone; \
                     4 dropped for lack of room";
-        assert_eq!(deferred(&counters), told);
+        assert_eq!(format_deferred_work(&counters), told);
     }
 
     #[test]
     fn times_of_many_pipes_are_exact_to_a_hundredth() {
-        let mut all = Times::default();
+        let mut all = LaneLatencies::default();
         assert_eq!((all.count(), all.quantile(0.5)), (0, Duration::ZERO));
         for pipe in 0..100_u64 {
-            let mut times = Times::default();
+            let mut times = LaneLatencies::default();
             (1..=100).for_each(|n| times.record(Duration::from_micros(pipe * 100 + n)));
-            all.add(&times);
+            all.add_latencies(&times);
         }
-        all.add(&Times::default());
+        all.add_latencies(&LaneLatencies::default());
         assert_eq!(all.count(), 10_000);
         for (quantile, micros) in [(0.01, 100.0), (0.5, 5_000.0), (0.99, 9_900.0)] {
             let told = all.quantile(quantile).as_secs_f64() * 1e6;

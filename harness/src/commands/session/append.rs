@@ -9,11 +9,12 @@ use keepline::{
 use serde_json::{Value, json};
 
 use crate::{
-    app::error::Coded,
+    app::error::CodedError,
     args::AppendArguments,
     jsonl::chat_messages::ChatMessage,
     operations::transcripts::{
-        entry_metadata, named, patient_sessions, require_conversations, require_parent, require_valid_user,
+        as_transcript, entry_metadata, require_conversations, require_parent, require_valid_user,
+        sessions_with_long_timeout,
     },
     terminal::{self, print_result},
 };
@@ -21,14 +22,14 @@ use crate::{
 /// Attempts while others store messages.
 const TRIES: u32 = 8;
 
-pub async fn append(keepline: &Keepline, json: bool, arguments: &AppendArguments) -> Result<()> {
+pub async fn append_turn(keepline: &Keepline, json: bool, arguments: &AppendArguments) -> Result<()> {
     require_conversations(keepline)?;
     let mut sessions = keepline.sessions();
     let AppendArguments { transcript, file: _, question, answer: said, id, parent, user } = arguments;
     if keepline.session_ids().bucket_name(&transcript.session).is_none() {
         let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores, or with session_ids \
                        \"hash\", any text of at most 1,024 bytes";
-        return Err(Coded { code: "invalid-session", message: message.to_owned() }.into());
+        return Err(CodedError { code: "invalid-session", message: message.to_owned() }.into());
     }
     // As in an entry, an empty id means no user.
     require_valid_user(&mut sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
@@ -46,16 +47,16 @@ pub async fn append(keepline: &Keepline, json: bool, arguments: &AppendArguments
     match passed.effect {
         Effect::Stored | Effect::Repeated => {
             if let Some(told) = told {
-                terminal::warning(&told);
+                terminal::print_warning(&told);
             }
             let is_new = passed.effect == Effect::Stored;
             print_result(json, &json!({"session": transcript.session, "stored": is_new}), "")
         }
-        Effect::Foreign => Err(refused(format!("session '{}' belongs to another user", transcript.session))),
+        Effect::Foreign => Err(not_stored_error(format!("session '{}' belongs to another user", transcript.session))),
         Effect::Ended => {
-            Err(refused("the session ended meanwhile, or its user was forgotten less than a day ago".into()))
+            Err(not_stored_error("the session ended meanwhile, or its user was forgotten less than a day ago".into()))
         }
-        _ => Err(refused(told.unwrap_or_else(|| "the turn was not stored".into()))),
+        _ => Err(not_stored_error(told.unwrap_or_else(|| "the turn was not stored".into()))),
     }
 }
 
@@ -68,8 +69,8 @@ pub async fn append_messages(
 ) -> Result<()> {
     require_conversations(keepline)?;
     let AppendArguments { transcript, user, .. } = arguments;
-    let texts: Vec<String> = messages.iter().map(ChatMessage::numbered).collect();
-    let mut sessions = patient_sessions(keepline, &transcript.session).await?;
+    let texts: Vec<String> = messages.iter().map(ChatMessage::numbered_text).collect();
+    let mut sessions = sessions_with_long_timeout(keepline, &transcript.session).await?;
     require_valid_user(&mut sessions, user.as_deref()).await?;
     match sessions.describe((&*transcript.session).into()).await {
         Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
@@ -82,24 +83,24 @@ pub async fn append_messages(
     }
     let mut tries = 0;
     let count = loop {
-        let next = match sessions.describe(named(transcript)).await {
+        let next = match sessions.describe(as_transcript(transcript)).await {
             Ok(state) => Some(state.next),
             // A node's transcript is created by its first message.
             Err(error) if error.code == SessionErrorCode::NotFound && transcript.node.is_some() => None,
             Err(error) => return Err(error.into()),
         };
         tries += 1;
-        match sessions.set_messages(named(transcript), &texts, next).await {
+        match sessions.set_messages(as_transcript(transcript), &texts, next).await {
             Err(error) if error.code == SessionErrorCode::Conflict && tries < TRIES => {}
             changed => break changed?.count,
         }
     };
     if transcript.node.is_some() {
-        sessions.register(named(transcript), None).await?;
+        sessions.register(as_transcript(transcript), None).await?;
     }
     print_result(json, &json!({"session": transcript.session, "count": count}), &count.to_string())
 }
 
-fn refused(message: String) -> anyhow::Error {
-    Coded { code: "not-stored", message }.into()
+fn not_stored_error(message: String) -> anyhow::Error {
+    CodedError { code: "not-stored", message }.into()
 }

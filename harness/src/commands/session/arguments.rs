@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 
 use crate::args::{
-    Access, ConversationCommand, ExportArguments, ImportArguments, PageArguments, TranscriptArguments, help::JSON_HELP,
+    ConversationCommand, ExportArguments, ImportArguments, PageArguments, StoreAccess, TranscriptArguments,
+    help::JSON_HELP,
 };
 
 #[derive(Debug, Args)]
@@ -140,7 +141,7 @@ pub enum SessionCommand {
 
 impl SessionCommand {
     /// What it does to the store.
-    pub fn access(&self) -> Access {
+    pub fn store_access(&self) -> StoreAccess {
         match self {
             Self::List(_)
             | Self::Show { .. }
@@ -148,12 +149,12 @@ impl SessionCommand {
             | Self::Get { .. }
             | Self::Keys { .. }
             | Self::History { .. }
-            | Self::Export(_) => Access::Read,
-            Self::Upkeep { .. } => Access::Change,
-            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } => Access::Delete,
-            Self::Import(arguments) if arguments.replace && !arguments.dry_run => Access::Replace,
-            Self::Create { .. } | Self::Put { .. } | Self::Increment { .. } | Self::Import(_) => Access::Add,
-            Self::Conversation(command) => command.access(),
+            | Self::Export(_) => StoreAccess::Read,
+            Self::Upkeep { .. } => StoreAccess::Change,
+            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } => StoreAccess::Delete,
+            Self::Import(arguments) if arguments.replace && !arguments.dry_run => StoreAccess::Replace,
+            Self::Create { .. } | Self::Put { .. } | Self::Increment { .. } | Self::Import(_) => StoreAccess::Add,
+            Self::Conversation(command) => command.store_access(),
         }
     }
 }

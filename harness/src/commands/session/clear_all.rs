@@ -12,47 +12,47 @@ use serde_json::json;
 
 use crate::{
     app,
-    args::Global,
+    args::GlobalArguments,
     operations::{
-        buckets::{Counts, KINDS, Scan, delete, pages},
-        confirm::confirm,
+        buckets::{BucketCounts, BucketScan, SESSION_BUCKET_KINDS, delete_bucket_if_exists, pages},
+        confirm::confirm_deletion,
     },
     terminal::print_result,
 };
 
-const SIDE_BY_SIDE: usize = 16;
+const CONCURRENT_DELETIONS: usize = 16;
 /// Passes over the store: others may write meanwhile.
 const PASSES: usize = 10;
 
-pub(super) fn confirm_clear_all(global: &Global) -> Result<()> {
+pub(super) fn confirm_clear_all(global: &GlobalArguments) -> Result<()> {
     let store = app::store_name(global)?;
     let warning = format!("all sessions, with their nodes and users, would be deleted from {store}");
-    confirm(&warning, "\"all\"", "all")
+    confirm_deletion(&warning, "\"all\"", "all")
 }
 
 pub(super) async fn clear_all(store: &Arc<dyn Store>, json: bool) -> Result<()> {
-    let mut deleted = Counts::default();
-    let scan = Scan::begin("deleted");
+    let mut deleted = BucketCounts::default();
+    let scan = BucketScan::start_spinner("deleted");
     for _ in 0..PASSES {
         let before = deleted.total();
         // Users last: their buckets list their sessions, in case this ends halfway.
-        for kind in KINDS {
+        for kind in SESSION_BUCKET_KINDS {
             let mut pages = pin!(pages(store, kind));
             while let Some(names) = pages.try_next().await? {
-                let work = stream::iter(names.iter().map(|name| delete(store, kind, name)));
-                let mut work = work.buffer_unordered(SIDE_BY_SIDE);
+                let work = stream::iter(names.iter().map(|name| delete_bucket_if_exists(store, kind, name)));
+                let mut work = work.buffer_unordered(CONCURRENT_DELETIONS);
                 while let Some(is_deleted) = work.next().await {
                     if is_deleted? {
-                        deleted.count(kind);
-                        scan.tell(&deleted);
+                        deleted.count_bucket(kind);
+                        scan.show_progress(&deleted);
                     }
                 }
             }
         }
         if deleted.total() == before {
             drop(scan);
-            let Counts { sessions, nodes, users } = deleted;
-            let told = format!("deleted: {}; 0 are left", deleted.told());
+            let BucketCounts { sessions, nodes, users } = deleted;
+            let told = format!("deleted: {}; 0 are left", deleted.format_counts());
             return print_result(
                 json,
                 &json!({"sessions": sessions, "nodes": nodes, "users": users, "remaining": 0}),

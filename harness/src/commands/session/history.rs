@@ -4,21 +4,21 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use keepline::{Sessions, sessions::HistoryPage};
-use keepline_json::members;
+use keepline_json::for_each_member;
 
 use crate::{
-    jsonl::members::decoded,
-    operations::pages::{Pages, falls},
+    jsonl::members::decode_json_string,
+    operations::pages::{PageLimits, require_older_position},
     terminal::{
         self,
-        json_text::{Stored, cell},
+        json_text::{EmbeddedJson, json_cell},
         object, print_json,
     },
 };
 
-const INSTEAD: &str = "use --limit, and --before for the rest";
+const TOO_LARGE_HINT: &str = "use --limit, and --before for the rest";
 
-pub(super) async fn history(
+pub(super) async fn show_history(
     sessions: &mut Sessions,
     json: bool,
     session: &str,
@@ -28,29 +28,29 @@ pub(super) async fn history(
     let page = whole_history(sessions, session, before, limit).await?;
     let HistoryPage { session, entries, first, oldest, next, .. } = &page;
     if json {
-        let entries: Vec<_> = entries.iter().map(|entry| Stored(entry)).collect();
+        let entries: Vec<_> = entries.iter().map(|entry| EmbeddedJson(entry)).collect();
         return print_json(&object! {
             session: session, entries: entries, first: first, oldest: oldest, next: next
         });
     }
-    if terminal::is_for_people() {
+    if terminal::is_terminal_output() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let rows = entries.iter().map(|entry| record_row(entry, now)).collect();
         terminal::print_table(["Ago", "Operation", "Key", "More"], rows)?;
     } else {
-        terminal::print_lines(entries.iter().map(|entry| cell(entry)))?;
+        terminal::print_lines(entries.iter().map(|entry| json_cell(entry)))?;
     }
     if first > oldest {
-        terminal::note(&format!("there are older records: use --before {first}, or --limit 0 for all"));
+        terminal::print_note(&format!("there are older records: use --before {first}, or --limit 0 for all"));
     }
     Ok(())
 }
 
 /// Reads `limit` records, in as many pages as it takes.
 async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u64>, limit: u32) -> Result<HistoryPage> {
-    let mut pages = Pages::default();
+    let mut pages = PageLimits::default();
     let mut whole = sessions.history(session, before, limit).await?;
-    pages.keep(whole.entries.iter().map(String::as_str), INSTEAD)?;
+    pages.count_kept_texts(whole.entries.iter().map(String::as_str), TOO_LARGE_HINT)?;
     let mut count = whole.entries.len();
     // The newest first.
     let mut found = vec![std::mem::take(&mut whole.entries)];
@@ -66,9 +66,9 @@ async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u6
             whole.oldest = whole.first;
             break;
         }
-        falls(Some(older.first), Some(whole.first))?;
-        pages.turn(true)?;
-        pages.keep(older.entries.iter().map(String::as_str), INSTEAD)?;
+        require_older_position(Some(older.first), Some(whole.first))?;
+        pages.count_page(true)?;
+        pages.count_kept_texts(older.entries.iter().map(String::as_str), TOO_LARGE_HINT)?;
         count += older.entries.len();
         (whole.first, whole.oldest) = (older.first, older.oldest);
         found.push(older.entries);
@@ -80,7 +80,7 @@ async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u6
 /// A history record as a row: the usual members in columns, the others as JSON.
 fn record_row(entry: &str, now: Duration) -> [String; 4] {
     let (mut operation, mut key, mut time, mut more) = ("", "", "", String::new());
-    let read = members(entry, |name, value| match &*decoded(name) {
+    let read = for_each_member(entry, |name, value| match &*decode_json_string(name) {
         "op" => operation = value,
         "key" => key = value,
         "timestamp" => time = value,
@@ -90,18 +90,18 @@ fn record_row(entry: &str, now: Duration) -> [String; 4] {
         }
     });
     if read.is_none() {
-        return [String::new(), String::new(), String::new(), cell(entry)];
+        return [String::new(), String::new(), String::new(), json_cell(entry)];
     }
     if !more.is_empty() {
         more.push('}');
     }
     let text = |raw: &str| match raw {
         "null" => String::new(),
-        raw if raw.starts_with('"') => decoded(raw).into_owned(),
-        raw => cell(raw),
+        raw if raw.starts_with('"') => decode_json_string(raw).into_owned(),
+        raw => json_cell(raw),
     };
     let ago = time.parse().ok().and_then(|time: f64| Duration::try_from_secs_f64(now.as_secs_f64() - time).ok());
-    [ago.map(terminal::rough).unwrap_or_default(), text(operation), text(key), cell(&more)]
+    [ago.map(terminal::format_rough_duration).unwrap_or_default(), text(operation), text(key), json_cell(&more)]
 }
 
 #[cfg(test)]

@@ -27,28 +27,28 @@ use serde_json::json;
 
 use self::arguments::{SessionArguments, SessionCommand};
 use crate::{
-    app::{error::Coded, with_keepline},
-    args::{AppendArguments, ConversationCommand, Global},
+    app::{error::CodedError, with_keepline},
+    args::{AppendArguments, ConversationCommand, GlobalArguments},
     deferred::{
         run_task::{EMBED_TASK, INDEX_TASK},
-        scope::Scope,
+        scope::RecallMode,
     },
     jsonl::{
         chat_messages::{self, ChatMessage},
-        members::decoded,
-        value::json_value,
+        members::decode_json_string,
+        value::read_json_value,
     },
     maintenance,
-    operations::transcripts::{hint_at_app, patient_sessions, require_conversations},
+    operations::transcripts::{hint_at_app, require_conversations, sessions_with_long_timeout},
     session_file,
     terminal::{
         self,
-        json_text::{self, Stored},
+        json_text::{self, EmbeddedJson},
         object, print_json, print_result, print_result_lines,
     },
 };
 
-pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
+pub fn main(global: &GlobalArguments, arguments: &SessionArguments) -> Result<ExitCode> {
     let json = arguments.json;
     let put = match &arguments.command {
         SessionCommand::ClearAll { yes: false } => {
@@ -61,17 +61,17 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
             return set_messages::main(global, transcript, file, json);
         }
         // Read before signal handlers are installed: a signal ends a process that waits for standard input.
-        SessionCommand::Put { value, text, .. } => json_value(value, *text)?,
+        SessionCommand::Put { value, text, .. } => read_json_value(value, *text)?,
         _ => String::new(),
     };
     let appended = match &arguments.command {
         SessionCommand::Conversation(ConversationCommand::Append(AppendArguments { file: Some(file), .. })) => {
-            Some(chat_messages::read(file)?)
+            Some(chat_messages::read_chat_messages(file)?)
         }
         _ => None,
     };
-    with_keepline(global, arguments.command.access(), async |keepline, config, runtime| {
-        let maintain = || maintenance::open(&keepline, config, runtime);
+    with_keepline(global, arguments.command.store_access(), async |keepline, config, runtime| {
+        let maintain = || maintenance::open_redis_store(&keepline, config, runtime);
         serve(&keepline, maintain, json, &arguments.command, &put, appended.as_deref()).await
     })
 }
@@ -87,26 +87,26 @@ async fn serve(
 ) -> Result<()> {
     let mut sessions = keepline.sessions();
     match command {
-        SessionCommand::List(arguments) => list::list(keepline, json, arguments).await,
+        SessionCommand::List(arguments) => list::list_sessions(keepline, json, arguments).await,
         SessionCommand::Show { transcript } => {
-            let shown = show::show(keepline, json, transcript).await;
+            let shown = show::show_session(keepline, json, transcript).await;
             shown.map_err(|error| hint_at_app(transcript, error))
         }
-        SessionCommand::Nodes { session, full } => list::nodes(keepline, json, session, *full).await,
+        SessionCommand::Nodes { session, full } => list::list_nodes(keepline, json, session, *full).await,
         SessionCommand::Create { session } => {
             let created = sessions.create(session).await?;
             let all = json!({"session": created.session, "incarnation": created.incarnation});
             print_result_lines(json, &all, [&created.session])
         }
         SessionCommand::Delete { session } => {
-            let deleted = patient_sessions(keepline, session).await?.delete(session).await?;
+            let deleted = sessions_with_long_timeout(keepline, session).await?.delete(session).await?;
             let (count, keys) = (deleted.key_count, deleted.keys_cleared);
             let all = json!({"session": deleted.session, "key_count": count, "keys_cleared": keys});
             print_result_lines(json, &all, &keys)?;
             let unnamed = count.saturating_sub(keys.len() as u64);
             if unnamed > 0 && !json {
-                let told = terminal::counted(unnamed, "more key is", "more keys are");
-                terminal::note(&format!("{told} not named"));
+                let told = terminal::format_count(unnamed, "more key is", "more keys are");
+                terminal::print_note(&format!("{told} not named"));
             }
             Ok(())
         }
@@ -132,13 +132,13 @@ async fn serve(
         }
         SessionCommand::Upkeep { session } => upkeep(keepline, maintain, json, session).await,
         SessionCommand::History { session, limit, before } => {
-            history::history(&mut sessions, json, session, *before, *limit).await
+            history::show_history(&mut sessions, json, session, *before, *limit).await
         }
         SessionCommand::ClearAll { .. } => clear_all::clear_all(keepline.store(), json).await,
         // Served before the plugin is loaded.
         SessionCommand::Export(_) | SessionCommand::Import(_) => Ok(()),
         SessionCommand::Conversation(command) => {
-            let done = conversation::serve(keepline, json, command, appended).await;
+            let done = conversation::run_conversation_command(keepline, json, command, appended).await;
             done.map_err(|error| hint_at_app(command.transcript(), error))
         }
     }
@@ -152,13 +152,13 @@ async fn upkeep(
 ) -> Result<()> {
     // All deferred work is about conversations.
     require_conversations(keepline)?;
-    terminal::logging::suppress("keepline.maintenance");
+    terminal::logging::suppress_context("keepline.maintenance");
     let maintenance = maintain()?;
     let mut sessions = keepline.sessions();
     // The component reports best what is wrong with a name.
     sessions.keys(session).await?;
     let bucket = keepline.session_ids().bucket_name(session).unwrap_or(session.into());
-    let recall = Scope::of(keepline)?;
+    let recall = RecallMode::from_keepline(keepline)?;
     let owner = match recall {
         Some(_) => sessions.describe(session.into()).await?.owner,
         None => None,
@@ -168,7 +168,7 @@ async fn upkeep(
         let subject = match recall {
             _ if name != INDEX_TASK && name != EMBED_TASK => format!("session/{bucket}"),
             Some(scope) if name == INDEX_TASK || keepline.wants_vectors() => {
-                scope.subject(&bucket, owner.as_deref())?
+                scope.task_subject(&bucket, owner.as_deref())?
             }
             _ => continue,
         };
@@ -179,7 +179,7 @@ async fn upkeep(
             Outcome::Taken => ("taken", "left to another process, which is working on it or has done it"),
             Outcome::Ended => ("ended", "the session is gone"),
             Outcome::Failed(problem) => {
-                return Err(Coded { code: "failed", message: format!("{name}: {problem}") }.into());
+                return Err(CodedError { code: "failed", message: format!("{name}: {problem}") }.into());
             }
         };
         rows.push((name, outcome));
@@ -196,19 +196,19 @@ async fn get(sessions: &mut Sessions, json: bool, session: &str, key: &str, as_t
     let found = sessions.get(session, key).await?;
     let value = found.value.as_deref();
     if json {
-        print_json(&object! { session: &found.session, key: &found.key, value: value.map(Stored) })?;
+        print_json(&object! { session: &found.session, key: &found.key, value: value.map(EmbeddedJson) })?;
     }
     let Some(value) = value else {
         let message = format!("Session '{session}' has no key '{key}'");
-        return Err(Coded { code: "key-not-found", message }.into());
+        return Err(CodedError { code: "key-not-found", message }.into());
     };
     if json {
         return Ok(());
     }
     if as_text && value.starts_with('"') {
-        let text = decoded(value);
-        let shown = if terminal::is_for_people() { terminal::printable(&text).into() } else { text };
+        let text = decode_json_string(value);
+        let shown = if terminal::is_terminal_output() { terminal::escape_unprintable(&text).into() } else { text };
         return terminal::print_line(&shown);
     }
-    terminal::print_line(&json_text::printable(value))
+    terminal::print_line(&json_text::escape_unprintable_json(value))
 }

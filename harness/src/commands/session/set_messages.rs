@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::{
     app::with_keepline,
-    args::{Access, Global, TranscriptArguments},
+    args::{GlobalArguments, StoreAccess, TranscriptArguments},
     jsonl::chat_messages::{self, ChatMessage},
-    operations::transcripts::{hint_at_app, named, patient_sessions},
+    operations::transcripts::{as_transcript, hint_at_app, sessions_with_long_timeout},
     session_file,
     terminal::{self, print_result},
 };
@@ -25,40 +25,41 @@ use crate::{
 const MOST_AT_ONCE: usize = 10_000;
 const MOST_BYTES_AT_ONCE: usize = 16 << 20;
 
-pub fn main(global: &Global, transcript: &TranscriptArguments, file: &Path, json: bool) -> Result<ExitCode> {
+pub fn main(global: &GlobalArguments, transcript: &TranscriptArguments, file: &Path, json: bool) -> Result<ExitCode> {
     // Read before signal handlers are installed: a signal ends a process that waits for standard input.
-    let messages: Vec<String> = chat_messages::read(file)?.iter().map(ChatMessage::numbered).collect();
+    let messages: Vec<String> =
+        chat_messages::read_chat_messages(file)?.iter().map(ChatMessage::numbered_text).collect();
     let bytes: usize = messages.iter().map(String::len).sum();
     let is_large = Cell::new(messages.len() > MOST_AT_ONCE || bytes > MOST_BYTES_AT_ONCE);
     if !is_large.get() {
-        let done = with_keepline(global, Access::Replace, async |keepline, _, _| {
-            let done = at_once(&keepline, json, transcript, &messages, &is_large).await;
+        let done = with_keepline(global, StoreAccess::Replace, async |keepline, _, _| {
+            let done = set_in_one_transaction(&keepline, json, transcript, &messages, &is_large).await;
             done.map_err(|error| hint_at_app(transcript, error))
         })?;
         if !is_large.get() {
             return Ok(done);
         }
     }
-    let count = session_file::replace::messages(global, transcript, &messages)?;
-    told(json, &transcript.session, count)?;
+    let count = session_file::replace::replace_messages(global, transcript, &messages)?;
+    print_message_count(json, &transcript.session, count)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Replaces them in one transaction, or sets `is_large` if they don't fit.
-async fn at_once(
+async fn set_in_one_transaction(
     keepline: &Keepline,
     json: bool,
     transcript: &TranscriptArguments,
     messages: &[String],
     is_large: &Cell<bool>,
 ) -> Result<()> {
-    let mut sessions = patient_sessions(keepline, &transcript.session).await?;
+    let mut sessions = sessions_with_long_timeout(keepline, &transcript.session).await?;
     if transcript.node.is_some() {
         // A node without its session could not be found.
         sessions.describe((&*transcript.session).into()).await?;
     }
-    terminal::logging::suppress("plugin: keepline.limit");
-    let changed = match sessions.set_messages(named(transcript), messages, None).await {
+    terminal::logging::suppress_context("plugin: keepline.limit");
+    let changed = match sessions.set_messages(as_transcript(transcript), messages, None).await {
         Err(SessionError { code: SessionErrorCode::Limit, .. }) => {
             is_large.set(true);
             return Ok(());
@@ -66,11 +67,11 @@ async fn at_once(
         changed => changed?,
     };
     if transcript.node.is_some() {
-        sessions.register(named(transcript), None).await?;
+        sessions.register(as_transcript(transcript), None).await?;
     }
-    told(json, &changed.session, changed.count)
+    print_message_count(json, &changed.session, changed.count)
 }
 
-fn told(json: bool, session: &str, count: u64) -> Result<()> {
+fn print_message_count(json: bool, session: &str, count: u64) -> Result<()> {
     print_result(json, &json!({"session": session, "count": count}), &count.to_string())
 }

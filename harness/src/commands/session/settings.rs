@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{SettingsArguments, TranscriptArguments},
-    operations::transcripts::named,
+    operations::transcripts::as_transcript,
     terminal::{self, print_json},
 };
 
 /// Changes settings, and shows the result.
-pub async fn settings(
+pub async fn show_or_set_settings(
     sessions: &mut Sessions,
     as_json: bool,
     transcript: &TranscriptArguments,
     given: &SettingsArguments,
     clear: bool,
 ) -> Result<()> {
-    let before = sessions.describe(named(transcript)).await?.settings;
+    let before = sessions.describe(as_transcript(transcript)).await?.settings;
     let set = if given.is_empty() && !clear {
         before
     } else {
@@ -29,24 +29,24 @@ pub async fn settings(
             reserve_tokens: given.reserve.or(kept.reserve_tokens),
             model: given.model.clone().or(kept.model),
         };
-        sessions.set_settings(named(transcript), &wanted).await?;
+        sessions.set_settings(as_transcript(transcript), &wanted).await?;
         wanted
     };
     if as_json {
-        return print_json(&json!({"session": transcript.session, "settings": shown(&set)}));
+        return print_json(&json!({"session": transcript.session, "settings": settings_json(&set)}));
     }
-    terminal::print_table(["", "Value"], rows(set))
+    terminal::print_table(["", "Value"], settings_rows(set))
 }
 
 /// By the names of the options that they override; null if unset.
-pub fn shown(settings: &TranscriptSettings) -> Value {
+pub fn settings_json(settings: &TranscriptSettings) -> Value {
     json!({
         "max_context_tokens": settings.max_context_tokens, "context_window": settings.context_window,
         "reserve_tokens": settings.reserve_tokens, "model": settings.model,
     })
 }
 
-pub fn rows(settings: TranscriptSettings) -> Vec<[String; 2]> {
+pub fn settings_rows(settings: TranscriptSettings) -> Vec<[String; 2]> {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let told = [
         ("max_context_tokens", number(settings.max_context_tokens)),

@@ -14,29 +14,29 @@ use super::settings;
 use crate::{
     args::TranscriptArguments,
     operations::{
-        nodes::{Node, session_nodes},
-        pages::Pages,
-        transcripts::{message_count, named},
+        nodes::{SessionNode, session_nodes},
+        pages::PageLimits,
+        transcripts::{as_transcript, message_count},
     },
     terminal::{
-        self, ago, counted,
-        json_text::{Stored, cell},
-        object, print_json, short,
+        self, format_age, format_count,
+        json_text::{EmbeddedJson, json_cell},
+        object, print_json, truncate_text,
     },
 };
 
 /// Characters of a summary that people see.
-const SHOWN: usize = 300;
+const SUMMARY_CHARACTERS: usize = 300;
 /// Nodes that are named; `session nodes` lists all.
 const MOST_NODES: usize = 20;
 /// The most keys of a session by the contract.
 const MOST_KEYS: usize = 10_000;
 
 /// Shows it, which counts as a use of the session, but not of a node.
-pub(super) async fn show(keepline: &Keepline, json: bool, transcript: &TranscriptArguments) -> Result<()> {
+pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &TranscriptArguments) -> Result<()> {
     let mut sessions = keepline.sessions();
     if transcript.node.is_some() {
-        return describe(&mut sessions, json, transcript).await;
+        return show_transcript(&mut sessions, json, transcript).await;
     }
     let session = &*transcript.session;
     let state = sessions.resume(session).await?;
@@ -44,18 +44,21 @@ pub(super) async fn show(keepline: &Keepline, json: bool, transcript: &Transcrip
     let nodes = session_nodes(keepline, session).await?;
     let keys = sessions.keys(session).await?.keys;
     let (mut values, mut unreadable) = (BTreeMap::new(), Vec::new());
-    let mut kept = Pages::default();
+    let mut kept = PageLimits::default();
     for key in keys.into_iter().take(MOST_KEYS) {
         match sessions.get(session, &key).await {
             Ok(found) => {
                 // A key that was cleared meanwhile is left out.
                 if let Some(value) = found.value {
-                    kept.keep([key.as_str(), value.as_str()], "use `keepline session keys` and `get`")?;
+                    kept.count_kept_texts([key.as_str(), value.as_str()], "use `keepline session keys` and `get`")?;
                     values.insert(key, value);
                 }
             }
             Err(SessionError { code: SessionErrorCode::InvalidValue | SessionErrorCode::Limit, message, .. }) => {
-                terminal::warning(&format!("key '{}' is left out: {message}", terminal::one_line(&key)));
+                terminal::print_warning(&format!(
+                    "key '{}' is left out: {message}",
+                    terminal::escape_to_one_line(&key)
+                ));
                 unreadable.push(key);
             }
             Err(other) => return Err(other.into()),
@@ -63,14 +66,14 @@ pub(super) async fn show(keepline: &Keepline, json: bool, transcript: &Transcrip
     }
     let messages = message_count(&transcript);
     if json {
-        let named = |node: &Node| json!({"node": node.node_id, "app": node.app_id, "bucket": node.bucket});
+        let named = |node: &SessionNode| json!({"node": node.node_id, "app": node.app_id, "bucket": node.bucket});
         return print_json(&object! {
             session: &state.session,
             incarnation: &state.incarnation,
             owner: transcript.owner,
             title: transcript.title,
             summary: &transcript.summary,
-            settings: settings::shown(&transcript.settings),
+            settings: settings::settings_json(&transcript.settings),
             created_at_ms: transcript.created_at,
             last_at_ms: transcript.last_at,
             expires_in_ms: state.expires_in,
@@ -83,28 +86,30 @@ pub(super) async fn show(keepline: &Keepline, json: bool, transcript: &Transcrip
             nodes: nodes.iter().map(named).collect::<Vec<_>>(),
             key_count: state.key_count,
             history_length: state.history_length,
-            values: values.iter().map(|(key, value)| (key, Stored(value))).collect::<BTreeMap<_, _>>(),
+            values: values.iter().map(|(key, value)| (key, EmbeddedJson(value))).collect::<BTreeMap<_, _>>(),
             unreadable: &unreadable,
         });
     }
-    let expiry = state.expires_in.map_or("never".to_owned(), |left| terminal::rough(Duration::from_millis(left)));
+    let expiry = state
+        .expires_in
+        .map_or("never".to_owned(), |left| terminal::format_rough_duration(Duration::from_millis(left)));
     let mut rows = vec![["session".to_owned(), state.session]];
     let number = |count: u64| Some(count).filter(|count| *count > 0).map(|count| count.to_string());
     let size = Some(transcript.bytes).filter(|bytes| *bytes > 0).map(|bytes| HumanBytes(bytes).to_string());
     let found = [
         ("title", transcript.title),
         ("owner", transcript.owner),
-        ("created", transcript.created_at.map(ago)),
-        ("last message", transcript.last_at.map(ago)),
+        ("created", transcript.created_at.map(format_age)),
+        ("last message", transcript.last_at.map(format_age)),
         ("messages", number(messages)),
         ("tokens", number(transcript.weight)),
         ("size", size),
-        ("summary", transcript.summary.map(|text| short(text, SHOWN))),
+        ("summary", transcript.summary.map(|text| truncate_text(text, SUMMARY_CHARACTERS))),
     ];
     // A session without a conversation has none of these.
     rows.extend(found.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])));
-    rows.extend(settings::rows(transcript.settings));
-    if !terminal::is_for_people() {
+    rows.extend(settings::settings_rows(transcript.settings));
+    if !terminal::is_terminal_output() {
         rows.push(["incarnation".to_owned(), state.incarnation]);
     }
     rows.extend([
@@ -112,25 +117,29 @@ pub(super) async fn show(keepline: &Keepline, json: bool, transcript: &Transcrip
         ["keys".to_owned(), state.key_count.to_string()],
         ["history".to_owned(), state.history_length.to_string()],
     ]);
-    rows.extend(nodes.iter().take(MOST_NODES).map(|node| ["node".to_owned(), node.name()]));
-    rows.extend(values.into_iter().map(|(key, value)| [format!(".{key}"), cell(&value)]));
+    rows.extend(nodes.iter().take(MOST_NODES).map(|node| ["node".to_owned(), node.display_name()]));
+    rows.extend(values.into_iter().map(|(key, value)| [format!(".{key}"), json_cell(&value)]));
     terminal::print_table(["", "Value"], rows)?;
     if nodes.len() > MOST_NODES {
-        let more = counted((nodes.len() - MOST_NODES) as u64, "more node", "more nodes");
-        terminal::note(&format!("{more}: use `keepline session nodes`"));
+        let more = format_count((nodes.len() - MOST_NODES) as u64, "more node", "more nodes");
+        terminal::print_note(&format!("{more}: use `keepline session nodes`"));
     }
     Ok(())
 }
 
-pub(super) async fn describe(sessions: &mut Sessions, json: bool, transcript: &TranscriptArguments) -> Result<()> {
-    let state = sessions.describe(named(transcript)).await?;
+pub(super) async fn show_transcript(
+    sessions: &mut Sessions,
+    json: bool,
+    transcript: &TranscriptArguments,
+) -> Result<()> {
+    let state = sessions.describe(as_transcript(transcript)).await?;
     if json {
         let summary_to = state.summary.is_some().then_some(state.summary_to);
         let shown = json!({
             "session": state.session, "incarnation": state.incarnation, "owner": state.owner, "title": state.title,
             "summary": state.summary, "summary_to": summary_to, "oldest": state.oldest, "next": state.next,
             "weight": state.weight, "bytes": state.bytes, "expires_in_ms": state.expires_in,
-            "settings": settings::shown(&state.settings),
+            "settings": settings::settings_json(&state.settings),
         });
         return print_json(&shown);
     }
@@ -145,6 +154,6 @@ pub(super) async fn describe(sessions: &mut Sessions, json: bool, transcript: &T
         ["bytes".to_owned(), state.bytes.to_string()],
         ["summary".to_owned(), optional(state.summary)],
     ];
-    rows.extend(settings::rows(state.settings));
+    rows.extend(settings::settings_rows(state.settings));
     terminal::print_table(["", "Value"], rows)
 }

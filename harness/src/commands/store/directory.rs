@@ -9,30 +9,30 @@ use anyhow::Result;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use keepline::store::{
     DirectoryOptions,
-    directory::{self, Checked, Repaired},
+    directory::{self, CheckReport, RepairReport},
 };
 use serde_json::json;
 
-use super::{spinner, state};
+use super::{format_check_result, start_spinner};
 use crate::{
-    operations::confirm::confirm,
-    terminal::{self, counted, print_result},
+    operations::confirm::confirm_deletion,
+    terminal::{self, format_count, print_result},
 };
 
 pub fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let spinner = spinner("checking");
+    let spinner = start_spinner("checking");
     let checked = directory::check(path, options);
     spinner.finish_and_clear();
-    let Checked { problems, buckets, bytes, free_bytes } = checked?;
+    let CheckReport { problems, buckets, bytes, free_bytes } = checked?;
     if as_json {
         let all = json!({"problems": problems, "buckets": buckets, "bytes": bytes, "free_bytes": free_bytes});
         terminal::print_json(&all)?;
     } else {
-        problems.iter().for_each(|problem| terminal::error(problem));
-        let state = state(problems.len());
+        problems.iter().for_each(|problem| terminal::print_error(problem));
+        let state = format_check_result(problems.len());
         terminal::print_line(&format!(
             "{state}: {} (sessions and others), {}, of which {} unused",
-            counted(buckets, "bucket", "buckets"),
+            format_count(buckets, "bucket", "buckets"),
             HumanBytes(bytes),
             HumanBytes(free_bytes)
         ))?;
@@ -40,16 +40,16 @@ pub fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<E
     if problems.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    terminal::note(
+    terminal::print_note(
         "`keepline store repair` repairs what can be repaired without losing data; else restore a backup with \
          `keepline store restore`",
     );
     Ok(ExitCode::FAILURE)
 }
 
-pub fn compact(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let bar = bar();
-    let freed = directory::compact(path, options, |done, all| show(&bar, done, all));
+pub fn compact_directory(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
+    let bar = percent_progress_bar();
+    let freed = directory::compact(path, options, |done, all| update_progress(&bar, done, all));
     bar.finish_and_clear();
     let freed = freed?;
     let plain = format!("{} returned to the disk", HumanBytes(freed));
@@ -57,9 +57,9 @@ pub fn compact(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn backup(path: &Path, target: &PathBuf, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let bar = bar();
-    let done = directory::backup(path, target, options, |done, all| show(&bar, done, all));
+pub fn backup_directory(path: &Path, target: &PathBuf, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
+    let bar = percent_progress_bar();
+    let done = directory::backup(path, target, options, |done, all| update_progress(&bar, done, all));
     bar.finish_and_clear();
     let bytes = done?;
     let plain = format!("{} copied to {}", HumanBytes(bytes), target.display());
@@ -67,14 +67,20 @@ pub fn backup(path: &Path, target: &PathBuf, options: &DirectoryOptions, as_json
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn restore(backup: &Path, path: &Path, yes: bool, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let shown = terminal::printable(&path.display().to_string());
+pub fn restore_directory(
+    backup: &Path,
+    path: &Path,
+    yes: bool,
+    options: &DirectoryOptions,
+    as_json: bool,
+) -> Result<ExitCode> {
+    let shown = terminal::escape_unprintable(&path.display().to_string());
     let holds_files = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
     if holds_files && !yes {
-        confirm(&format!("the store in {shown} would be replaced by the backup"), "\"replace\"", "replace")?;
+        confirm_deletion(&format!("the store in {shown} would be replaced by the backup"), "\"replace\"", "replace")?;
     }
-    let bar = bar();
-    let done = directory::restore(backup, path, options, |done, all| show(&bar, done, all));
+    let bar = percent_progress_bar();
+    let done = directory::restore(backup, path, options, |done, all| update_progress(&bar, done, all));
     bar.finish_and_clear();
     let bytes = done?;
     let plain = format!("{} restored to {shown}", HumanBytes(bytes));
@@ -83,10 +89,10 @@ pub fn restore(backup: &Path, path: &Path, yes: bool, options: &DirectoryOptions
 }
 
 pub fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let spinner = spinner("repairing");
+    let spinner = start_spinner("repairing");
     let repaired = directory::repair(path, options);
     spinner.finish_and_clear();
-    let Repaired { clock_set_back, recounted, removed, too_long } = repaired?;
+    let RepairReport { clock_set_back, recounted, removed, too_long } = repaired?;
     let milliseconds = clock_set_back.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let all = json!({
         "clock_set_back_ms": milliseconds,
@@ -96,13 +102,13 @@ pub fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<
     });
     let mut line = format!(
         "indexes rebuilt, {} corrected, {} removed that belonged to nothing",
-        counted(recounted, "count", "counts"),
-        counted(removed, "row", "rows")
+        format_count(recounted, "count", "counts"),
+        format_count(removed, "row", "rows")
     );
     if too_long > 0 {
         line.push_str(&format!(
             ", {} removed that no call could read",
-            counted(too_long, "over-long text", "over-long texts")
+            format_count(too_long, "over-long text", "over-long texts")
         ));
     }
     if let Some(time) = clock_set_back {
@@ -112,16 +118,16 @@ pub fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn bar() -> ProgressBar {
+fn percent_progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}%  {eta} left") {
         bar.set_style(style);
     }
-    terminal::write_above(&bar);
+    terminal::set_progress_bar(&bar);
     bar
 }
 
-fn show(bar: &ProgressBar, done: u64, all: u64) {
+fn update_progress(bar: &ProgressBar, done: u64, all: u64) {
     bar.set_length(all);
     bar.set_position(done);
 }

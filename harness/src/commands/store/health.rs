@@ -9,15 +9,15 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::Result;
 use keepline::{
     config::Config,
-    store::{BreakerOptions, Deadline, Failure, FailureCode, Guard, Health},
+    store::{BreakerOptions, Deadline, Failure, FailureCode, Health, StoreGuard},
 };
 use serde_json::{Value, json};
 
 use crate::{
     app::{self, error, runtime},
-    args::{Global, JsonArguments},
-    operations::health::{milliseconds, problem_json},
-    terminal::{self, print_result, short_time},
+    args::{GlobalArguments, JsonArguments},
+    operations::health::{failure_json, rounded_milliseconds},
+    terminal::{self, format_duration, print_result},
 };
 
 // Paragraphs are one line each: clap breaks them where the terminal ends.
@@ -27,10 +27,10 @@ With --json: {"backend":"redis","reachable":true,"connect_ms":1.204,"round_trip_
 
 Exit codes: 0 the store can be reached, 1 it can't, 2 the command line or the configuration is wrong."#;
 
-pub fn main(global: &Global, arguments: &JsonArguments) -> Result<ExitCode> {
-    let config = app::config(global)?;
+pub fn main(global: &GlobalArguments, arguments: &JsonArguments) -> Result<ExitCode> {
+    let config = app::load_config(global)?;
     let found = check_store(&config)?;
-    print_result(arguments.json, &found.json(&config), &found.text(&config))?;
+    print_result(arguments.json, &found.report_json(&config), &found.report_text(&config))?;
     Ok(if found.problem.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -45,7 +45,7 @@ struct HealthReport {
 
 /// Checks twice: the first connects, the second takes what an entry waits for.
 fn check_store(config: &Config) -> Result<HealthReport> {
-    let store = match app::existing_store(config) {
+    let store = match app::open_existing_store(config) {
         Ok(store) => store,
         // A directory that is locked or damaged is an answer, a wrong choice of one an error.
         Err(problem) => {
@@ -53,53 +53,54 @@ fn check_store(config: &Config) -> Result<HealthReport> {
             if error::exit_code(&problem) != ExitCode::FAILURE {
                 return Err(problem);
             }
-            let problem = Failure::new(FailureCode::Unavailable, "", error::with_causes(&problem));
+            let problem = Failure::new(FailureCode::Unavailable, "", error::format_with_causes(&problem));
             return Ok(HealthReport { problem: Some(problem), connect: None, round_trip: None, breaker: "closed" });
         }
     };
-    let guard = Guard::new(store, BreakerOptions::default());
+    let guard = StoreGuard::new(store, BreakerOptions::default());
     let limit = Duration::from_millis(config.host.store_timeout_ms);
-    runtime::single()?.block_on(async {
+    runtime::build_single_threaded()?.block_on(async {
         let first = guard.check(Deadline::after(limit)).await;
         let connect = Some(first.round_trip);
         if !first.is_good() {
-            return Ok(report(first, connect, None));
+            return Ok(build_report(first, connect, None));
         }
         for warning in guard.store().warnings().await {
-            terminal::warning(&warning);
+            terminal::print_warning(&warning);
         }
         let second = guard.check(Deadline::after(limit)).await;
         let round_trip = second.is_good().then_some(second.round_trip);
-        Ok(report(second, connect, round_trip))
+        Ok(build_report(second, connect, round_trip))
     })
 }
 
-fn report(health: Health, connect: Option<Duration>, round_trip: Option<Duration>) -> HealthReport {
+fn build_report(health: Health, connect: Option<Duration>, round_trip: Option<Duration>) -> HealthReport {
     HealthReport { breaker: health.breaker.name(), problem: health.problem, connect, round_trip }
 }
 
 impl HealthReport {
-    fn json(&self, config: &Config) -> Value {
+    fn report_json(&self, config: &Config) -> Value {
         json!({
             "backend": config.host.backend,
-            "store": app::store_place(config),
+            "store": app::store_address(config),
             "reachable": self.problem.is_none(),
-            "connect_ms": self.connect.map(milliseconds),
-            "round_trip_ms": self.round_trip.map(milliseconds),
+            "connect_ms": self.connect.map(rounded_milliseconds),
+            "round_trip_ms": self.round_trip.map(rounded_milliseconds),
             "breaker": self.breaker,
-            "problem": self.problem.as_ref().map(problem_json),
+            "problem": self.problem.as_ref().map(failure_json),
         })
     }
 
-    fn text(&self, config: &Config) -> String {
+    fn report_text(&self, config: &Config) -> String {
         let mut lines = vec![format!("{:<12}{}", "backend", config.host.backend)];
-        lines.extend(app::store_place(config).map(|place| format!("{:<12}{place}", "store")));
+        lines.extend(app::store_address(config).map(|place| format!("{:<12}{place}", "store")));
         lines.push(match &self.problem {
             None => format!("{:<12}yes", "reachable"),
             Some(problem) => format!("{:<12}no: {} ({})", "reachable", problem.message, problem.code),
         });
         let times = [("connected", self.connect), ("round trip", self.round_trip)];
-        let told = |(name, time): (&str, Option<Duration>)| time.map(|time| format!("{name:<12}{}", short_time(time)));
+        let told =
+            |(name, time): (&str, Option<Duration>)| time.map(|time| format!("{name:<12}{}", format_duration(time)));
         lines.extend(times.into_iter().filter_map(told));
         lines.push(format!("{:<12}{}", "breaker", self.breaker));
         lines.join("\n")

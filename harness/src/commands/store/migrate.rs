@@ -12,21 +12,21 @@ use clap::Args;
 use futures::{StreamExt, stream};
 use indicatif::HumanBytes;
 use keepline::store::{
-    Arrival, BucketId, BucketKind, DirectoryStore, Failure, FailureCode, NotApart, RedisOptions, Removed, Transfer,
-    TransferStore, Transferred, transfer::listed,
+    Arrival, BucketId, BucketKind, DirectoryStore, Failure, FailureCode, NotApart, RedisOptions, RemovalOutcome,
+    Transfer, TransferStore, Transferred, transfer::list_all_buckets,
 };
 use serde_json::json;
 
 use crate::{
-    app::{self, error::Usage, runtime, shutdown::Shutdown},
-    args::{Global, help::JSON_HELP, parse::assignment},
+    app::{self, error::UsageError, runtime, shutdown::ShutdownSignals},
+    args::{GlobalArguments, help::JSON_HELP, parse::parse_assignment},
     terminal::{self, progress_bar},
 };
 
 #[derive(Debug, Args)]
 pub struct MigrateArguments {
     /// Set one field of the target, for example --to redis_cluster=true (may be repeated)
-    #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment, required_unless_present_any = ["to_config", "to_dir"])]
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_assignment, required_unless_present_any = ["to_config", "to_dir"])]
     pub to: Vec<(String, String)>,
     /// Copy to this directory: short for --to backend=directory --to directory=PATH
     #[arg(long, value_name = "PATH")]
@@ -64,57 +64,57 @@ Sessions are found through the source's session list. In Redis, a session whose 
 Exit codes: 0 all sessions are in the target, 1 some are not (each is reported with the reason), 2 the command line or the configuration is wrong."#;
 
 /// Buckets that are copied at a time.
-const SIDE_BY_SIDE: usize = 16;
+const CONCURRENT_COPIES: usize = 16;
 
-pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
-    let source = app::config(global)?;
+pub fn main(global: &GlobalArguments, arguments: &MigrateArguments) -> Result<ExitCode> {
+    let source = app::load_config(global)?;
     let target =
         app::target_config(global, &arguments.to, arguments.to_dir.as_deref(), arguments.to_config.as_deref())?;
     for (config, flags) in
         [(&source, "--dir PATH or --profile redis"), (&target, "--to-dir PATH or --to backend=redis")]
     {
         if !config.is_durable() {
-            return Err(Usage(format!(
+            return Err(UsageError(format!(
                 "keepline migrate copies between directories and Redis: the \"memory\" backend exists only within a \
                  process; add {flags}"
             ))
             .into());
         }
     }
-    if source.is_redis() && target.is_redis() && same_place(&source.redis_options(), &target.redis_options()) {
-        return Err(same("source and target are the same").into());
+    if source.is_redis() && target.is_redis() && is_same_redis(&source.redis_options(), &target.redis_options()) {
+        return Err(same_store_error("source and target are the same").into());
     }
-    let from = app::transfer_store(&source, |path, options| DirectoryStore::open_existing(path, options))
+    let from = app::open_transfer_store(&source, |path, options| DirectoryStore::open_existing(path, options))
         .context("the source can't be used")?;
-    let to = app::transfer_store(&target, |path, options| DirectoryStore::open(path, options))
+    let to = app::open_transfer_store(&target, |path, options| DirectoryStore::open(path, options))
         .context("the target can't be used")?;
     let transfer = Transfer { from, to, overwrite: arguments.overwrite };
-    let places = [&source, &target].map(app::store_place);
-    runtime::single()?.block_on(migrate(&transfer, places, arguments))
+    let places = [&source, &target].map(app::store_address);
+    runtime::build_single_threaded()?.block_on(migrate_buckets(&transfer, places, arguments))
 }
 
-fn same(what: &str) -> Usage {
-    Usage(format!(
+fn same_store_error(what: &str) -> UsageError {
+    UsageError(format!(
         "{what}: use --to or --to-dir to say what differs, for example \
          --to redis_cluster=true --to redis_nodes=node1:6379,node2:6379"
     ))
 }
 
 /// Compares stores by their names, which may differ for the same store.
-fn same_place(one: &RedisOptions, other: &RedisOptions) -> bool {
+fn is_same_redis(one: &RedisOptions, other: &RedisOptions) -> bool {
     let url = |options: &RedisOptions| options.url.as_ref().map(|url| url.expose().to_owned());
     (url(one), &one.host, one.port, one.database, one.cluster, &one.nodes, &one.key_prefix)
         == (url(other), &other.host, other.port, other.database, other.cluster, &other.nodes, &other.key_prefix)
 }
 
-struct Found {
+struct FoundBuckets {
     buckets: Vec<BucketId>,
     /// Those among them that the source's list lacks; `None` without `--scan`.
     unlisted: Option<u64>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct MigrationTally {
     /// Whether there are buckets other than sessions.
     of_other_kinds: bool,
     unlisted: Option<u64>,
@@ -127,25 +127,30 @@ struct Tally {
     left: Vec<(BucketId, String)>,
 }
 
-async fn migrate(transfer: &Transfer, places: [Option<String>; 2], arguments: &MigrateArguments) -> Result<ExitCode> {
+async fn migrate_buckets(
+    transfer: &Transfer,
+    places: [Option<String>; 2],
+    arguments: &MigrateArguments,
+) -> Result<ExitCode> {
     for ((store, which), place) in [(&transfer.from, "source"), (&transfer.to, "target")].into_iter().zip(places) {
         let place = place.map_or_else(String::new, |place| format!(" ({place})"));
         let unusable = |failure: Failure| anyhow::anyhow!("the {which} can't be used: {}{place}", failure.message);
         store.check().await.map_err(unusable)?;
     }
     transfer.prove_apart().await.map_err(|not_apart| match not_apart {
-        NotApart::Same => same(&not_apart.to_string()).into(),
+        NotApart::Same => same_store_error(&not_apart.to_string()).into(),
         not_apart => anyhow::anyhow!("can't prove that source and target differ: {not_apart}"),
     })?;
-    let Found { buckets, unlisted } = find(&*transfer.from, arguments.scan).await?;
+    let FoundBuckets { buckets, unlisted } = find_source_buckets(&*transfer.from, arguments.scan).await?;
     let bar = progress_bar(buckets.len() as u64);
     let of_other_kinds = buckets.iter().any(|bucket| bucket.kind != BucketKind::Session);
-    let mut tally = Tally { of_other_kinds, unlisted, ..Tally::default() };
+    let mut tally = MigrationTally { of_other_kinds, unlisted, ..MigrationTally::default() };
     let mut done = HashMap::with_capacity(buckets.len());
     {
-        let work = stream::iter(&buckets).map(async |bucket| (bucket, carry(transfer, bucket, arguments.delete).await));
-        let mut work = std::pin::pin!(work.buffer_unordered(SIDE_BY_SIDE));
-        let mut stopped = std::pin::pin!(Shutdown::listen(Duration::ZERO)?.grace_over(|_| ()));
+        let work = stream::iter(&buckets)
+            .map(async |bucket| (bucket, migrate_bucket(transfer, bucket, arguments.delete).await));
+        let mut work = std::pin::pin!(work.buffer_unordered(CONCURRENT_COPIES));
+        let mut stopped = std::pin::pin!(ShutdownSignals::listen(Duration::ZERO)?.wait_until_grace_ends(|_| ()));
         loop {
             let (bucket, outcome) = tokio::select! {
                 biased;
@@ -160,7 +165,7 @@ async fn migrate(transfer: &Transfer, places: [Option<String>; 2], arguments: &M
                         "stopped after {} of {} {}; run the same command again to resume",
                         done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default(),
                         buckets.len(),
-                        tally.noun(buckets.len() as u64)
+                        tally.bucket_noun(buckets.len() as u64)
                     );
                 }
             };
@@ -187,13 +192,13 @@ async fn migrate(transfer: &Transfer, places: [Option<String>; 2], arguments: &M
         }
     }
     bar.finish_and_clear();
-    count(transfer, done, &mut tally).await?;
+    verify_listed_in_target(transfer, done, &mut tally).await?;
     print_outcome(&tally, arguments.json)?;
     Ok(if tally.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Tally {
-    fn noun(&self, count: u64) -> &'static str {
+impl MigrationTally {
+    fn bucket_noun(&self, count: u64) -> &'static str {
         match (self.of_other_kinds, count) {
             (true, 1) => "bucket",
             (true, _) => "buckets",
@@ -204,8 +209,12 @@ impl Tally {
 }
 
 /// Checks that each compared bucket is in the target's list, unless it has expired.
-async fn count(transfer: &Transfer, mut done: HashMap<&BucketId, Option<u64>>, tally: &mut Tally) -> Result<()> {
-    let there = listed(&*transfer.to).await.map_err(|failure| store_error(&failure));
+async fn verify_listed_in_target(
+    transfer: &Transfer,
+    mut done: HashMap<&BucketId, Option<u64>>,
+    tally: &mut MigrationTally,
+) -> Result<()> {
+    let there = list_all_buckets(&*transfer.to).await.map_err(|failure| store_error(&failure));
     for there in there.context("can't list the sessions of the target")? {
         done.remove(&there);
     }
@@ -220,18 +229,18 @@ async fn count(transfer: &Transfer, mut done: HashMap<&BucketId, Option<u64>>, t
     Ok(())
 }
 
-const DELETED: &str = "it was deleted from the source after it had been copied; its copy is in the target: delete it there, \
+const DELETED_MEANWHILE: &str = "it was deleted from the source after it had been copied; its copy is in the target: delete it there, \
                        too, if it is not wanted";
 
 /// Copies a bucket. Returns how it went, unless it is left, and whether the source's was deleted. The error is the reason
 /// why the bucket is left.
-async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<(Transferred, bool), String> {
+async fn migrate_bucket(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<(Transferred, bool), String> {
     let failed = |failure: Failure| failure.message;
-    let transferred = transfer.bucket(bucket).await.map_err(failed)?;
+    let transferred = transfer.copy_bucket(bucket).await.map_err(failed)?;
     match &transferred {
         Transferred::Copied { .. } | Transferred::AlreadyThere { .. } => {}
         Transferred::Moved { .. } | Transferred::Gone => return Ok((transferred, false)),
-        Transferred::Deleted => return Err(DELETED.into()),
+        Transferred::Deleted => return Err(DELETED_MEANWHILE.into()),
         Transferred::Conflict => {
             return Err("the target has one of that name with different contents; use --overwrite to replace it".into());
         }
@@ -244,22 +253,24 @@ async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<(
         return Ok((transferred, false));
     }
     match transfer.remove(bucket).await.map_err(failed)? {
-        Removed::Done => Ok((transferred, true)),
-        Removed::Moved | Removed::Gone => Ok((transferred, false)),
-        Removed::Deleted => Err(DELETED.into()),
-        Removed::Differs => Err("it changed after it was compared and was not deleted; stop the pipes and run again \
+        RemovalOutcome::Done => Ok((transferred, true)),
+        RemovalOutcome::Moved | RemovalOutcome::Gone => Ok((transferred, false)),
+        RemovalOutcome::Deleted => Err(DELETED_MEANWHILE.into()),
+        RemovalOutcome::Differs => {
+            Err("it changed after it was compared and was not deleted; stop the pipes and run again \
                                  with --overwrite"
-            .into()),
+                .into())
+        }
         _ => Err("it is missing from the target's session list, so it was not deleted".into()),
     }
 }
 
 /// The buckets that the source's list names and, with `scan`, those that it lacks.
-async fn find(source: &dyn TransferStore, scan: bool) -> Result<Found> {
-    let listed = listed(source).await.map_err(|failure| store_error(&failure));
+async fn find_source_buckets(source: &dyn TransferStore, scan: bool) -> Result<FoundBuckets> {
+    let listed = list_all_buckets(source).await.map_err(|failure| store_error(&failure));
     let listed = listed.context("can't list the sessions of the source")?;
     if !scan {
-        return Ok(Found { buckets: listed, unlisted: None });
+        return Ok(FoundBuckets { buckets: listed, unlisted: None });
     }
     let scanned = source.scan_buckets().await.map_err(|failure| match failure.code {
         FailureCode::Denied => anyhow::anyhow!(
@@ -271,16 +282,16 @@ async fn find(source: &dyn TransferStore, scan: bool) -> Result<Found> {
     let mut buckets = [listed, scanned].concat();
     buckets.sort_unstable();
     buckets.dedup();
-    Ok(Found { buckets, unlisted: Some(unlisted) })
+    Ok(FoundBuckets { buckets, unlisted: Some(unlisted) })
 }
 
 fn store_error(failure: &Failure) -> anyhow::Error {
     anyhow::anyhow!("{}", failure.message)
 }
 
-fn print_outcome(tally: &Tally, as_json: bool) -> Result<()> {
+fn print_outcome(tally: &MigrationTally, as_json: bool) -> Result<()> {
     for (bucket, why) in &tally.left {
-        terminal::error(&format!("{} {}: {why}", bucket.kind.name(), bucket.name));
+        terminal::print_error(&format!("{} {}: {why}", bucket.kind.name(), bucket.name));
     }
     if as_json {
         // A session is {"session": …, "why": …}; any other bucket is named by its kind.
@@ -297,8 +308,8 @@ fn print_outcome(tally: &Tally, as_json: bool) -> Result<()> {
         });
         return terminal::print_json(&all);
     }
-    let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
-    let mut line = format!("{copied} {} copied ({})", tally.noun(*copied), HumanBytes(tally.bytes));
+    let MigrationTally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
+    let mut line = format!("{copied} {} copied ({})", tally.bucket_noun(*copied), HumanBytes(tally.bytes));
     for (count, what) in [
         (*already_there, "already there"),
         (*gone, "gone in the meantime"),

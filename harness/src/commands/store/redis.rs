@@ -9,62 +9,62 @@ use keepline::{
 };
 use serde_json::{Value, json};
 
-use super::{spinner, state};
+use super::{format_check_result, start_spinner};
 use crate::{
     app::{runtime, transfer_redis},
-    terminal::{self, counted},
+    terminal::{self, format_count},
 };
 
 /// Checks all buckets. Fails if any is damaged.
-pub fn check(config: &Config, as_json: bool) -> Result<ExitCode> {
+pub fn check_redis(config: &Config, as_json: bool) -> Result<ExitCode> {
     let store = transfer_redis(config)?;
-    let spinner = spinner("checking");
-    let checked = runtime::single()?.block_on(store.check_buckets());
+    let spinner = start_spinner("checking");
+    let checked = runtime::build_single_threaded()?.block_on(store.check_buckets());
     spinner.finish_and_clear();
-    let checked = checked.map_err(store_error)?;
+    let checked = checked.map_err(explain_redis_failure)?;
     let damage = checked.damage;
     if as_json {
-        terminal::print_json(&json!({"problems": listed(&damage), "buckets": checked.buckets}))?;
+        terminal::print_json(&json!({"problems": damage_json(&damage), "buckets": checked.buckets}))?;
     } else {
-        damage.iter().for_each(|damage| terminal::error(&damage.to_string()));
-        let buckets = counted(checked.buckets, "bucket", "buckets");
-        terminal::print_line(&format!("{}: {buckets} (sessions and others)", state(damage.len())))?;
+        damage.iter().for_each(|damage| terminal::print_error(&damage.to_string()));
+        let buckets = format_count(checked.buckets, "bucket", "buckets");
+        terminal::print_line(&format!("{}: {buckets} (sessions and others)", format_check_result(damage.len())))?;
     }
     if damage.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    terminal::note("`keepline store repair` repairs what can be repaired without a guess");
+    terminal::print_note("`keepline store repair` repairs what can be repaired without a guess");
     Ok(ExitCode::FAILURE)
 }
 
 /// Repairs what can be repaired without a guess. Fails if anything is left.
-pub fn repair(config: &Config, as_json: bool) -> Result<ExitCode> {
+pub fn repair_redis(config: &Config, as_json: bool) -> Result<ExitCode> {
     let store = transfer_redis(config)?;
-    let spinner = spinner("repairing");
-    let repaired = runtime::single()?.block_on(store.repair_buckets());
+    let spinner = start_spinner("repairing");
+    let repaired = runtime::build_single_threaded()?.block_on(store.repair_buckets());
     spinner.finish_and_clear();
-    let repaired = repaired.map_err(store_error)?;
+    let repaired = repaired.map_err(explain_redis_failure)?;
     if as_json {
-        terminal::print_json(&json!({"repaired": listed(&repaired.mended), "left": listed(&repaired.left)}))?;
+        terminal::print_json(&json!({"repaired": damage_json(&repaired.mended), "left": damage_json(&repaired.left)}))?;
     } else {
         for damage in &repaired.mended {
-            terminal::print_line(&terminal::printable(&format!("repaired: {damage}")))?;
+            terminal::print_line(&terminal::escape_unprintable(&format!("repaired: {damage}")))?;
         }
-        repaired.left.iter().for_each(|damage| terminal::error(&format!("not repaired: {damage}")));
-        let problems = counted(repaired.mended.len() as u64, "problem", "problems");
+        repaired.left.iter().for_each(|damage| terminal::print_error(&format!("not repaired: {damage}")));
+        let problems = format_count(repaired.mended.len() as u64, "problem", "problems");
         terminal::print_line(&format!("{problems} repaired, {} left", repaired.left.len()))?;
     }
     if repaired.left.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    terminal::note(
+    terminal::print_note(
         "`keepline session delete SESSION` ends what is left of a session; a key that `keepline store check` still names \
          after that can be deleted in Redis",
     );
     Ok(ExitCode::FAILURE)
 }
 
-fn store_error(failure: Failure) -> anyhow::Error {
+fn explain_redis_failure(failure: Failure) -> anyhow::Error {
     match failure.code {
         FailureCode::Denied => anyhow!(
             "{}; finding all sessions needs SCAN, too: `keepline config --acl --scan` prints the permissions",
@@ -74,7 +74,7 @@ fn store_error(failure: Failure) -> anyhow::Error {
     }
 }
 
-fn listed(damage: &[BucketDamage]) -> Value {
+fn damage_json(damage: &[BucketDamage]) -> Value {
     let item = |damage: &BucketDamage| {
         json!({
             "kind": damage.bucket.kind.name(),

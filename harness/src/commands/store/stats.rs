@@ -18,19 +18,19 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::with_keepline,
-    args::{Access, Global, JsonArguments},
-    operations::buckets::{Counts, KINDS, Scan, pages},
+    args::{GlobalArguments, JsonArguments, StoreAccess},
+    operations::buckets::{BucketCounts, BucketScan, SESSION_BUCKET_KINDS, pages},
     terminal,
 };
 
 /// Sessions that are read at a time.
-const SIDE_BY_SIDE: usize = 16;
+const CONCURRENT_READS: usize = 16;
 /// Unreadable sessions that are reported one by one.
-const TOLD: u64 = 10;
+const MAX_UNREADABLE_WARNINGS: u64 = 10;
 
 /// Sums over all sessions.
 #[derive(Default)]
-struct Totals {
+struct SessionTotals {
     owned: u64,
     answers: u64,
     messages: u64,
@@ -40,17 +40,21 @@ struct Totals {
     unreadable: u64,
 }
 
-impl Totals {
+impl SessionTotals {
     fn add_unreadable(&mut self, name: &str, error: &SessionError) {
         self.unreadable += 1;
         match self.unreadable {
-            ..=TOLD => terminal::warning(&format!("session {name} can't be read: {}", error.message)),
-            more if more == TOLD + 1 => terminal::warning("more sessions can't be read; the total is shown at the end"),
+            ..=MAX_UNREADABLE_WARNINGS => {
+                terminal::print_warning(&format!("session {name} can't be read: {}", error.message))
+            }
+            more if more == MAX_UNREADABLE_WARNINGS + 1 => {
+                terminal::print_warning("more sessions can't be read; the total is shown at the end")
+            }
             _ => {}
         }
     }
 
-    fn add(&mut self, state: &TranscriptState) {
+    fn add_session(&mut self, state: &TranscriptState) {
         self.owned += u64::from(state.owner.is_some());
         self.answers = self.answers.saturating_add(state.answers);
         self.messages = self.messages.saturating_add(state.next.saturating_sub(state.oldest));
@@ -59,9 +63,9 @@ impl Totals {
     }
 }
 
-pub fn main(global: &Global, arguments: &JsonArguments) -> Result<ExitCode> {
-    with_keepline(global, Access::Read, async |keepline, _, _| {
-        let (counts, totals) = scan(&keepline).await?;
+pub fn main(global: &GlobalArguments, arguments: &JsonArguments) -> Result<ExitCode> {
+    with_keepline(global, StoreAccess::Read, async |keepline, _, _| {
+        let (counts, totals) = count_store_contents(&keepline).await?;
         let mut all = vec![
             ("sessions", "sessions", counts.sessions),
             ("owned", "with an owner", totals.owned),
@@ -88,7 +92,7 @@ pub fn main(global: &Global, arguments: &JsonArguments) -> Result<ExitCode> {
 }
 
 /// Whether the error is about the stored data of one session, so that other calls don't meet it.
-fn is_broken(error: &SessionError) -> bool {
+fn is_damaged_session(error: &SessionError) -> bool {
     use FailureCode::{CounterOverflow, NotACounter, TooLarge, WrongType};
     match error.code {
         SessionErrorCode::Store(code) => [CounterOverflow, NotACounter, TooLarge, WrongType].contains(&code),
@@ -96,32 +100,32 @@ fn is_broken(error: &SessionError) -> bool {
     }
 }
 
-async fn scan(keepline: &Keepline) -> Result<(Counts, Totals)> {
-    let (mut counts, mut totals) = (Counts::default(), Totals::default());
-    let scan = Scan::begin("counted");
-    for kind in KINDS {
+async fn count_store_contents(keepline: &Keepline) -> Result<(BucketCounts, SessionTotals)> {
+    let (mut counts, mut totals) = (BucketCounts::default(), SessionTotals::default());
+    let scan = BucketScan::start_spinner("counted");
+    for kind in SESSION_BUCKET_KINDS {
         let mut pages = pin!(pages(keepline.store(), kind));
         while let Some(names) = pages.try_next().await? {
             if kind == BucketKind::Session {
                 let look = async |name: String| (keepline.sessions().describe((&*name).into()).await, name);
-                let mut work = stream::iter(names).map(look).buffer_unordered(SIDE_BY_SIDE);
+                let mut work = stream::iter(names).map(look).buffer_unordered(CONCURRENT_READS);
                 while let Some((looked, name)) = work.next().await {
                     match looked {
-                        Ok(state) => totals.add(&state),
+                        Ok(state) => totals.add_session(&state),
                         // Gone meanwhile; or a name by which no entry can reach it.
                         Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
                             continue;
                         }
                         Err(SessionError { code: SessionErrorCode::InvalidSession, .. }) => {}
-                        Err(error) if is_broken(&error) => totals.add_unreadable(&name, &error),
+                        Err(error) if is_damaged_session(&error) => totals.add_unreadable(&name, &error),
                         Err(other) => return Err(other.into()),
                     }
-                    counts.count(kind);
-                    scan.tell(&counts);
+                    counts.count_bucket(kind);
+                    scan.show_progress(&counts);
                 }
             } else {
-                names.iter().for_each(|_| counts.count(kind));
-                scan.tell(&counts);
+                names.iter().for_each(|_| counts.count_bucket(kind));
+                scan.show_progress(&counts);
             }
         }
     }

@@ -21,46 +21,46 @@ use keepline::{
     store::{
         BucketId, BucketKind, Failure, TransferStore,
         names::is_bucket,
-        transfer::{Weighed, listed},
+        transfer::{WeighedBucket, list_all_buckets},
     },
 };
 use serde_json::json;
 use tempfile::{NamedTempFile, SpooledTempFile};
 
-use self::writer::{Lines, end, lines};
+use self::writer::{BucketWriter, estimate_line_count, write_end};
 use super::{
     Problem, TRANSCRIPT,
-    importers::dify::Document,
-    schema::{ExportLine, Header, Node},
-    store,
+    importers::dify::DifyDocument,
+    open_durable_store,
+    schema::{BucketHeader, ExportLine, ExportNode},
 };
 use crate::{
-    app::{self, error::Usage, runtime},
-    args::{ExportArguments, ExportFormat, Global},
-    operations::pages::{Pages, falls},
-    terminal::{self, counted, print_result, progress_bar},
+    app::{self, error::UsageError, runtime},
+    args::{ExportArguments, ExportFormat, GlobalArguments},
+    operations::pages::{PageLimits, require_older_position},
+    terminal::{self, format_count, print_result, progress_bar},
 };
 
 /// Attempts to read a session that changes.
 const TRIES: u32 = 3;
 const KEPT_CHANGING: &str = "it kept changing while it was being read";
 /// Bytes of a session beyond which it is spooled to a file.
-const IN_MEMORY: usize = 4 << 20;
+const SPOOL_BYTES: usize = 4 << 20;
 
-pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<ExitCode> {
+pub fn main(global: &GlobalArguments, arguments: &ExportArguments, json: bool) -> Result<ExitCode> {
     if arguments.format == ExportFormat::Dify && arguments.output.is_none() {
         let message = "--format dify writes a file for each node: use --output to name a directory for them";
-        return Err(Usage(message.to_owned()).into());
+        return Err(UsageError(message.to_owned()).into());
     }
-    let config = app::config(global)?;
-    let store = store(&config, "export", false)?;
-    runtime::single()?.block_on(async {
+    let config = app::load_config(global)?;
+    let store = open_durable_store(&config, "export", false)?;
+    runtime::build_single_threaded()?.block_on(async {
         store.check().await.context("the store can't be used")?;
         let names = match &arguments.user {
             Some(user) => {
-                let plugin = app::plugin(global, &config)?;
-                let keepline = app::keepline_on(store.clone(), plugin, &config).await?;
-                sessions_of(&mut keepline.sessions(), user).await?
+                let plugin = app::load_plugin(global, &config)?;
+                let keepline = app::open_keepline_on(store.clone(), plugin, &config).await?;
+                list_user_sessions(&mut keepline.sessions(), user).await?
             }
             None if arguments.all => all_sessions(&*store).await?,
             None => arguments.sessions.clone(),
@@ -70,17 +70,17 @@ pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<
             true => names,
             false => names.into_iter().map(|id| ids.bucket_name(&id).map_or(id.clone(), Into::into)).collect(),
         };
-        let mut output = Output::open(arguments)?;
-        let mut export = Export { store, bar: None, tally: ExportReport::default() };
-        export.all(&names, &mut output).await?;
+        let mut output = ExportOutput::open(arguments)?;
+        let mut export = ExportRun { store, bar: None, tally: ExportReport::default() };
+        export.export_sessions(&names, &mut output).await?;
         export.finish(output, arguments, json)
     })
 }
 
 /// Writes `session/NAME` with its nodes, or `node/NAME`, to a file, whole or not at all.
-pub async fn to_file(store: Arc<dyn TransferStore>, subject: &str, path: &Path) -> Result<()> {
-    let mut export = Export { store, bar: None, tally: ExportReport::default() };
-    let mut spooled = SpooledTempFile::new(IN_MEMORY);
+pub async fn export_to_file(store: Arc<dyn TransferStore>, subject: &str, path: &Path) -> Result<()> {
+    let mut export = ExportRun { store, bar: None, tally: ExportReport::default() };
+    let mut spooled = SpooledTempFile::new(SPOOL_BYTES);
     let (kind, name) = match subject.split_once('/') {
         Some(("session", name)) => (BucketKind::Session, name),
         Some(("node", name)) => (BucketKind::Node, name),
@@ -100,18 +100,18 @@ pub async fn to_file(store: Arc<dyn TransferStore>, subject: &str, path: &Path) 
 }
 
 async fn all_sessions(store: &dyn TransferStore) -> Result<Vec<String>> {
-    let listed = listed(store).await.context("can't list the sessions")?;
+    let listed = list_all_buckets(store).await.context("can't list the sessions")?;
     Ok(listed.into_iter().filter(|bucket| bucket.kind == BucketKind::Session).map(|bucket| bucket.name).collect())
 }
 
 /// All existing sessions of a user, sorted.
-async fn sessions_of(sessions: &mut Sessions, user: &str) -> Result<Vec<String>> {
-    let (mut names, mut before, mut pages) = (Vec::new(), None, Pages::default());
+async fn list_user_sessions(sessions: &mut Sessions, user: &str) -> Result<Vec<String>> {
+    let (mut names, mut before, mut pages) = (Vec::new(), None, PageLimits::default());
     loop {
         let page = sessions.user_sessions(user, before, 100).await?;
-        falls(page.older, before)?;
-        pages.turn(!page.sessions.is_empty())?;
-        pages.keep(page.sessions.iter().map(String::as_str), "name the sessions in place of --user")?;
+        require_older_position(page.older, before)?;
+        pages.count_page(!page.sessions.is_empty())?;
+        pages.count_kept_texts(page.sessions.iter().map(String::as_str), "name the sessions in place of --user")?;
         for entry in page.sessions {
             let entry: serde_json::Value = serde_json::from_str(&entry)?;
             names.extend(entry.get("session").and_then(serde_json::Value::as_str).map(str::to_owned));
@@ -125,7 +125,7 @@ async fn sessions_of(sessions: &mut Sessions, user: &str) -> Result<Vec<String>>
     }
 }
 
-enum Output {
+enum ExportOutput {
     Standard,
     /// A temporary file, renamed when it is complete.
     File(BufWriter<NamedTempFile>),
@@ -133,7 +133,7 @@ enum Output {
     Directory(PathBuf),
 }
 
-impl Output {
+impl ExportOutput {
     fn open(arguments: &ExportArguments) -> Result<Self> {
         let Some(path) = &arguments.output else { return Ok(Self::Standard) };
         if arguments.format == ExportFormat::Dify {
@@ -154,21 +154,21 @@ struct ExportReport {
     left: Vec<(String, String)>,
 }
 
-struct Export {
+struct ExportRun {
     store: Arc<dyn TransferStore>,
     bar: Option<ProgressBar>,
     tally: ExportReport,
 }
 
-impl Export {
-    async fn all(&mut self, names: &[String], output: &mut Output) -> Result<()> {
+impl ExportRun {
+    async fn export_sessions(&mut self, names: &[String], output: &mut ExportOutput) -> Result<()> {
         self.bar = (names.len() > 1).then(|| progress_bar(names.len() as u64));
-        let mut spooled = SpooledTempFile::new(IN_MEMORY);
+        let mut spooled = SpooledTempFile::new(SPOOL_BYTES);
         for name in names {
             match self.read(BucketKind::Session, name, names.len() == 1, &mut spooled).await {
                 Ok(done) => {
                     spooled.rewind()?;
-                    self.pass_on(&mut spooled, output)?;
+                    self.write_to_output(&mut spooled, output)?;
                     self.tally.sessions += 1;
                     self.tally.nodes += done.nodes;
                     self.tally.records += done.records;
@@ -191,15 +191,15 @@ impl Export {
         Ok(())
     }
 
-    fn pass_on(&self, spooled: &mut SpooledTempFile, output: &mut Output) -> Result<()> {
+    fn write_to_output(&self, spooled: &mut SpooledTempFile, output: &mut ExportOutput) -> Result<()> {
         match output {
-            Output::Standard => {
+            ExportOutput::Standard => {
                 let mut standard = io::stdout().lock();
                 io::copy(spooled, &mut standard)?;
                 standard.flush()?;
             }
-            Output::File(file) => _ = io::copy(spooled, file).context("can't write the export")?,
-            Output::Directory(directory) => documents(spooled, directory)?,
+            ExportOutput::File(file) => _ = io::copy(spooled, file).context("can't write the export")?,
+            ExportOutput::Directory(directory) => documents(spooled, directory)?,
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Export {
         name: &str,
         is_alone: bool,
         out: &mut SpooledTempFile,
-    ) -> Result<Done, Problem> {
+    ) -> Result<ExportedCounts, Problem> {
         if !is_bucket(name) {
             return Err(Problem::Left(
                 "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores, or with \
@@ -221,37 +221,39 @@ impl Export {
             ));
         }
         let whole = BucketId { kind, name: name.to_owned() };
-        let own = (kind == BucketKind::Node).then(|| Node { bucket: name.into(), ..Node::default() });
+        let own = (kind == BucketKind::Node).then(|| ExportNode { bucket: name.into(), ..ExportNode::default() });
         for _ in 0..TRIES {
             out.set_len(0)?;
             out.rewind()?;
             let mut out = BufWriter::new(&mut *out);
-            let mut seen = vec![(whole.clone(), self.digest(&whole).await?)];
+            let mut seen = vec![(whole.clone(), self.bucket_digest(&whole).await?)];
             let Some(head) = self.store.head(&whole).await? else {
                 return Err(Problem::Left(format!("there is no such {}", kind.name())));
             };
             if is_alone {
-                self.bar = Some(progress_bar(lines(&head)));
+                self.bar = Some(progress_bar(estimate_line_count(&head)));
             }
-            let lines = Lines { store: &*self.store, bar: self.bar.as_ref().filter(|_| is_alone) };
-            let (counts, nodes) = lines.bucket(&whole, &head, name, own.clone(), &mut out).await?;
-            let mut done = Done { nodes: u64::from(own.is_some()), records: counts.records };
+            let lines = BucketWriter { store: &*self.store, bar: self.bar.as_ref().filter(|_| is_alone) };
+            let (counts, nodes) = lines.write_bucket(&whole, &head, name, own.clone(), &mut out).await?;
+            let mut done = ExportedCounts { nodes: u64::from(own.is_some()), records: counts.records };
             for (node, ids) in nodes {
                 let bucket = BucketId { kind: BucketKind::Node, name: node };
-                seen.push((bucket.clone(), self.digest(&bucket).await?));
+                seen.push((bucket.clone(), self.bucket_digest(&bucket).await?));
                 // One that has expired is still named.
                 let Some(head) = self.store.head(&bucket).await? else { continue };
-                let node =
-                    Node { bucket: bucket.name.as_str().into(), ..serde_json::from_str(&ids).unwrap_or_default() };
-                let (counts, _) = lines.bucket(&bucket, &head, name, Some(node), &mut out).await?;
-                end(&bucket.name, counts, &mut out)?;
-                done = Done { nodes: done.nodes + 1, records: done.records + counts.records };
+                let node = ExportNode {
+                    bucket: bucket.name.as_str().into(),
+                    ..serde_json::from_str(&ids).unwrap_or_default()
+                };
+                let (counts, _) = lines.write_bucket(&bucket, &head, name, Some(node), &mut out).await?;
+                write_end(&bucket.name, counts, &mut out)?;
+                done = ExportedCounts { nodes: done.nodes + 1, records: done.records + counts.records };
             }
-            end(name, counts, &mut out)?;
+            write_end(name, counts, &mut out)?;
             out.flush()?;
             let mut is_same = true;
             for (bucket, before) in &seen {
-                is_same = is_same && self.digest(bucket).await? == *before;
+                is_same = is_same && self.bucket_digest(bucket).await? == *before;
             }
             if is_same {
                 return Ok(done);
@@ -261,20 +263,20 @@ impl Export {
     }
 
     /// The digest of a bucket's contents. `None`: it does not exist.
-    async fn digest(&self, bucket: &BucketId) -> Result<Option<String>, Failure> {
+    async fn bucket_digest(&self, bucket: &BucketId) -> Result<Option<String>, Failure> {
         Ok(match self.store.weigh(bucket).await? {
-            Weighed::There(weight) => Some(weight.digest),
-            Weighed::Absent { .. } => None,
+            WeighedBucket::There(weight) => Some(weight.digest),
+            WeighedBucket::Absent { .. } => None,
         })
     }
 
-    fn finish(self, output: Output, arguments: &ExportArguments, as_json: bool) -> Result<ExitCode> {
+    fn finish(self, output: ExportOutput, arguments: &ExportArguments, as_json: bool) -> Result<ExitCode> {
         let ExportReport { sessions, nodes, records, left } = self.tally;
         for (session, why) in &left {
-            terminal::error_with_code("not-exported", &format!("session {session}: {why}"));
+            terminal::print_error_with_code("not-exported", &format!("session {session}: {why}"));
         }
         if let Some(path) = &arguments.output {
-            if let Output::File(file) = output {
+            if let ExportOutput::File(file) = output {
                 let file = file.into_inner().map_err(io::IntoInnerError::into_error);
                 let file = file.context("can't write the export")?;
                 file.as_file().sync_all().context("can't write the export")?;
@@ -282,9 +284,9 @@ impl Export {
             }
             let told: Vec<_> = left.iter().map(|(session, why)| json!({"session": session, "why": why})).collect();
             let told = json!({"sessions": sessions, "nodes": nodes, "records": records, "left": told});
-            let sessions = counted(sessions, "session", "sessions");
-            let records = counted(records, "record", "records");
-            let nodes = if nodes > 0 { format!(", {}", counted(nodes, "node", "nodes")) } else { String::new() };
+            let sessions = format_count(sessions, "session", "sessions");
+            let records = format_count(records, "record", "records");
+            let nodes = if nodes > 0 { format!(", {}", format_count(nodes, "node", "nodes")) } else { String::new() };
             print_result(as_json, &told, &format!("{}: {sessions}{nodes}, {records}", path.display()))?;
         }
         Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -292,30 +294,30 @@ impl Export {
 }
 
 #[derive(Default)]
-struct Done {
+struct ExportedCounts {
     nodes: u64,
     records: u64,
 }
 
 /// Writes the nodes of a session as documents below a directory.
 fn documents(spooled: &mut SpooledTempFile, directory: &Path) -> Result<()> {
-    let mut current: Option<(Node<'static>, String, Document)> = None;
+    let mut current: Option<(ExportNode<'static>, String, DifyDocument)> = None;
     for line in BufReader::new(spooled).lines() {
         let line = line?;
-        match ExportLine::of(&line) {
-            Ok(ExportLine::Header(Header { node: Some(node), session, .. })) => {
-                let node = Node { bucket: node.bucket.into_owned().into(), ..node };
-                current = Some((node, session.into_owned(), Document::default()));
+        match ExportLine::parse_line(&line) {
+            Ok(ExportLine::Header(BucketHeader { node: Some(node), session, .. })) => {
+                let node = ExportNode { bucket: node.bucket.into_owned().into(), ..node };
+                current = Some((node, session.into_owned(), DifyDocument::default()));
             }
             Ok(ExportLine::Record { log, text, .. }) if log == TRANSCRIPT => {
                 if let Some((.., document)) = &mut current {
-                    document.add(&text);
+                    document.add_record(&text);
                 }
             }
             Ok(ExportLine::End { .. }) => {
                 if let Some((node, session, document)) = current.take() {
                     let id = node.node_id.as_deref().unwrap_or(&node.bucket);
-                    let written = document.write(directory, &session, node.app_id.as_deref(), id);
+                    let written = document.write_below(directory, &session, node.app_id.as_deref(), id);
                     written.with_context(|| format!("can't write to {}", directory.display()))?;
                 }
             }

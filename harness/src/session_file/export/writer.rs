@@ -13,59 +13,65 @@ use indicatif::ProgressBar;
 use keepline::store::{
     BucketId, TransferStore,
     names::VALUES,
-    transfer::{Head, Keyed},
+    transfer::{BucketHead, KeyedPart},
 };
 use serde_json::value::RawValue;
 
 use crate::session_file::{
     Problem,
-    schema::{Counts, Described, Line, NODES, Node, ONCE, RECALLED, VERSION, embedded, is_derived, text},
+    schema::{
+        ExportLineMembers, ExportNode, HeaderFields, LineCounts, NODES, ONCE, RECALL_PROGRESS_KEY, VERSION,
+        decode_utf8, embeddable_json, is_derived,
+    },
 };
 
 /// Keys that are read at a time.
-const KEYS: usize = 500;
+const KEYS_PER_READ: usize = 500;
 
 /// The approximate number of lines of a bucket.
-pub fn lines(head: &Head) -> u64 {
+pub fn estimate_line_count(head: &BucketHead) -> u64 {
     let entries: u64 = head.maps.iter().map(|(_, keys)| keys.len() as u64).sum();
     entries + head.logs.iter().map(|(_, length)| length).sum::<u64>()
 }
 
 /// Writes the end of a bucket.
-pub fn end(name: &str, counts: Counts, out: &mut impl Write) -> Result<(), Problem> {
-    let Counts { values, records, entries } = counts;
+pub fn write_end(name: &str, counts: LineCounts, out: &mut impl Write) -> Result<(), Problem> {
+    let LineCounts { values, records, entries } = counts;
     let (values, records, entries) = (Some(values), Some(records), Some(entries));
-    write(&Line { end: Some(name.into()), values, records, entries, ..Line::default() }, out)
+    write_line(
+        &ExportLineMembers { end: Some(name.into()), values, records, entries, ..ExportLineMembers::default() },
+        out,
+    )
 }
 
-fn write(line: &Line<'_>, out: &mut impl Write) -> Result<(), Problem> {
+fn write_line(line: &ExportLineMembers<'_>, out: &mut impl Write) -> Result<(), Problem> {
     serde_json::to_writer(&mut *out, line).map_err(io::Error::from)?;
     Ok(out.write_all(b"\n")?)
 }
 
 /// Writes buckets as lines.
-pub struct Lines<'s> {
+pub struct BucketWriter<'s> {
     pub store: &'s dyn TransferStore,
     pub bar: Option<&'s ProgressBar>,
 }
 
-impl Lines<'_> {
+impl BucketWriter<'_> {
     /// Writes all lines but the end. Returns their counts, and the nodes that the bucket names: bucket and ids.
-    pub async fn bucket(
+    pub async fn write_bucket(
         &self,
         id: &BucketId,
-        head: &Head,
+        head: &BucketHead,
         session: &str,
-        node: Option<Node<'_>>,
+        node: Option<ExportNode<'_>>,
         out: &mut impl Write,
-    ) -> Result<(Counts, Vec<(String, String)>), Problem> {
-        let (mut counts, mut nodes) = (Counts::default(), Vec::new());
+    ) -> Result<(LineCounts, Vec<(String, String)>), Problem> {
+        let (mut counts, mut nodes) = (LineCounts::default(), Vec::new());
         let mut conversation = BTreeMap::new();
         let mut once = Vec::new();
         for (map, keys) in head.maps.iter().filter(|(map, _)| map == ONCE.as_bytes()) {
-            self.entries(id, map, keys, |key, text| {
-                if key != RECALLED {
-                    once.push((key.to_owned(), once_of(text)?));
+            self.for_each_entry(id, map, keys, |key, text| {
+                if key != RECALL_PROGRESS_KEY {
+                    once.push((key.to_owned(), object_or_string(text)?));
                 }
                 Ok(())
             })
@@ -75,8 +81,8 @@ impl Lines<'_> {
         for (key, json) in &once {
             conversation.insert(key.clone(), &**json);
         }
-        let Described { metadata, logs, maps } = Described::of(head)?;
-        let header = Line {
+        let HeaderFields { metadata, logs, maps } = HeaderFields::from_head(head)?;
+        let header = ExportLineMembers {
             keepline: Some(VERSION),
             session: Some(session.into()),
             node,
@@ -85,19 +91,22 @@ impl Lines<'_> {
             logs: Some(logs.clone()),
             maps: Some(maps),
             conversation: (!conversation.is_empty()).then_some(conversation),
-            ..Line::default()
+            ..ExportLineMembers::default()
         };
-        write(&header, out)?;
+        write_line(&header, out)?;
         for (map, keys) in head.maps.iter().filter(|(map, _)| map == VALUES.as_bytes()) {
             counts.values += self
-                .entries(id, map, keys, |key, text| {
+                .for_each_entry(id, map, keys, |key, text| {
                     let (value, text) = embedded_or_text(text);
-                    write(&Line { key: Some(key.into()), value, text, ..Line::default() }, out)
+                    write_line(
+                        &ExportLineMembers { key: Some(key.into()), value, text, ..ExportLineMembers::default() },
+                        out,
+                    )
                 })
                 .await?;
         }
         for (log, _) in &head.logs {
-            let name = text(log, "the name of a log")?;
+            let name = decode_utf8(log, "the name of a log")?;
             if is_derived(&name) {
                 continue;
             }
@@ -109,10 +118,13 @@ impl Lines<'_> {
                     break;
                 }
                 for (position, record) in (first + before..).zip(&records) {
-                    let record = text(record, &format!("record {position} of its log {name}"))?;
+                    let record = decode_utf8(record, &format!("record {position} of its log {name}"))?;
                     let (record, text) = embedded_or_text(&record);
                     let (log, position) = (Some(name.as_str().into()), Some(position));
-                    write(&Line { log, position, record, text, ..Line::default() }, out)?;
+                    write_line(
+                        &ExportLineMembers { log, position, record, text, ..ExportLineMembers::default() },
+                        out,
+                    )?;
                 }
                 before += records.len() as u64;
                 self.advance(records.len());
@@ -120,14 +132,14 @@ impl Lines<'_> {
             counts.records += before;
         }
         for (map, keys) in head.maps.iter().filter(|(map, _)| map != VALUES.as_bytes() && map != ONCE.as_bytes()) {
-            let name = text(map, "the name of a map")?;
+            let name = decode_utf8(map, "the name of a map")?;
             counts.entries += self
-                .entries(id, map, keys, |key, text| {
+                .for_each_entry(id, map, keys, |key, text| {
                     if name == NODES {
                         nodes.push((key.to_owned(), text.to_owned()));
                     }
                     let (map, key, text) = (Some(name.as_str().into()), Some(key.into()), Some(text.into()));
-                    write(&Line { map, key, text, ..Line::default() }, out)
+                    write_line(&ExportLineMembers { map, key, text, ..ExportLineMembers::default() }, out)
                 })
                 .await?;
         }
@@ -135,7 +147,7 @@ impl Lines<'_> {
     }
 
     /// Passes the entries of a map to `each`, in the order of `keys`. Returns their number.
-    async fn entries(
+    async fn for_each_entry(
         &self,
         id: &BucketId,
         map: &[u8],
@@ -144,8 +156,8 @@ impl Lines<'_> {
     ) -> Result<u64, Problem> {
         let (mut left, mut count) = (keys, 0);
         while !left.is_empty() {
-            let asked = left.get(..KEYS).unwrap_or(left);
-            let texts = self.store.entries(id, Keyed::Map(map), asked).await?;
+            let asked = left.get(..KEYS_PER_READ).unwrap_or(left);
+            let texts = self.store.entries(id, KeyedPart::Map(map), asked).await?;
             let answered = texts.len();
             if answered == 0 || answered > asked.len() {
                 return Err(Problem::Left("the store returned an unexpected reply".to_owned()));
@@ -153,8 +165,8 @@ impl Lines<'_> {
             for (key, found) in asked.iter().zip(texts) {
                 // Evicted since its key was listed.
                 let Some(found) = found else { continue };
-                let key = text(key, "a key")?;
-                let found = text(&found, &format!("what is stored under {key}"))?;
+                let key = decode_utf8(key, "a key")?;
+                let found = decode_utf8(&found, &format!("what is stored under {key}"))?;
                 each(&key, &found)?;
                 count += 1;
             }
@@ -172,15 +184,15 @@ impl Lines<'_> {
 }
 
 /// A text for the header: a JSON object as it is, anything else as a string.
-fn once_of(text: &str) -> Result<Box<RawValue>, Problem> {
-    match embedded(text).filter(|_| text.starts_with('{')) {
+fn object_or_string(text: &str) -> Result<Box<RawValue>, Problem> {
+    match embeddable_json(text).filter(|_| text.starts_with('{')) {
         Some(json) => Ok(json.to_owned()),
         None => Ok(serde_json::value::to_raw_value(text).map_err(io::Error::from)?),
     }
 }
 
 fn embedded_or_text(text: &str) -> (Option<&RawValue>, Option<Cow<'_, str>>) {
-    match embedded(text) {
+    match embeddable_json(text) {
         Some(json) => (Some(json), None),
         None => (None, Some(text.into())),
     }

@@ -11,20 +11,20 @@ use keepline::store::{
 };
 
 use super::{
-    lines::Lines,
-    session::{Import, ImportedSession},
+    lines::InputLines,
+    session::{ImportRun, ImportedSession},
 };
 use crate::session_file::{
     Problem, TRANSCRIPT,
-    schema::{Counts, ExportLine, Header, NODES, ONCE, OWNER},
+    schema::{BucketHeader, ExportLine, LineCounts, NODES, ONCE, OWNER_KEY},
     staging::{
         StagedBucket,
-        deliver::{Delivered, Staged},
+        deliver::{DeliveryOutcome, StagedSession},
     },
 };
 
 /// A session that is being read.
-struct Coming {
+struct IncomingSession {
     session: StagedBucket,
     /// The line where it begins.
     line: u64,
@@ -37,12 +37,12 @@ struct Coming {
 }
 
 /// Imports the sessions of an export.
-pub async fn lines(import: &mut Import, mut lines: Lines) -> Result<()> {
-    let mut coming: Option<Coming> = None;
+pub async fn lines(import: &mut ImportRun, mut lines: InputLines) -> Result<()> {
+    let mut coming: Option<IncomingSession> = None;
     // Until the next session: what belongs to one that was left out.
     let mut is_skipping = false;
-    while let Some(line) = lines.next()? {
-        let read = line.and_then(ExportLine::of);
+    while let Some(line) = lines.next_line()? {
+        let read = line.and_then(ExportLine::parse_line);
         let begins = matches!(&read, Ok(ExportLine::Header(header)) if header.node.is_none());
         if is_skipping && !begins {
             continue;
@@ -50,7 +50,7 @@ pub async fn lines(import: &mut Import, mut lines: Lines) -> Result<()> {
         is_skipping = false;
         let name = coming.as_ref().map(|coming| coming.session.bucket.name.clone()).unwrap_or_default();
         let done = match read {
-            Ok(read) => read_line(import, &mut coming, read).await,
+            Ok(read) => stage_line(import, &mut coming, read).await,
             Err(what) => Err(what.into()),
         };
         match (done, &mut coming) {
@@ -70,12 +70,16 @@ pub async fn lines(import: &mut Import, mut lines: Lines) -> Result<()> {
     Ok(())
 }
 
-async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: ExportLine<'_>) -> Result<(), Problem> {
+async fn stage_line(
+    import: &mut ImportRun,
+    coming: &mut Option<IncomingSession>,
+    read: ExportLine<'_>,
+) -> Result<(), Problem> {
     let Some(current) = coming else {
         let ExportLine::Header(header) = read else {
             return Err("it belongs to no session: a header comes first".to_owned().into());
         };
-        *coming = Some(begin(import, header).await?);
+        *coming = Some(begin_session(import, header).await?);
         return Ok(());
     };
     match read {
@@ -84,7 +88,7 @@ async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: Expor
                 let unfinished = current.session.bucket.name.clone();
                 // The session without an end is reported, and the new one is read.
                 *coming = None;
-                let begun = begin(import, header).await?;
+                let begun = begin_session(import, header).await?;
                 *coming = Some(begun);
                 import
                     .tally
@@ -99,34 +103,38 @@ async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: Expor
                 current.nodes.push(node.bucket.clone());
                 return end(node, &name, counts).await;
             }
-            let Some(Coming { session, line, nodes, about, .. }) = coming.take() else { return Ok(()) };
-            let staged = Staged { session: session.bucket.clone(), nodes, is_shell: false };
+            let Some(IncomingSession { session, line, nodes, about, .. }) = coming.take() else { return Ok(()) };
+            let staged = StagedSession { session: session.bucket.clone(), nodes, is_shell: false };
             end(session, &name, counts).await?;
-            let contents = import.delivery.contents(&staged).await?;
-            match import.comes_again(name.into_owned(), format!("line {line}"), Some(contents)) {
-                Ok(false) => import.deliver(&staged, &about).await,
+            let contents = import.delivery.staged_digests(&staged).await?;
+            match import.record_source(name.into_owned(), format!("line {line}"), Some(contents)) {
+                Ok(false) => import.deliver_session(&staged, &about).await,
                 again => {
-                    import.delivery.discard(&staged).await?;
+                    import.delivery.discard_staged(&staged).await?;
                     again?;
-                    import.delivered(&staged, &about, Delivered::AlreadyThere).await
+                    import.record_outcome(&staged, &about, DeliveryOutcome::AlreadyThere).await
                 }
             }
         }
-        other => current.add(other).await,
+        other => current.add_line(other).await,
     }
 }
 
-async fn begin(import: &mut Import, header: Header<'_>) -> Result<Coming, Problem> {
+async fn begin_session(import: &mut ImportRun, header: BucketHeader<'_>) -> Result<IncomingSession, Problem> {
     if header.node.is_some() {
         return Err("it is the header of a node, which belongs between its session's header and end".to_owned().into());
     }
-    let session = arriving(import, BucketKind::Session, &header.session, &header).await?;
-    let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER);
+    let session = begin_bucket(import, BucketKind::Session, &header.session, &header).await?;
+    let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER_KEY);
     let about = ImportedSession { has_owner, ..ImportedSession::default() };
-    Ok(Coming { session, line: 0, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
+    Ok(IncomingSession { session, line: 0, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
 }
 
-async fn begin_node(import: &mut Import, current: &mut Coming, header: Header<'_>) -> Result<(), Problem> {
+async fn begin_node(
+    import: &mut ImportRun,
+    current: &mut IncomingSession,
+    header: BucketHeader<'_>,
+) -> Result<(), Problem> {
     let Some(node) = &header.node else { return Ok(()) };
     if header.session != current.session.bucket.name || !current.named.contains(&*node.bucket) {
         let session = &current.session.bucket.name;
@@ -138,21 +146,26 @@ async fn begin_node(import: &mut Import, current: &mut Coming, header: Header<'_
     if let Some(id) = &node.node_id {
         current.about.nodes.push((node.app_id.clone(), id.clone()));
     }
-    current.node = Some(arriving(import, BucketKind::Node, &node.bucket, &header).await?);
+    current.node = Some(begin_bucket(import, BucketKind::Node, &node.bucket, &header).await?);
     Ok(())
 }
 
-async fn arriving(import: &Import, kind: BucketKind, name: &str, header: &Header<'_>) -> Result<StagedBucket, Failure> {
+async fn begin_bucket(
+    import: &ImportRun,
+    kind: BucketKind,
+    name: &str,
+    header: &BucketHeader<'_>,
+) -> Result<StagedBucket, Failure> {
     let mut arriving = StagedBucket::begin(&import.delivery.staging, kind, name, header.head.clone()).await?;
     for (key, text) in &header.conversation {
-        arriving.entry(ONCE, key, text).await?;
+        arriving.add_entry(ONCE, key, text).await?;
     }
     Ok(arriving)
 }
 
-impl Coming {
+impl IncomingSession {
     /// Adds a value, record or entry to the session, or to the node that is being read.
-    async fn add(&mut self, read: ExportLine<'_>) -> Result<(), Problem> {
+    async fn add_line(&mut self, read: ExportLine<'_>) -> Result<(), Problem> {
         let (is_node, to) = match &mut self.node {
             Some(node) => (true, node),
             None => (false, &mut self.session),
@@ -165,21 +178,21 @@ impl Coming {
                     )
                     .into());
                 }
-                Ok(to.entry(VALUES, &key, &text).await?)
+                Ok(to.add_entry(VALUES, &key, &text).await?)
             }
             ExportLine::Record { log, position, text } => {
-                let expected = to.expected(&log).ok_or_else(|| format!("the header has no log {log:?}"))?;
+                let expected = to.next_position(&log).ok_or_else(|| format!("the header has no log {log:?}"))?;
                 if position != expected {
                     return Err(format!("position {position}, but {expected} comes next in the log {log}").into());
                 }
                 self.about.messages += u64::from(log == TRANSCRIPT);
-                Ok(to.record(&log, &text).await?)
+                Ok(to.add_record(&log, &text).await?)
             }
             ExportLine::Entry { map, key, text } => {
                 if !to.has_map(&map) {
                     return Err(format!("the header has no map {map:?}").into());
                 }
-                to.entry(&map, &key, &text).await?;
+                to.add_entry(&map, &key, &text).await?;
                 if map == NODES && !is_node {
                     self.named.insert(key.into_owned());
                 }
@@ -191,7 +204,7 @@ impl Coming {
 }
 
 /// Completes a bucket, after its name and counts are checked.
-async fn end(arriving: StagedBucket, name: &str, told: Counts) -> Result<(), Problem> {
+async fn end(arriving: StagedBucket, name: &str, told: LineCounts) -> Result<(), Problem> {
     let (own, came) = (arriving.bucket.name.clone(), arriving.counts);
     if name != own {
         return Err(format!("it ends {name:?}, but {own} should end here").into());
@@ -203,7 +216,7 @@ async fn end(arriving: StagedBucket, name: &str, told: Counts) -> Result<(), Pro
         )
         .into());
     }
-    match arriving.end().await? {
+    match arriving.finish_staging().await? {
         Some(held) if held != came.values + came.entries => {
             Err(format!("values or entries of {own} are duplicates: {}", came.values + came.entries - held).into())
         }

@@ -16,15 +16,15 @@ use keepline::{
     store::{
         BucketId, BucketKind, RedisOptions, RedisStore, TransferStore,
         names::{VALUES, is_bucket, is_key},
-        transfer::{Head, listed},
+        transfer::{BucketHead, list_all_buckets},
     },
 };
-use keepline_json::members;
+use keepline_json::for_each_member;
 use serde_json::Value;
 
 use super::{
-    lines::Lines,
-    session::{Import, ImportedSession},
+    lines::InputLines,
+    session::{ImportRun, ImportedSession},
 };
 use crate::{
     app,
@@ -32,36 +32,41 @@ use crate::{
     session_file::{
         Problem,
         importers::{
-            Conversation, Item, Stored, dify,
-            redis_keys::Server,
-            rocketride::{self, Session},
+            ForeignConversation, SourceItem, SourceValue, dify,
+            redis_keys::SourceRedis,
+            rocketride::{self, RocketRideSession},
         },
         sessions_without_deadline,
         staging::{
             StagedBucket,
-            deliver::{Staged, nodes_of},
+            deliver::{StagedSession, read_node_buckets},
         },
     },
 };
 
 /// Messages, and bytes of them, that are passed to the component at a time.
-const PIECE: usize = 2000;
+const PIECE_MESSAGES: usize = 2000;
 const PIECE_BYTES: usize = 4 << 20;
 const TITLE_MAX: usize = 200;
 
 /// Imports a dump of keys.
-pub async fn dump(import: &mut Import, mut lines: Lines, format: ImportFormat, prefix: &str) -> Result<()> {
+pub async fn stage_dump(
+    import: &mut ImportRun,
+    mut lines: InputLines,
+    format: ImportFormat,
+    prefix: &str,
+) -> Result<()> {
     let mut stager = ConversationStager::new(import).await?;
     let mut documents: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut sessions = BTreeMap::new();
-    while let Some(line) = lines.next()? {
-        let item = line.and_then(Item::of);
+    while let Some(line) = lines.next_line()? {
+        let item = line.and_then(SourceItem::parse_dump_line);
         let place = format!("line {}", lines.number);
         let read = match item {
             Ok(item) if format == ImportFormat::Rocketride => {
-                rocketride::add(&mut sessions, item, prefix).map(|()| None)
+                rocketride::add_dump_key(&mut sessions, item, prefix).map(|()| None)
             }
-            Ok(Item { key, value: Stored::Documents(one) }) => {
+            Ok(SourceItem { key, value: SourceValue::Documents(one) }) => {
                 documents.entry(key).or_default().extend(one);
                 Ok(None)
             }
@@ -71,70 +76,73 @@ pub async fn dump(import: &mut Import, mut lines: Lines, format: ImportFormat, p
         match read {
             Ok(Some((key, conversation))) => {
                 let source = if key.is_empty() { place } else { format!("{key} ({place})") };
-                stager.add(import, conversation, source).await?;
+                stager.add_conversation(import, conversation, source).await?;
             }
             Ok(None) => {}
             Err(what) => import.leave_out("", &place, what.into())?,
         }
     }
     for (key, documents) in documents {
-        let item = Item { key, value: Stored::Documents(documents) };
+        let item = SourceItem { key, value: SourceValue::Documents(documents) };
         stager.add_item(import, &item, format, prefix).await?;
     }
     for (name, session) in sessions {
-        if let Err(problem) = dumped(import, &name, session).await {
+        if let Err(problem) = stage_rocketride_session(import, &name, session).await {
             import.leave_out(&name, "", problem)?;
         }
     }
-    stager.finish(import).await
+    stager.finish_session(import).await
 }
 
 /// Imports items that were parsed already.
-pub async fn items(import: &mut Import, items: Vec<Item>, format: ImportFormat) -> Result<()> {
+pub async fn stage_items(import: &mut ImportRun, items: Vec<SourceItem>, format: ImportFormat) -> Result<()> {
     let mut stager = ConversationStager::new(import).await?;
     for item in items {
         stager.add_item(import, &item, format, format.prefix()).await?;
     }
-    stager.finish(import).await
+    stager.finish_session(import).await
 }
 
 /// Imports Dify documents, one by one.
-pub async fn documents(import: &mut Import, paths: Vec<PathBuf>) -> Result<()> {
+pub async fn documents(import: &mut ImportRun, paths: Vec<PathBuf>) -> Result<()> {
     let mut stager = ConversationStager::new(import).await?;
     for path in paths {
-        match dify::document(&path) {
+        match dify::read_document(&path) {
             Ok(item) => stager.add_item(import, &item, ImportFormat::Dify, ImportFormat::Dify.prefix()).await?,
             Err(error) => import.leave_out("", &path.display().to_string(), Problem::Input(error.to_string()))?,
         }
     }
-    stager.finish(import).await
+    stager.finish_session(import).await
 }
 
 /// Imports conversations of a file, each with its place there.
-pub async fn conversations(import: &mut Import, found: Vec<(String, Result<Vec<Conversation>, String>)>) -> Result<()> {
+pub async fn conversations(
+    import: &mut ImportRun,
+    found: Vec<(String, Result<Vec<ForeignConversation>, String>)>,
+) -> Result<()> {
     let mut stager = ConversationStager::new(import).await?;
     for (place, conversations) in found {
         match conversations {
             Ok(conversations) => {
                 for conversation in conversations {
-                    stager.add(import, conversation, place.clone()).await?;
+                    stager.add_conversation(import, conversation, place.clone()).await?;
                 }
             }
             Err(what) => import.leave_out("", &place, what.into())?,
         }
     }
-    stager.finish(import).await
+    stager.finish_session(import).await
 }
 
 /// Imports the keys of a server.
-pub async fn read_redis(import: &mut Import, url: &str, format: ImportFormat, prefix: &str) -> Result<()> {
+pub async fn stage_redis_keys(import: &mut ImportRun, url: &str, format: ImportFormat, prefix: &str) -> Result<()> {
     if format == ImportFormat::Rocketride {
-        return read_their_store(import, url, prefix).await;
+        return copy_rocketride_store(import, url, prefix).await;
     }
     let mut stager = ConversationStager::new(import).await?;
-    let mut server = Server::connect(url, prefix).await?;
+    let mut server = SourceRedis::connect(url, prefix).await?;
     let mut seen = HashSet::new();
-    while let Some(keys) = server.keys().await? {
+    while let Some(keys) = server.scan_keys().await? {
         for key in keys {
             let Ok(key) = String::from_utf8(key) else {
                 import.leave_out("", "", Problem::Left("a key is not UTF-8".to_owned()))?;
@@ -143,46 +151,54 @@ pub async fn read_redis(import: &mut Import, url: &str, format: ImportFormat, pr
             if !seen.insert(key.clone()) {
                 continue;
             }
-            match server.item(key.clone()).await? {
+            match server.read_key(key.clone()).await? {
                 Ok(item) => stager.add_item(import, &item, format, prefix).await?,
                 Err(what) => import.leave_out("", &key, what.into())?,
             }
         }
     }
-    stager.finish(import).await
+    stager.finish_session(import).await
 }
 
 /// RocketRide stores sessions as Keepline does: they are copied.
-async fn read_their_store(import: &mut Import, url: &str, prefix: &str) -> Result<()> {
+async fn copy_rocketride_store(import: &mut ImportRun, url: &str, prefix: &str) -> Result<()> {
     let options =
         RedisOptions { url: Some(url.to_owned().into()), key_prefix: prefix.to_owned(), ..RedisOptions::default() };
     let from: Arc<dyn TransferStore> = Arc::new(RedisStore::new(options)?);
-    for session in listed(&*from).await?.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
+    for session in list_all_buckets(&*from).await?.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
         let name = session.name.clone();
-        let staged = Staged { session, nodes: Vec::new(), is_shell: false };
-        if let Err(problem) = carry_over(import, &from, &staged).await {
+        let staged = StagedSession { session, nodes: Vec::new(), is_shell: false };
+        if let Err(problem) = copy_session(import, &from, &staged).await {
             import.leave_out(&name, "", problem)?;
         }
     }
     Ok(())
 }
 
-async fn carry_over(import: &mut Import, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), Problem> {
-    import.withdraw(from, staged).await?;
+async fn copy_session(
+    import: &mut ImportRun,
+    from: &Arc<dyn TransferStore>,
+    staged: &StagedSession,
+) -> Result<(), Problem> {
+    import.withdraw_recall_copies(from, staged).await?;
     let delivered = import.delivery.deliver_from(from, staged).await?;
-    import.delivered(staged, &ImportedSession::default(), delivered).await
+    import.record_outcome(staged, &ImportedSession::default(), delivered).await
 }
 
 /// Imports a session of RocketRide from all of its keys.
-async fn dumped(import: &mut Import, name: &str, session: Session) -> Result<(), Problem> {
+async fn stage_rocketride_session(
+    import: &mut ImportRun,
+    name: &str,
+    session: RocketRideSession,
+) -> Result<(), Problem> {
     if !is_bucket(name) {
-        return Err(Problem::Left(no_name(name)));
+        return Err(Problem::Left(invalid_id_message(name)));
     }
     let expires_at = session.expires_at();
     let Some(fields) = session.metadata else {
         return Err(Problem::Left("its key __meta__ is missing, so it has expired".to_owned()));
     };
-    let head = Head {
+    let head = BucketHead {
         expires_at,
         fields: fields.into_iter().map(|(name, text)| (name.into_bytes(), text.into_bytes())).collect(),
         maps: Vec::new(),
@@ -194,17 +210,17 @@ async fn dumped(import: &mut Import, name: &str, session: Session) -> Result<(),
         if !is_key(key) {
             return Err(Problem::Left(format!("{key:?} can't be a key")));
         }
-        arriving.entry(VALUES, key, text).await?;
+        arriving.add_entry(VALUES, key, text).await?;
     }
     for record in &session.history {
-        arriving.record("history", record).await?;
+        arriving.add_record("history", record).await?;
     }
-    let staged = Staged { session: arriving.bucket.clone(), nodes: Vec::new(), is_shell: false };
-    arriving.end().await?;
-    import.deliver(&staged, &ImportedSession::default()).await
+    let staged = StagedSession { session: arriving.bucket.clone(), nodes: Vec::new(), is_shell: false };
+    arriving.finish_staging().await?;
+    import.deliver_session(&staged, &ImportedSession::default()).await
 }
 
-fn no_name(name: &str) -> String {
+fn invalid_id_message(name: &str) -> String {
     format!(
         "{name:?} can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores: give it another \
          one with --rename, or have it hashed with --hash-ids"
@@ -215,28 +231,39 @@ fn no_name(name: &str) -> String {
 struct ConversationStager {
     keepline: Keepline,
     /// Conversations of one session: its nodes come one by one.
-    held: Vec<Conversation>,
+    held: Vec<ForeignConversation>,
 }
 
 impl ConversationStager {
-    async fn new(import: &Import) -> Result<Self> {
+    async fn new(import: &ImportRun) -> Result<Self> {
         let store = import.delivery.staging.store.clone();
-        let keepline = app::keepline_on(store, import.plugin.clone(), &import.config).await?;
+        let keepline = app::open_keepline_on(store, import.plugin.clone(), &import.config).await?;
         Ok(Self { keepline, held: Vec::new() })
     }
 
     /// Adds what a key holds, if that is a conversation.
-    async fn add_item(&mut self, import: &mut Import, item: &Item, format: ImportFormat, prefix: &str) -> Result<()> {
+    async fn add_item(
+        &mut self,
+        import: &mut ImportRun,
+        item: &SourceItem,
+        format: ImportFormat,
+        prefix: &str,
+    ) -> Result<()> {
         match format.read(item, prefix) {
-            Ok(Some(conversation)) => self.add(import, conversation, item.key.clone()).await,
+            Ok(Some(conversation)) => self.add_conversation(import, conversation, item.key.clone()).await,
             Ok(None) => Ok(()),
             Err(what) => import.leave_out("", &item.key, what.into()),
         }
     }
 
     /// Adds a conversation, with its source. The first one of another session completes the previous session.
-    async fn add(&mut self, import: &mut Import, mut conversation: Conversation, source: String) -> Result<()> {
-        conversation.session = import.ids.renamed(conversation.session);
+    async fn add_conversation(
+        &mut self,
+        import: &mut ImportRun,
+        mut conversation: ForeignConversation,
+        source: String,
+    ) -> Result<()> {
+        conversation.session = import.ids.apply_rename(conversation.session);
         if conversation.node.is_none() && conversation.user.is_none() {
             conversation.user.clone_from(&import.ids.user);
         }
@@ -245,41 +272,46 @@ impl ConversationStager {
             Some((app, node)) => format!("{}/{}/{node}", conversation.session, app.as_deref().unwrap_or_default()),
         };
         // It is written again by the component, so its digest always differs.
-        if let Err(problem) = import.comes_again(id, source, None) {
+        if let Err(problem) = import.record_source(id, source, None) {
             return import.leave_out(&conversation.session, "", problem);
         }
         if self.held.last().is_some_and(|held| held.session != conversation.session || conversation.node.is_none()) {
-            self.finish(import).await?;
+            self.finish_session(import).await?;
         }
         self.held.push(conversation);
         Ok(())
     }
 
-    async fn finish(&mut self, import: &mut Import) -> Result<()> {
+    async fn finish_session(&mut self, import: &mut ImportRun) -> Result<()> {
         let held = std::mem::take(&mut self.held);
         let Some(name) = held.first().map(|first| first.session.clone()) else { return Ok(()) };
         for conversation in &held {
             let told = conversation.left_out.iter().map(|what| (name.clone(), what.clone()));
             import.tally.skipped.extend(told);
         }
-        if let Err(problem) = self.session(import, &name, &held).await {
+        if let Err(problem) = self.stage_session(import, &name, &held).await {
             import.leave_out(&name, "", problem)?;
         }
         Ok(())
     }
 
-    async fn session(&self, import: &mut Import, name: &str, conversations: &[Conversation]) -> Result<(), Problem> {
+    async fn stage_session(
+        &self,
+        import: &mut ImportRun,
+        name: &str,
+        conversations: &[ForeignConversation],
+    ) -> Result<(), Problem> {
         let Some(bucket) = self.keepline.session_ids().bucket_name(name) else {
-            return Err(Problem::Left(no_name(name)));
+            return Err(Problem::Left(invalid_id_message(name)));
         };
         let session = BucketId { kind: BucketKind::Session, name: bucket.into_owned() };
         let is_shell = conversations.iter().all(|conversation| conversation.node.is_some());
-        if !is_shell && !import.delivery.replaces && import.delivery.is_there(&session).await? {
+        if !is_shell && !import.delivery.replaces && import.delivery.session_exists(&session).await? {
             return Err(Problem::Left(
                 "there is already a session with that name; use --replace to replace it".to_owned(),
             ));
         }
-        import.delivery.staging.remove(&session).await?;
+        import.delivery.staging.remove_bucket(&session).await?;
         let mut sessions = sessions_without_deadline(&self.keepline);
         sessions.create(name).await?;
         let mut about = ImportedSession::default();
@@ -289,7 +321,7 @@ impl ConversationStager {
             let transcript = Transcript { session: name, app_id, node_id: node.map(|(_, node)| &**node) };
             let mut next = None;
             let texts: Vec<String> = conversation.messages.iter().map(Value::to_string).collect();
-            for piece in pieces(&texts) {
+            for piece in split_into_pieces(&texts) {
                 let count = sessions.set_messages(transcript, piece, next).await?.count;
                 about.messages += count;
                 next = Some(next.unwrap_or(0) + count);
@@ -310,23 +342,23 @@ impl ConversationStager {
                 about.user = Some(user.clone());
             }
         }
-        let nodes = nodes_of(&*import.delivery.staging.store, &session).await?.into_iter().collect();
-        import.deliver(&Staged { session, nodes, is_shell }, &about).await
+        let nodes = read_node_buckets(&*import.delivery.staging.store, &session).await?.into_iter().collect();
+        import.deliver_session(&StagedSession { session, nodes, is_shell }, &about).await
     }
 }
 
 /// Splits messages, JSON objects, into pieces that begin with a user's message where possible.
-pub fn pieces(messages: &[String]) -> Vec<&[String]> {
+pub fn split_into_pieces(messages: &[String]) -> Vec<&[String]> {
     let (mut pieces, mut rest) = (Vec::new(), messages);
     while !rest.is_empty() {
         let (mut bytes, mut end, mut last) = (0, 0, 0);
-        for (index, message) in rest.iter().enumerate().take(PIECE) {
+        for (index, message) in rest.iter().enumerate().take(PIECE_MESSAGES) {
             bytes += message.len();
             if index > 0 && bytes > PIECE_BYTES {
                 break;
             }
             end = index + 1;
-            if rest.get(end).is_some_and(|next| is_asked(next)) {
+            if rest.get(end).is_some_and(|next| is_user_message(next)) {
                 last = end;
             }
         }
@@ -338,9 +370,9 @@ pub fn pieces(messages: &[String]) -> Vec<&[String]> {
     pieces
 }
 
-fn is_asked(message: &str) -> bool {
+fn is_user_message(message: &str) -> bool {
     let mut is_asked = false;
-    let _ = members(message, |key, raw| {
+    let _ = for_each_member(message, |key, raw| {
         if key == "\"role\"" {
             is_asked = raw == "\"user\"";
         }
@@ -358,13 +390,13 @@ mod tests {
     fn pieces_begin_with_a_message_of_the_user() {
         let role = |number: usize| if number.is_multiple_of(3) { "user" } else { "assistant" };
         let messages: Vec<String> = (0..5000).map(|number| json!({"role": role(number)}).to_string()).collect();
-        let found = pieces(&messages);
+        let found = split_into_pieces(&messages);
         assert_eq!(found.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [1998, 1998, 1004]);
-        assert!(found.iter().all(|piece| is_asked(&piece[0])));
+        assert!(found.iter().all(|piece| is_user_message(&piece[0])));
         // One turn that is longer than a piece, and one message that is.
         let long = vec![json!({"role": "tool"}).to_string(); 4500];
-        assert_eq!(pieces(&long).iter().map(|piece| piece.len()).collect::<Vec<_>>(), [2000, 2000, 500]);
+        assert_eq!(split_into_pieces(&long).iter().map(|piece| piece.len()).collect::<Vec<_>>(), [2000, 2000, 500]);
         let large = vec![json!({"role": "tool", "content": "x".repeat(5 << 20)}).to_string(); 2];
-        assert_eq!(pieces(&large).len(), 2);
+        assert_eq!(split_into_pieces(&large).len(), 2);
     }
 }

@@ -10,18 +10,18 @@ use std::{
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use keepline_json::{is_value, members};
+use keepline_json::{for_each_member, is_value};
 
 use crate::terminal::progress_bar;
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The longest line: a text of 8 MiB, of which each byte takes eight.
 const LINE_BYTES: usize = 64 << 20;
 /// The longest document that is not lines.
 const DOCUMENT_BYTES: usize = 1 << 30;
 
 /// Lines of a file, numbered from 1.
-pub struct Lines {
+pub struct InputLines {
     from: Box<dyn BufRead>,
     /// Number of the last line.
     pub number: u64,
@@ -30,7 +30,7 @@ pub struct Lines {
     bar: Option<ProgressBar>,
 }
 
-impl Lines {
+impl InputLines {
     pub fn open(path: &Path) -> Result<Self> {
         let (from, bar): (Box<dyn BufRead>, _) = if path == Path::new("-") {
             (Box::new(io::stdin().lock()), None)
@@ -43,31 +43,31 @@ impl Lines {
     }
 
     /// Returns the last line again next time.
-    pub fn hold(&mut self) {
+    pub fn repeat_line(&mut self) {
         self.is_held = true;
     }
 
     /// Whether the next line is one of an export; true at the end.
-    pub fn is_own(&mut self) -> Result<bool> {
-        let is_own = match self.next()? {
+    pub fn is_keepline_export(&mut self) -> Result<bool> {
+        let is_own = match self.next_line()? {
             None => return Ok(true),
             Some(line) => line.is_ok_and(|line| {
                 let mut is_own = false;
-                members(line, |key, _| is_own |= key == "\"keepline\"").is_some() && is_own
+                for_each_member(line, |key, _| is_own |= key == "\"keepline\"").is_some() && is_own
             }),
         };
-        self.hold();
+        self.repeat_line();
         Ok(is_own)
     }
 
     /// The whole file, if it is one JSON document that begins with an array, or does not end with its first line.
-    pub fn document(&mut self) -> Result<Option<String>> {
-        let is_document = match self.next()? {
+    pub fn read_document(&mut self) -> Result<Option<String>> {
+        let is_document = match self.next_line()? {
             None => return Ok(None),
             Some(line) => line.is_ok_and(|line| line.starts_with('[') || (line.starts_with('{') && !is_value(line))),
         };
         if !is_document {
-            self.hold();
+            self.repeat_line();
             return Ok(None);
         }
         let mut bytes = std::mem::take(&mut self.line);
@@ -90,7 +90,7 @@ impl Lines {
     }
 
     /// The next line that is not blank. The inner error says why it can't be read.
-    pub fn next(&mut self) -> Result<Option<Result<&str, String>>> {
+    pub fn next_line(&mut self) -> Result<Option<Result<&str, String>>> {
         while !std::mem::take(&mut self.is_held) {
             self.line.clear();
             let limit = LINE_BYTES as u64 + 1;
@@ -110,8 +110,8 @@ impl Lines {
                 self.from.skip_until(b'\n').context("can't read the file")?;
                 return Ok(Some(Err(format!("it is longer than {LINE_BYTES} bytes"))));
             }
-            if self.number == 1 && self.line.starts_with(MARK) {
-                self.line.drain(..MARK.len());
+            if self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK) {
+                self.line.drain(..BYTE_ORDER_MARK.len());
             }
             if !self.line.trim_ascii().is_empty() {
                 break;

@@ -17,76 +17,78 @@ use std::{
 
 use anyhow::{Context, Result};
 use keepline::store::DirectoryError;
-use keepline_json::elements;
+use keepline_json::for_each_element;
 
-pub use self::from_programs::pieces;
+pub use self::from_programs::split_into_pieces;
 use self::{
-    lines::Lines,
-    session::{Ids, Import},
+    lines::InputLines,
+    session::{IdentityOverrides, ImportRun},
 };
 use super::{
     Problem,
-    importers::{self, Item, dify},
-    staging::{Staging, deliver::Delivery},
-    store,
+    importers::{self, SourceItem, dify},
+    open_durable_store,
+    staging::{StagingStore, deliver::SessionDelivery},
 };
 use crate::{
-    app::{self, error::Usage, runtime},
-    args::{Global, ImportArguments, ImportFormat},
+    app::{self, error::UsageError, runtime},
+    args::{GlobalArguments, ImportArguments, ImportFormat},
     terminal,
 };
 
-pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Result<ExitCode> {
+pub fn main(global: &GlobalArguments, arguments: &ImportArguments, as_json: bool) -> Result<ExitCode> {
     if arguments.from_redis.is_some() && !arguments.format.has_keys() {
         let message = "--from-redis needs --format langchain, neurolink or rocketride, to say whose keys to read";
-        return Err(Usage(message.to_owned()).into());
+        return Err(UsageError(message.to_owned()).into());
     }
     let ids: &[(&str, &str)] = if arguments.hash_ids { &[("session_ids", "hash")] } else { &[] };
-    let config = app::config_with(global, ids)?;
-    let target = match store(&config, "import", !arguments.dry_run) {
+    let config = app::load_config_with(global, ids)?;
+    let target = match open_durable_store(&config, "import", !arguments.dry_run) {
         Ok(target) => Some(target),
         // Where nothing is to be written, there may be no directory yet.
-        Err(error) if arguments.dry_run && is_missing(&error) => None,
+        Err(error) if arguments.dry_run && is_missing_directory(&error) => None,
         Err(error) => return Err(error),
     };
-    let plugin = app::plugin(global, &config)?;
-    runtime::single()?.block_on(async {
+    let plugin = app::load_plugin(global, &config)?;
+    runtime::build_single_threaded()?.block_on(async {
         let mut keepline = None;
         if let Some(target) = &target {
             target.check().await.context("the store can't be used")?;
-            keepline = Some(app::keepline_on(target.clone(), plugin.clone(), &config).await?);
+            keepline = Some(app::open_keepline_on(target.clone(), plugin.clone(), &config).await?);
         }
         let (replaces, is_dry_run) = (arguments.replace, arguments.dry_run);
-        let delivery = Delivery { target, staging: Staging::new(&config)?, replaces, is_dry_run };
-        let mut import = Import::new(delivery, keepline, plugin, config, Ids::of(arguments));
+        let delivery = SessionDelivery { target, staging: StagingStore::new(&config)?, replaces, is_dry_run };
+        let mut import =
+            ImportRun::new(delivery, keepline, plugin, config, IdentityOverrides::from_arguments(arguments));
         import_all(&mut import, arguments).await?;
-        for id in import.ids.unused() {
-            terminal::warning(&format!("--rename: no session {id:?} was imported"));
+        for id in import.ids.unused_renames() {
+            terminal::print_warning(&format!("--rename: no session {id:?} was imported"));
         }
-        import.tally.tell(arguments.dry_run, as_json)
+        import.tally.print_report(arguments.dry_run, as_json)
     })
 }
 
-const NO_NODE: &str = "the path of a node's document is node_memory/APP/CONVERSATION/NODE.json: it names the session";
+const DIFY_PATH_ERROR: &str =
+    "the path of a node's document is node_memory/APP/CONVERSATION/NODE.json: it names the session";
 
-fn unknown(path: &Path) -> anyhow::Error {
+fn unknown_format_error(path: &Path) -> anyhow::Error {
     let message = format!(
         "{} has no known format: it is neither an export of Keepline, nor a dump of LangChain, NeuroLink or RocketRide, nor \
          node memory of Dify, nor a ChatGPT export, nor conversations in ShareGPT's or OpenAI's form; --format names one",
         path.display()
     );
-    Usage(message).into()
+    UsageError(message).into()
 }
 
-fn is_missing(error: &anyhow::Error) -> bool {
+fn is_missing_directory(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| matches!(cause.downcast_ref(), Some(DirectoryError::Missing { .. })))
 }
 
-async fn import_all(import: &mut Import, arguments: &ImportArguments) -> Result<()> {
+async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Result<()> {
     let asked = arguments.format;
     let prefix = |format: ImportFormat| arguments.prefix.clone().unwrap_or_else(|| format.prefix().to_owned());
     if let Some(url) = &arguments.from_redis {
-        return from_programs::read_redis(import, url, asked, &prefix(asked)).await;
+        return from_programs::stage_redis_keys(import, url, asked, &prefix(asked)).await;
     }
     let path = arguments.file.as_deref().unwrap_or(Path::new("-"));
     let is_json = path.extension().is_some_and(|extension| extension == "json");
@@ -96,73 +98,74 @@ async fn import_all(import: &mut Import, arguments: &ImportArguments) -> Result<
         let documents = dify_documents(import, path)?;
         return from_programs::documents(import, documents).await;
     }
-    let mut lines = Lines::open(path)?;
+    let mut lines = InputLines::open(path)?;
     let file = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("import");
-    if let Some(document) = lines.document()? {
+    if let Some(document) = lines.read_document()? {
         let mut items = Vec::new();
-        if elements(&document, |element| items.push((items.len() as u64 + 1, element))).is_none() {
+        if for_each_element(&document, |element| items.push((items.len() as u64 + 1, element))).is_none() {
             items.push((1, document.as_str()));
         }
         let found = match asked {
             ImportFormat::Auto | ImportFormat::Keepline => {
-                items.first().and_then(|(_, text)| importers::written_by(text))
+                items.first().and_then(|(_, text)| importers::detect_program(text))
             }
             asked => Some(asked),
         };
         return match found {
             _ if items.is_empty() => Ok(()),
             Some(format) if format.has_files() => {
-                from_programs::conversations(import, importers::conversations(format, &items, file)).await
+                from_programs::conversations(import, importers::parse_conversations(format, &items, file)).await
             }
             Some(format @ (ImportFormat::Neurolink | ImportFormat::Langchain)) => {
-                let items = items.iter().map(|(_, text)| Item::of(text)).collect::<Result<_, String>>();
-                from_programs::items(import, items.map_err(Usage)?, format).await
+                let items =
+                    items.iter().map(|(_, text)| SourceItem::parse_dump_line(text)).collect::<Result<_, String>>();
+                from_programs::stage_items(import, items.map_err(UsageError)?, format).await
             }
-            Some(ImportFormat::Dify) => Err(Usage(NO_NODE.to_owned()).into()),
-            _ => Err(unknown(path)),
+            Some(ImportFormat::Dify) => Err(UsageError(DIFY_PATH_ERROR.to_owned()).into()),
+            _ => Err(unknown_format_error(path)),
         };
     }
     let mut format = asked;
     if asked == ImportFormat::Auto {
-        let first = lines.next()?.map(|line| line.ok().and_then(importers::written_by));
+        let first = lines.next_line()?.map(|line| line.ok().and_then(importers::detect_program));
         if first.is_some() {
-            lines.hold();
+            lines.repeat_line();
         }
         format = first.flatten().unwrap_or(ImportFormat::Keepline);
-        if is_json && format == ImportFormat::Keepline && !lines.is_own()? {
-            return Err(unknown(path));
+        if is_json && format == ImportFormat::Keepline && !lines.is_keepline_export()? {
+            return Err(unknown_format_error(path));
         }
     }
     if format.has_files() {
         let mut all = Vec::new();
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.next_line()? {
             match line.map(str::to_owned) {
                 Ok(line) => all.push((lines.number, line)),
                 Err(what) => import.leave_out("", &format!("line {}", lines.number), what.into())?,
             }
         }
         let items: Vec<(u64, &str)> = all.iter().map(|(number, line)| (*number, &**line)).collect();
-        return from_programs::conversations(import, importers::conversations(format, &items, file)).await;
+        return from_programs::conversations(import, importers::parse_conversations(format, &items, file)).await;
     }
     if format != ImportFormat::Keepline {
-        return from_programs::dump(import, lines, format, &prefix(format)).await;
+        return from_programs::stage_dump(import, lines, format, &prefix(format)).await;
     }
-    if arguments.changes_sessions() {
+    if arguments.changes_id_or_owner() {
         let message =
             "--rename, --hash-ids and --user are for sessions of other programs: an export comes back as it was";
-        return Err(Usage(message.to_owned()).into());
+        return Err(UsageError(message.to_owned()).into());
     }
     from_export::lines(import, lines).await
 }
 
 /// The Dify documents at or below a path; what is not read there is reported.
-fn dify_documents(import: &mut Import, path: &Path) -> Result<Vec<PathBuf>> {
+fn dify_documents(import: &mut ImportRun, path: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = || format!("can't read {}", path.display());
     if !path.is_dir() {
-        dify::document(path).with_context(unreadable)?;
+        dify::read_document(path).with_context(unreadable)?;
         return Ok(vec![path.to_owned()]);
     }
-    let (found, skipped) = dify::documents(path).with_context(unreadable)?;
+    let (found, skipped) = dify::find_documents(path).with_context(unreadable)?;
     for path in skipped {
         let what = "it is a link or no regular file, and is not read".to_owned();
         import.leave_out("", &path.display().to_string(), Problem::Input(what))?;
@@ -173,7 +176,7 @@ fn dify_documents(import: &mut Import, path: &Path) -> Result<Vec<PathBuf>> {
              anything else, name a file",
             path.display()
         );
-        return Err(Usage(message).into());
+        return Err(UsageError(message).into());
     }
     Ok(found)
 }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::terminal::{self, counted};
+use crate::terminal::{self, format_count};
 
 /// Left-out parts of a session that are shown to people.
-const SHOWN: usize = 10;
+const MAX_SHOWN_SKIPPED: usize = 10;
 
 #[derive(Default)]
 pub struct ImportReport {
@@ -24,13 +24,13 @@ pub struct ImportReport {
 }
 
 impl ImportReport {
-    pub fn tell(&self, is_dry_run: bool, as_json: bool) -> Result<ExitCode> {
+    pub fn print_report(&self, is_dry_run: bool, as_json: bool) -> Result<ExitCode> {
         for (session, why) in &self.left {
             let message = if session.is_empty() { why.clone() } else { format!("session {session}: {why}") };
-            terminal::error_with_code("not-imported", &message);
+            terminal::print_error_with_code("not-imported", &message);
         }
         if !as_json {
-            self.tell_skipped();
+            self.print_skipped();
         }
         let Self { imported, messages, already_there, rows, skipped, left } = self;
         if as_json {
@@ -55,8 +55,8 @@ impl ImportReport {
                 terminal::print_table(["Session", "Messages", "Nodes", "Outcome"], rows)?;
             }
             let what = if is_dry_run { "would be imported" } else { "imported" };
-            let sessions = counted(*imported, "session", "sessions");
-            let messages = counted(*messages, "message", "messages");
+            let sessions = format_count(*imported, "session", "sessions");
+            let messages = format_count(*messages, "message", "messages");
             let mut line = format!("{sessions} {what} ({messages})");
             for (count, what) in [(*already_there, "already there"), (left.len() as u64, "left out; see above")] {
                 if count > 0 {
@@ -69,13 +69,13 @@ impl ImportReport {
     }
 
     /// Notes the first ones of each session.
-    fn tell_skipped(&self) {
+    fn print_skipped(&self) {
         for told in self.skipped.chunk_by(|(one, _), (other, _)| one == other) {
-            for (session, what) in told.iter().take(SHOWN) {
-                terminal::note(&format!("session {session}: left out: {what}"));
+            for (session, what) in told.iter().take(MAX_SHOWN_SKIPPED) {
+                terminal::print_note(&format!("session {session}: left out: {what}"));
             }
-            if let (Some((session, _)), more @ 1..) = (told.first(), told.len().saturating_sub(SHOWN)) {
-                terminal::note(&format!("session {session}: {more} more left out; --json names all"));
+            if let (Some((session, _)), more @ 1..) = (told.first(), told.len().saturating_sub(MAX_SHOWN_SKIPPED)) {
+                terminal::print_note(&format!("session {session}: {more} more left out; --json names all"));
             }
         }
     }

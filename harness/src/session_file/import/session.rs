@@ -13,26 +13,26 @@ use crate::{
     args::ImportArguments,
     session_file::{
         Problem, copies_for_users, sessions_without_deadline,
-        staging::deliver::{Delivered, Delivery, Staged},
+        staging::deliver::{DeliveryOutcome, SessionDelivery, StagedSession},
         withdraw_copies,
     },
 };
 
 /// The names and owners that the command line gives to other programs' sessions.
 #[derive(Debug, Default)]
-pub struct Ids {
+pub struct IdentityOverrides {
     renamed: HashMap<String, (String, bool)>,
     /// The owner of sessions that name none.
     pub user: Option<String>,
 }
 
-impl Ids {
-    pub fn of(arguments: &ImportArguments) -> Self {
+impl IdentityOverrides {
+    pub fn from_arguments(arguments: &ImportArguments) -> Self {
         let renamed = arguments.rename.iter().map(|(old, new)| (old.clone(), (new.clone(), false))).collect();
         Self { renamed, user: arguments.user.clone() }
     }
 
-    pub fn renamed(&mut self, id: String) -> String {
+    pub fn apply_rename(&mut self, id: String) -> String {
         match self.renamed.get_mut(&id) {
             Some((new, is_used)) => {
                 *is_used = true;
@@ -43,7 +43,7 @@ impl Ids {
     }
 
     /// Sessions to rename that were not imported, sorted.
-    pub fn unused(&self) -> Vec<String> {
+    pub fn unused_renames(&self) -> Vec<String> {
         let unused = self.renamed.iter().filter(|(_, (_, is_used))| !is_used);
         let mut unused: Vec<String> = unused.map(|(old, _)| old.clone()).collect();
         unused.sort();
@@ -51,21 +51,21 @@ impl Ids {
     }
 }
 
-pub struct Import {
-    pub delivery: Delivery,
+pub struct ImportRun {
+    pub delivery: SessionDelivery,
     /// On the target; `None` if that does not exist yet.
     keepline: Option<Keepline>,
     /// For the staging store, which conversations of other programs are written to by the component.
     pub plugin: Plugin,
     pub config: Config,
-    pub ids: Ids,
+    pub ids: IdentityOverrides,
     /// Sessions, and nodes that come by themselves, of this run.
-    came: HashMap<String, Source>,
+    came: HashMap<String, SessionSource>,
     pub tally: ImportReport,
 }
 
 /// The place that a session came from, and its digests unless they differ from place to place.
-struct Source {
+struct SessionSource {
     place: String,
     contents: Option<Vec<String>>,
 }
@@ -82,16 +82,22 @@ pub struct ImportedSession {
     pub nodes: Vec<(Option<String>, String)>,
 }
 
-impl Import {
-    pub fn new(delivery: Delivery, keepline: Option<Keepline>, plugin: Plugin, config: Config, ids: Ids) -> Self {
+impl ImportRun {
+    pub fn new(
+        delivery: SessionDelivery,
+        keepline: Option<Keepline>,
+        plugin: Plugin,
+        config: Config,
+        ids: IdentityOverrides,
+    ) -> Self {
         Self { delivery, keepline, plugin, config, ids, came: HashMap::new(), tally: ImportReport::default() }
     }
 
     /// Records where a session or a node comes from. True if an identical one came before; an error if a different one did.
-    pub fn comes_again(&mut self, id: String, place: String, contents: Option<Vec<String>>) -> Result<bool, Problem> {
+    pub fn record_source(&mut self, id: String, place: String, contents: Option<Vec<String>>) -> Result<bool, Problem> {
         match self.came.entry(id) {
             Entry::Vacant(first) => {
-                first.insert(Source { place, contents });
+                first.insert(SessionSource { place, contents });
                 Ok(false)
             }
             Entry::Occupied(first) if contents.is_some() && first.get().contents == contents => Ok(true),
@@ -103,59 +109,67 @@ impl Import {
     }
 
     /// Delivers a staged session to the target, and registers it with its owner.
-    pub async fn deliver(&mut self, staged: &Staged, about: &ImportedSession) -> Result<(), Problem> {
+    pub async fn deliver_session(&mut self, staged: &StagedSession, about: &ImportedSession) -> Result<(), Problem> {
         let from: Arc<dyn TransferStore> = self.delivery.staging.store.clone();
-        self.withdraw(&from, staged).await?;
-        let delivered = self.delivery.deliver(staged).await?;
-        self.delivered(staged, about, delivered).await
+        self.withdraw_recall_copies(&from, staged).await?;
+        let delivered = self.delivery.deliver_staged(staged).await?;
+        self.record_outcome(staged, about, delivered).await
     }
 
     /// Removes what recall has copied of a session that is about to be replaced.
-    pub async fn withdraw(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), Problem> {
+    pub async fn withdraw_recall_copies(
+        &self,
+        from: &Arc<dyn TransferStore>,
+        staged: &StagedSession,
+    ) -> Result<(), Problem> {
         let replaces = self.delivery.replaces && !self.delivery.is_dry_run && !staged.is_shell;
         let Some(keepline) = self.keepline.as_ref().filter(|_| replaces) else { return Ok(()) };
-        if !copies_for_users(keepline)? || self.delivery.foresee(from, staged).await? != Delivered::Imported {
+        if !copies_for_users(keepline)?
+            || self.delivery.predict_outcome(from, staged).await? != DeliveryOutcome::Imported
+        {
             return Ok(());
         }
         let done = withdraw_copies(keepline, &staged.session.name).await;
         done.map_err(|error| Problem::Left(format!("{error:#}")))
     }
 
-    pub async fn delivered(
+    pub async fn record_outcome(
         &mut self,
-        staged: &Staged,
+        staged: &StagedSession,
         about: &ImportedSession,
-        delivered: Delivered,
+        delivered: DeliveryOutcome,
     ) -> Result<(), Problem> {
         let name = &staged.session.name;
         let outcome = match delivered {
-            Delivered::Imported => {
+            DeliveryOutcome::Imported => {
                 self.tally.imported += 1;
                 self.tally.messages += about.messages;
                 "import"
             }
-            Delivered::AlreadyThere => {
+            DeliveryOutcome::AlreadyThere => {
                 self.tally.already_there += 1;
                 "already there"
             }
-            Delivered::Exists => "exists",
-            Delivered::Expired => "expired",
+            DeliveryOutcome::Exists => "exists",
+            DeliveryOutcome::Expired => "expired",
         };
         if self.delivery.is_dry_run {
             self.tally.rows.push((name.clone(), about.messages, staged.nodes.len(), outcome));
         }
         match delivered {
-            Delivered::Exists => {
+            DeliveryOutcome::Exists => {
                 Err(Problem::Left("there is one with other contents; use --replace to replace it".to_owned()))
             }
-            Delivered::Expired => Err(Problem::Left("it has expired".to_owned())),
-            Delivered::Imported | Delivered::AlreadyThere => self.register(name, about, staged.is_shell).await,
+            DeliveryOutcome::Expired => Err(Problem::Left("it has expired".to_owned())),
+            DeliveryOutcome::Imported | DeliveryOutcome::AlreadyThere => {
+                self.register_owner(name, about, staged.is_shell).await
+            }
         }
     }
 
     /// Registers a session with its owner, also if it was there already: an interrupted import may have stopped before
     /// this.
-    async fn register(&self, session: &str, about: &ImportedSession, is_shell: bool) -> Result<(), Problem> {
+    async fn register_owner(&self, session: &str, about: &ImportedSession, is_shell: bool) -> Result<(), Problem> {
         let Some(keepline) = self.keepline.as_ref().filter(|_| !self.delivery.is_dry_run) else { return Ok(()) };
         let mut sessions = sessions_without_deadline(keepline);
         let id = sessions.id_of(session).await?;

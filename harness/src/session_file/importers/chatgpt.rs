@@ -7,20 +7,21 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Conversation, set};
+use super::{ForeignConversation, set_member};
 
 /// The recipient of a model's message to the user.
 const EVERYBODY: &str = "all";
 
 /// Reads one element of the array. The branch that was open last comes first.
-pub fn read(document: &Map<String, Value>, name: &str) -> Result<Vec<Conversation>, String> {
+pub fn read_conversations(document: &Map<String, Value>, name: &str) -> Result<Vec<ForeignConversation>, String> {
     let nodes = document.get("mapping").and_then(Value::as_object).ok_or("it has no mapping")?;
-    let tree = Tree::of(nodes, document.get("current_node").and_then(Value::as_str));
+    let tree = MessageTree::from_mapping(nodes, document.get("current_node").and_then(Value::as_str));
     let title = document.get("title").and_then(Value::as_str).filter(|title| !title.is_empty());
-    let mut conversations: Vec<Conversation> = Vec::new();
-    for beginning in tree.beginnings() {
-        let mut conversation = Conversation { title: title.map(str::to_owned), ..Conversation::default() };
-        tree.add(&mut conversation, beginning);
+    let mut conversations: Vec<ForeignConversation> = Vec::new();
+    for beginning in tree.conversation_starts() {
+        let mut conversation =
+            ForeignConversation { title: title.map(str::to_owned), ..ForeignConversation::default() };
+        tree.add_branches(&mut conversation, beginning);
         if !conversation.messages.is_empty() || conversations.is_empty() {
             conversations.push(conversation);
         }
@@ -37,15 +38,15 @@ pub fn read(document: &Map<String, Value>, name: &str) -> Result<Vec<Conversatio
     Ok(conversations)
 }
 
-struct Node<'a> {
+struct TreeNode<'a> {
     /// Its place in the file, from 1.
     number: usize,
     message: Option<&'a Map<String, Value>>,
     children: Vec<&'a str>,
 }
 
-struct Tree<'a> {
-    nodes: HashMap<&'a str, Node<'a>>,
+struct MessageTree<'a> {
+    nodes: HashMap<&'a str, TreeNode<'a>>,
     roots: Vec<&'a str>,
     /// The path to the message that was open last.
     current: HashSet<&'a str>,
@@ -53,19 +54,19 @@ struct Tree<'a> {
 
 /// Facts that a message passes on to those that follow it.
 #[derive(Clone, Copy)]
-struct Before<'a> {
+struct Predecessor<'a> {
     parent: Option<&'a str>,
     /// The call that a tool's message is the result of.
     call: Option<&'a str>,
 }
 
-impl<'a> Tree<'a> {
-    fn of(mapping: &'a Map<String, Value>, current: Option<&'a str>) -> Self {
-        let mut nodes: HashMap<&str, Node<'_>> = HashMap::new();
+impl<'a> MessageTree<'a> {
+    fn from_mapping(mapping: &'a Map<String, Value>, current: Option<&'a str>) -> Self {
+        let mut nodes: HashMap<&str, TreeNode<'_>> = HashMap::new();
         let mut parents: HashMap<&str, &str> = HashMap::new();
         for (index, (id, node)) in mapping.iter().enumerate() {
             let message = node.get("message").and_then(Value::as_object);
-            nodes.insert(id, Node { number: index + 1, message, children: Vec::new() });
+            nodes.insert(id, TreeNode { number: index + 1, message, children: Vec::new() });
             if let Some(parent) =
                 node.get("parent").and_then(Value::as_str).filter(|parent| mapping.contains_key(*parent))
             {
@@ -102,7 +103,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The nodes at which conversations begin: the first ones with a message on each path.
-    fn beginnings(&self) -> Vec<&'a str> {
+    fn conversation_starts(&self) -> Vec<&'a str> {
         let (mut found, mut stack) = (Vec::new(), self.roots.iter().rev().copied().collect::<Vec<_>>());
         while let Some(id) = stack.pop() {
             let Some(node) = self.nodes.get(id) else { continue };
@@ -117,12 +118,12 @@ impl<'a> Tree<'a> {
     }
 
     /// Adds a node and all that follows it, the branch that was open last at the end.
-    fn add(&self, conversation: &mut Conversation, from: &'a str) {
-        let mut stack = vec![(from, Before { parent: None, call: None })];
+    fn add_branches(&self, conversation: &mut ForeignConversation, from: &'a str) {
+        let mut stack = vec![(from, Predecessor { parent: None, call: None })];
         while let Some((id, before)) = stack.pop() {
             let Some(node) = self.nodes.get(id) else { continue };
             let after = match node.message.filter(|message| !is_hidden(message)) {
-                Some(message) => add(conversation, node.number, id, message, before),
+                Some(message) => add_message(conversation, node.number, id, message, before),
                 None => before,
             };
             stack.extend(node.children.iter().rev().map(|child| (*child, after)));
@@ -141,17 +142,17 @@ fn is_hidden(message: &Map<String, Value>) -> bool {
     role == Some("system") && (is_marked == Some(&Value::Bool(true)) || is_blank())
 }
 
-fn add<'a>(
-    conversation: &mut Conversation,
+fn add_message<'a>(
+    conversation: &mut ForeignConversation,
     number: usize,
     id: &'a str,
     message: &Map<String, Value>,
-    before: Before<'a>,
-) -> Before<'a> {
+    before: Predecessor<'a>,
+) -> Predecessor<'a> {
     let index = number.saturating_sub(1);
     let author =
         message.get("author").and_then(|author| author.get("role")).and_then(Value::as_str).unwrap_or_default();
-    let content = match content(message.get("content").unwrap_or(&Value::Null)) {
+    let content = match message_content(message.get("content").unwrap_or(&Value::Null)) {
         Ok(content) => content,
         Err(why) => {
             conversation.leave_out(index, &why);
@@ -180,22 +181,22 @@ fn add<'a>(
             return before;
         }
     };
-    set(&mut said, "id", id.into());
+    set_member(&mut said, "id", id.into());
     if let Some(parent) = before.parent {
-        set(&mut said, "parent", parent.into());
+        set_member(&mut said, "parent", parent.into());
     }
     if let Some(at) = message.get("create_time").filter(|at| at.is_number()) {
-        set(&mut said, "at", at.clone());
+        set_member(&mut said, "at", at.clone());
     }
     if let Some(model) = message.get("metadata").and_then(|about| about.get("model_slug")) {
-        set(&mut said, "model", json!({"name": model}));
+        set_member(&mut said, "model", json!({"name": model}));
     }
-    conversation.push(index, said);
-    Before { parent: Some(id), call }
+    conversation.push_message(index, said);
+    Predecessor { parent: Some(id), call }
 }
 
 /// A text, or parts. The error says why the content is left out.
-fn content(content: &Value) -> Result<Value, String> {
+fn message_content(content: &Value) -> Result<Value, String> {
     let kind = content.get("content_type").and_then(Value::as_str).unwrap_or("text");
     let text = |name: &str| content.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     if matches!(kind, "thoughts" | "reasoning_recap" | "user_editable_context" | "model_editable_context") {

@@ -9,47 +9,47 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keepline_json::members;
+use keepline_json::for_each_member;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Conversation, Item, Stored, message, seconds, set};
+use super::{ForeignConversation, SourceItem, SourceValue, build_message, parse_time_seconds, set_member};
 use crate::terminal::json_text;
 
 /// The parent id of a first message.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+const NO_PARENT_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
-    let (app, session, node) =
-        place(&item.key).ok_or("the path of a node's document is node_memory/APP/CONVERSATION/NODE.json".to_owned())?;
-    let Stored::Text(text) = &item.value else { return Err("it is not a document".to_owned()) };
+pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation>, String> {
+    let (app, session, node) = parse_document_path(&item.key)
+        .ok_or("the path of a node's document is node_memory/APP/CONVERSATION/NODE.json".to_owned())?;
+    let SourceValue::Text(text) = &item.value else { return Err("it is not a document".to_owned()) };
     let document: Map<String, Value> =
-        json_text::parsed(text).map_err(|error| format!("it is not a JSON object: {error}"))?;
+        json_text::parse_lenient(text).map_err(|error| format!("it is not a JSON object: {error}"))?;
     if document.get("version") != Some(&json!(1)) {
         return Err(format!(
             "its version is {}, and only version 1 can be read",
             document.get("version").unwrap_or(&Value::Null)
         ));
     }
-    let mut conversation = Conversation {
+    let mut conversation = ForeignConversation {
         session: session.to_owned(),
         node: Some((Some(app.to_owned()), node.to_owned())),
-        ..Conversation::default()
+        ..ForeignConversation::default()
     };
     if let Some(messages) = document.get("messages").and_then(Value::as_array) {
-        of_messages(&mut conversation, messages);
+        add_messages(&mut conversation, messages);
     } else if document.get("turns").is_some_and(Value::is_object) {
         // In the order in which they are written, which a map does not keep.
         let mut turns = String::new();
-        let _ = members(text, |key, raw| {
+        let _ = for_each_member(text, |key, raw| {
             if key == "\"turns\"" {
                 raw.clone_into(&mut turns);
             }
         });
-        let _ = members(&turns, |key, raw| {
-            let (run, turn) = (json_text::parsed::<String>(key), json_text::parsed::<Value>(raw));
+        let _ = for_each_member(&turns, |key, raw| {
+            let (run, turn) = (json_text::parse_lenient::<String>(key), json_text::parse_lenient::<Value>(raw));
             if let (Ok(run), Ok(turn)) = (run, turn) {
-                of_turn(&mut conversation, &run, &turn);
+                add_turn(&mut conversation, &run, &turn);
             }
         });
     } else {
@@ -59,7 +59,7 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
 }
 
 /// App, conversation and node of a document's path.
-fn place(path: &str) -> Option<(&str, &str, &str)> {
+fn parse_document_path(path: &str) -> Option<(&str, &str, &str)> {
     let mut parts = path.rsplit('/');
     let node = parts.next()?.strip_suffix(".json")?;
     let (session, app) = (parts.next()?, parts.next()?);
@@ -68,12 +68,12 @@ fn place(path: &str) -> Option<(&str, &str, &str)> {
 
 fn with_files(mut said: Value, files: Option<&Value>) -> Value {
     if let Some(files) = files.filter(|files| files.as_array().is_some_and(|files| !files.is_empty())) {
-        set(&mut said, "files", files.clone());
+        set_member(&mut said, "files", files.clone());
     }
     said
 }
 
-fn of_messages(conversation: &mut Conversation, messages: &[Value]) {
+fn add_messages(conversation: &mut ForeignConversation, messages: &[Value]) {
     let text = |message: &Value, name: &str| message.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     for (number, row) in messages.iter().enumerate() {
         let role = text(row, "role");
@@ -87,36 +87,38 @@ fn of_messages(conversation: &mut Conversation, messages: &[Value]) {
             && messages
                 .get(number + 1)
                 .is_some_and(|next| text(next, "message_id") == id && text(next, "role") == "assistant");
-        let Some(said) =
-            message(&role, row.get("content").unwrap_or(&Value::Null), row.get("message_id").filter(|_| !is_shared))
-        else {
+        let Some(said) = build_message(
+            &role,
+            row.get("content").unwrap_or(&Value::Null),
+            row.get("message_id").filter(|_| !is_shared),
+        ) else {
             conversation.leave_out(number, "it is empty");
             continue;
         };
         let mut said = with_files(said, row.get("files"));
         let parent = text(row, "parent_message_id");
         let is_own = number > 0 && messages.get(number - 1).is_some_and(|before| text(before, "message_id") == id);
-        if !parent.is_empty() && parent != NOBODY && !is_own {
-            set(&mut said, "parent", parent.into());
+        if !parent.is_empty() && parent != NO_PARENT_ID && !is_own {
+            set_member(&mut said, "parent", parent.into());
         }
         if let Some(tokens) = row.get("token_count").and_then(Value::as_u64).filter(|tokens| *tokens > 0) {
-            set(&mut said, "tokens", tokens.into());
+            set_member(&mut said, "tokens", tokens.into());
         }
-        if let Some(at) = row.get("created_at").and_then(Value::as_str).and_then(seconds) {
-            set(&mut said, "at", at);
+        if let Some(at) = row.get("created_at").and_then(Value::as_str).and_then(parse_time_seconds) {
+            set_member(&mut said, "at", at);
         }
-        conversation.push(number, said);
+        conversation.push_message(number, said);
     }
 }
 
-fn of_turn(conversation: &mut Conversation, run: &str, turn: &Value) {
+fn add_turn(conversation: &mut ForeignConversation, run: &str, turn: &Value) {
     let place = conversation.messages.len();
     let part = |name: &str| turn.get(name).unwrap_or(&Value::Null);
-    if let Some(said) = message("user", part("user_content"), None) {
-        conversation.push(place, with_files(said, turn.get("user_files")));
+    if let Some(said) = build_message("user", part("user_content"), None) {
+        conversation.push_message(place, with_files(said, turn.get("user_files")));
     }
-    match message("assistant", part("assistant_content"), Some(&run.into())) {
-        Some(said) => conversation.push(place, with_files(said, turn.get("assistant_files"))),
+    match build_message("assistant", part("assistant_content"), Some(&run.into())) {
+        Some(said) => conversation.push_message(place, with_files(said, turn.get("assistant_files"))),
         None => conversation.left_out.push(format!("the answer of the run {run}: it is empty")),
     }
 }
@@ -126,7 +128,7 @@ const DOCUMENT_MAX: u64 = 64 << 20;
 
 /// The paths of documents below a directory, sorted, and of what is not read: links, which may lead anywhere, and what is
 /// no file.
-pub fn documents(directory: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+pub fn find_documents(directory: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let (mut documents, mut skipped, mut folders) = (Vec::new(), Vec::new(), vec![directory.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
@@ -148,7 +150,7 @@ pub fn documents(directory: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
 }
 
 /// Reads a document, named by its whole path.
-pub fn document(path: &Path) -> io::Result<Item> {
+pub fn read_document(path: &Path) -> io::Result<SourceItem> {
     let whole = fs::canonicalize(path)?;
     let metadata = fs::metadata(&whole)?;
     if !metadata.is_file() {
@@ -164,12 +166,12 @@ pub fn document(path: &Path) -> io::Result<Item> {
     if text.len() as u64 > DOCUMENT_MAX {
         return Err(too_large());
     }
-    Ok(Item { key: whole.to_string_lossy().into_owned(), value: Stored::Text(text) })
+    Ok(SourceItem { key: whole.to_string_lossy().into_owned(), value: SourceValue::Text(text) })
 }
 
 /// A record of a node's transcript, as far as a document holds it.
 #[derive(Deserialize)]
-struct Kept {
+struct TranscriptRecord {
     id: Option<String>,
     parent: Option<String>,
     role: String,
@@ -184,15 +186,25 @@ struct Kept {
 
 /// A node's transcript as a document, without tool calls and results, for which it has no form.
 #[derive(Default)]
-pub struct Document {
+pub struct DifyDocument {
     messages: Vec<Value>,
     question: Option<String>,
 }
 
-impl Document {
-    pub fn add(&mut self, record: &str) {
-        let Ok(kept) = json_text::parsed::<Kept>(record) else { return };
-        let Kept { id, parent, role, kind: None, content: Value::String(content), at, weight, tokens, files } = kept
+impl DifyDocument {
+    pub fn add_record(&mut self, record: &str) {
+        let Ok(kept) = json_text::parse_lenient::<TranscriptRecord>(record) else { return };
+        let TranscriptRecord {
+            id,
+            parent,
+            role,
+            kind: None,
+            content: Value::String(content),
+            at,
+            weight,
+            tokens,
+            files,
+        } = kept
         else {
             return;
         };
@@ -215,7 +227,7 @@ impl Document {
         self.messages.last().and_then(|message| message.get("message_id")?.as_str().map(str::to_owned))
     }
 
-    pub fn write(self, directory: &Path, session: &str, app: Option<&str>, node: &str) -> io::Result<()> {
+    pub fn write_below(self, directory: &Path, session: &str, app: Option<&str>, node: &str) -> io::Result<()> {
         let app = app.unwrap_or("default");
         if [app, session, node]
             .iter()

@@ -6,36 +6,36 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Conversation, Item, Stored, message, set};
+use super::{ForeignConversation, SourceItem, SourceValue, build_message, set_member};
 use crate::terminal::json_text;
 
-pub fn read(item: &Item, prefix: &str) -> Result<Option<Conversation>, String> {
-    let mut conversation = Conversation::default();
+pub fn read_conversation(item: &SourceItem, prefix: &str) -> Result<Option<ForeignConversation>, String> {
+    let mut conversation = ForeignConversation::default();
     match &item.value {
-        Stored::List(newest_first) => {
+        SourceValue::List(newest_first) => {
             let Some(session) = item.key.strip_prefix(prefix) else { return Ok(None) };
             session.clone_into(&mut conversation.session);
             for (place, text) in newest_first.iter().enumerate().rev() {
-                match json_text::parsed::<Value>(text) {
-                    Ok(document) => add(&mut conversation, place, &document),
+                match json_text::parse_lenient::<Value>(text) {
+                    Ok(document) => add_message(&mut conversation, place, &document),
                     Err(_) => conversation.leave_out(place, "it is not JSON"),
                 }
             }
         }
-        Stored::Documents(documents) => {
+        SourceValue::Documents(documents) => {
             item.key.clone_into(&mut conversation.session);
             let mut documents: Vec<(usize, &Value)> = documents.iter().enumerate().collect();
             let time = |document: &Value| document.get("timestamp").and_then(Value::as_f64).unwrap_or(0.0);
             documents.sort_by(|(_, one), (_, other)| time(one).total_cmp(&time(other)));
             for (place, document) in documents {
                 let count = conversation.messages.len();
-                add(&mut conversation, place, document);
+                add_message(&mut conversation, place, document);
                 for message in conversation.messages.get_mut(count..).unwrap_or_default() {
-                    set(message, "at", document.get("timestamp").cloned().unwrap_or_default());
+                    set_member(message, "at", document.get("timestamp").cloned().unwrap_or_default());
                 }
             }
         }
-        Stored::Other(kind) if kind == "ReJSON-RL" => {
+        SourceValue::Other(kind) if kind == "ReJSON-RL" => {
             return Err(
                 "it is a RedisJSON document of langchain-redis: give the documents as lines of a file".to_owned()
             );
@@ -45,7 +45,7 @@ pub fn read(item: &Item, prefix: &str) -> Result<Option<Conversation>, String> {
     Ok(Some(conversation))
 }
 
-fn add(conversation: &mut Conversation, number: usize, document: &Value) {
+fn add_message(conversation: &mut ForeignConversation, number: usize, document: &Value) {
     let nothing = Map::new();
     let data = document.get("data").and_then(Value::as_object).unwrap_or(&nothing);
     let content = data.get("content").unwrap_or(&Value::Null);
@@ -65,7 +65,7 @@ fn add(conversation: &mut Conversation, number: usize, document: &Value) {
         "" => return conversation.leave_out(number, "it has no type"),
         other => return conversation.leave_out(number, &format!("messages of type {other} are not supported")),
     };
-    let filled = |value: Option<&Value>| value.filter(|value| !is_nothing(value)).cloned();
+    let filled = |value: Option<&Value>| value.filter(|value| !is_empty_value(value)).cloned();
     if role == "tool" || role == "function" {
         let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
         let name = data.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -78,11 +78,11 @@ fn add(conversation: &mut Conversation, number: usize, document: &Value) {
             let tool = json!({"call_id": data.get("tool_call_id"), "name": name, "error": error});
             json!({"role": "tool", "content": shown, "tool": tool})
         };
-        return conversation.push(number, said);
+        return conversation.push_message(number, said);
     }
     let mut said = json!({"role": role, "content": content, "id": data.get("id").and_then(Value::as_str)});
     if let Some(name) = filled(data.get("name")) {
-        set(&mut said, "name", name);
+        set_member(&mut said, "name", name);
     }
     let about = data.get("response_metadata");
     let name = filled(about.and_then(|about| about.get("model_name").or_else(|| about.get("model"))));
@@ -91,16 +91,16 @@ fn add(conversation: &mut Conversation, number: usize, document: &Value) {
         let mut model = Map::new();
         model.extend(name.map(|name| ("name".to_owned(), name)));
         model.extend(usage.map(|usage| ("usage".to_owned(), usage)));
-        set(&mut said, "model", Value::Object(model));
+        set_member(&mut said, "model", Value::Object(model));
     }
     let calls = data.get("tool_calls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for (name, value) in data.get("additional_kwargs").and_then(Value::as_object).unwrap_or(&nothing) {
         match &**name {
-            _ if is_nothing(value) => {}
+            _ if is_empty_value(value) => {}
             // The calls are among the message's own members as well.
             "tool_calls" => {}
             "function_call" if !calls.is_empty() => {}
-            "reasoning_content" | "refusal" | "function_call" => set(&mut said, name, value.clone()),
+            "reasoning_content" | "refusal" | "function_call" => set_member(&mut said, name, value.clone()),
             other => conversation.leave_out(number, &format!("its {other}, among additional_kwargs")),
         }
     }
@@ -114,16 +114,16 @@ fn add(conversation: &mut Conversation, number: usize, document: &Value) {
             let arguments = call.get("args").unwrap_or(&Value::Null).to_string();
             json!({"id": id, "type": "function", "function": {"name": call.get("name"), "arguments": arguments}})
         };
-        set(&mut said, "tool_calls", calls.iter().enumerate().map(call).collect());
+        set_member(&mut said, "tool_calls", calls.iter().enumerate().map(call).collect());
     }
     let has_more = ["tool_calls", "function_call", "refusal"].iter().any(|name| said.get(*name).is_some());
-    if message(role, content, None).is_none() && !has_more {
+    if build_message(role, content, None).is_none() && !has_more {
         return conversation.leave_out(number, "it is empty");
     }
-    conversation.push(number, said);
+    conversation.push_message(number, said);
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-pub use redis_keys::{Item, Stored};
+pub use redis_keys::{SourceItem, SourceValue};
 
 use crate::{args::ImportFormat, terminal::json_text};
 
@@ -44,23 +44,23 @@ impl ImportFormat {
 
     /// Reads the conversation under a key. `None`: the key only accompanies conversations. The error says why it is left
     /// out.
-    pub fn read(self, item: &Item, prefix: &str) -> Result<Option<Conversation>, String> {
+    pub fn read(self, item: &SourceItem, prefix: &str) -> Result<Option<ForeignConversation>, String> {
         let conversation = match self {
-            Self::Langchain => langchain::read(item, prefix)?,
-            Self::Neurolink => neurolink::read(item)?,
-            Self::Dify => dify::read(item)?,
+            Self::Langchain => langchain::read_conversation(item, prefix)?,
+            Self::Neurolink => neurolink::read_conversation(item)?,
+            Self::Dify => dify::read_conversation(item)?,
             _ => None,
         };
-        Ok(conversation.map(Conversation::tidied))
+        Ok(conversation.map(ForeignConversation::drop_invalid_references))
     }
 }
 
 /// Detects the program that wrote a line.
-pub fn written_by(line: &str) -> Option<ImportFormat> {
-    let line: Map<String, Value> = json_text::parsed(line).ok()?;
+pub fn detect_program(line: &str) -> Option<ImportFormat> {
+    let line: Map<String, Value> = json_text::parse_lenient(line).ok()?;
     let key = line.get("key").and_then(Value::as_str).unwrap_or_default();
     let value = line.get("value").unwrap_or(&Value::Null);
-    let document = value.as_str().and_then(|text| json_text::parsed::<Value>(text).ok());
+    let document = value.as_str().and_then(|text| json_text::parse_lenient::<Value>(text).ok());
     let has = |name: &str| line.contains_key(name) || document.as_ref().is_some_and(|value| value.get(name).is_some());
     if key.contains("node_memory/") || (has("version") && (has("turns") || has("messages"))) {
         return Some(ImportFormat::Dify);
@@ -93,13 +93,14 @@ fn has_role(message: &Value) -> bool {
 /// Conversations of a file that is no dump: of ChatGPT, in ShareGPT's form, or as chat APIs take them. `items` are the
 /// elements of its array or its lines, with their numbers; where those are messages, they are one conversation. With each,
 /// where it comes from; `Err`: why it is left out.
-pub fn conversations(
+pub fn parse_conversations(
     format: ImportFormat,
     items: &[(u64, &str)],
     file: &str,
-) -> Vec<(String, Result<Vec<Conversation>, String>)> {
+) -> Vec<(String, Result<Vec<ForeignConversation>, String>)> {
     let parsed = |text: &str| {
-        json_text::parsed::<Map<String, Value>>(text).map_err(|error| format!("it is not a JSON object: {error}"))
+        json_text::parse_lenient::<Map<String, Value>>(text)
+            .map_err(|error| format!("it is not a JSON object: {error}"))
     };
     let is_message = |document: &Map<String, Value>| {
         !["messages", "conversations", "mapping"].iter().any(|name| document.contains_key(*name))
@@ -110,11 +111,11 @@ pub fn conversations(
             items.iter().map(|(number, text)| (*number, parsed(text).map_or(Value::Null, Value::Object))).collect();
         let rows = rows.iter().map(|(number, row)| (usize::try_from(number - 1).unwrap_or(usize::MAX), row));
         let mut conversation = match format {
-            ImportFormat::Sharegpt => sharegpt::of_rows(rows),
-            _ => openai::of_rows(rows),
+            ImportFormat::Sharegpt => sharegpt::conversation_from_rows(rows),
+            _ => openai::conversation_from_rows(rows),
         };
         file.clone_into(&mut conversation.session);
-        return vec![(file.to_owned(), Ok(vec![conversation.tidied()]))];
+        return vec![(file.to_owned(), Ok(vec![conversation.drop_invalid_references()]))];
     }
     let read = |number: u64, text: &str| {
         let document = parsed(text)?;
@@ -123,21 +124,21 @@ pub fn conversations(
         });
         let name = named.unwrap_or_else(|| if items.len() == 1 { file.to_owned() } else { format!("{file}-{number}") });
         let mut found = match format {
-            ImportFormat::Chatgpt => chatgpt::read(&document, &name)?,
-            ImportFormat::Sharegpt => vec![sharegpt::read(&document)?],
-            _ => vec![openai::read(&document)?],
+            ImportFormat::Chatgpt => chatgpt::read_conversations(&document, &name)?,
+            ImportFormat::Sharegpt => vec![sharegpt::read_conversation(&document)?],
+            _ => vec![openai::read_conversation(&document)?],
         };
         for conversation in found.iter_mut().filter(|conversation| conversation.session.is_empty()) {
             name.clone_into(&mut conversation.session);
         }
-        Ok(found.into_iter().map(Conversation::tidied).collect())
+        Ok(found.into_iter().map(ForeignConversation::drop_invalid_references).collect())
     };
     items.iter().map(|(number, text)| (format!("conversation {number}"), read(*number, text))).collect()
 }
 
 /// A conversation of another program.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Conversation {
+pub struct ForeignConversation {
     pub session: String,
     /// The app, if there is one, and the node whose conversation it is.
     pub node: Option<(Option<String>, String)>,
@@ -149,10 +150,10 @@ pub struct Conversation {
     pub left_out: Vec<String>,
 }
 
-impl Conversation {
+impl ForeignConversation {
     /// Adds a message, with its place in the other program's data, from 0.
-    pub fn push(&mut self, number: usize, mut message: Value) {
-        set(&mut message, "line", (number + 1).into());
+    pub fn push_message(&mut self, number: usize, mut message: Value) {
+        set_member(&mut message, "line", (number + 1).into());
         self.messages.push(message);
     }
 
@@ -162,7 +163,7 @@ impl Conversation {
 
     /// Without what is refused: results of no call, ids that come twice, parents that are not there. Calls without a result
     /// stay, and are named.
-    fn tidied(mut self) -> Self {
+    fn drop_invalid_references(mut self) -> Self {
         let (mut ids, mut open) = (HashSet::new(), Vec::<(String, usize)>::new());
         let mut kept = Vec::with_capacity(self.messages.len());
         for mut message in std::mem::take(&mut self.messages) {
@@ -170,7 +171,7 @@ impl Conversation {
             let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
             let is_result = text(message.get("role")).as_deref() == Some("tool");
             let mut has_call = false;
-            for result in results_of(&message) {
+            for result in result_ids(&message) {
                 if let Some(at) = open.iter().position(|(call, _)| *call == result) {
                     open.remove(at);
                     has_call = true;
@@ -180,17 +181,17 @@ impl Conversation {
                 self.leave_out(number, "a tool result without a call");
                 continue;
             }
-            open.extend(calls_of(&message).into_iter().map(|call| (call, number)));
+            open.extend(call_ids(&message).into_iter().map(|call| (call, number)));
             if let Some(parent) = text(message.get("parent"))
                 && !ids.contains(&parent)
             {
-                set(&mut message, "parent", Value::Null);
+                set_member(&mut message, "parent", Value::Null);
                 self.leave_out(number, "its parent is missing; it now follows the message before it");
             }
             if let Some(id) = text(message.get("id"))
                 && !ids.insert(id)
             {
-                set(&mut message, "id", Value::Null);
+                set_member(&mut message, "id", Value::Null);
                 self.leave_out(number, "its id is a duplicate and was dropped");
             }
             kept.push(message);
@@ -204,7 +205,7 @@ impl Conversation {
 }
 
 /// Ids of the calls that a message makes, in each form.
-fn calls_of(message: &Value) -> Vec<String> {
+fn call_ids(message: &Value) -> Vec<String> {
     let parts = |name: &str| message.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let id = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     let mut calls: Vec<String> = parts("tool_calls").iter().filter_map(|call| id(call, "id")).collect();
@@ -221,7 +222,7 @@ fn calls_of(message: &Value) -> Vec<String> {
 }
 
 /// Ids of the calls whose results a message brings, in each form.
-fn results_of(message: &Value) -> Vec<String> {
+fn result_ids(message: &Value) -> Vec<String> {
     let id = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     let parts = message.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let given = parts.iter().filter(|part| part.get("type").is_some_and(|kind| kind == "tool_result"));
@@ -234,7 +235,7 @@ fn results_of(message: &Value) -> Vec<String> {
 }
 
 /// A message with a text or an array of parts. `None`: it is blank.
-fn message(role: &str, content: &Value, id: Option<&Value>) -> Option<Value> {
+fn build_message(role: &str, content: &Value, id: Option<&Value>) -> Option<Value> {
     let is_blank = match content {
         Value::String(text) => text.trim().is_empty(),
         Value::Array(parts) => parts.is_empty(),
@@ -244,14 +245,14 @@ fn message(role: &str, content: &Value, id: Option<&Value>) -> Option<Value> {
 }
 
 /// Sets a member of a message.
-fn set(message: &mut Value, name: &str, value: Value) {
+fn set_member(message: &mut Value, name: &str, value: Value) {
     if let Some(members) = message.as_object_mut() {
         members.insert(name.to_owned(), value);
     }
 }
 
 /// Seconds since 1970 of a time as JavaScript and Python write it; without a zone it is UTC.
-fn seconds(text: &str) -> Option<Value> {
+fn parse_time_seconds(text: &str) -> Option<Value> {
     let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
         let civil: jiff::civil::DateTime = text.parse().ok()?;
         Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())

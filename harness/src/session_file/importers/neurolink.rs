@@ -5,31 +5,37 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Conversation, Item, Stored, message, seconds, set};
+use super::{ForeignConversation, SourceItem, SourceValue, build_message, parse_time_seconds, set_member};
 use crate::terminal::json_text;
 
 /// Its values for no user and for no title.
-const NOBODY: &str = "randomUser";
+const ANONYMOUS_USER: &str = "randomUser";
 const UNTITLED: &str = "New Conversation";
 /// The longest metadata of a message.
 const METADATA_MAX: usize = 64 << 10;
 /// Its text for an answer that was cut off.
 const INTERRUPTED: &str = "[generation was interrupted]";
 
-pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
-    let Stored::Text(text) = &item.value else {
+pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation>, String> {
+    let SourceValue::Text(text) = &item.value else {
         // The sets of users' sessions.
-        return if matches!(item.value, Stored::Other(_)) { Ok(None) } else { Err(bad("is not a string")) };
+        return if matches!(item.value, SourceValue::Other(_)) {
+            Ok(None)
+        } else {
+            Err(invalid_session_message("is not a string"))
+        };
     };
-    let document: Map<String, Value> = json_text::parsed(text).map_err(|_| bad("is not a JSON object"))?;
+    let document: Map<String, Value> =
+        json_text::parse_lenient(text).map_err(|_| invalid_session_message("is not a JSON object"))?;
     let string = |name: &str| document.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let session = string("sessionId").ok_or_else(|| bad("has no sessionId"))?.to_owned();
-    let rows = document.get("messages").and_then(Value::as_array).ok_or_else(|| bad("has no messages"))?;
-    let mut conversation = Conversation {
+    let session = string("sessionId").ok_or_else(|| invalid_session_message("has no sessionId"))?.to_owned();
+    let rows =
+        document.get("messages").and_then(Value::as_array).ok_or_else(|| invalid_session_message("has no messages"))?;
+    let mut conversation = ForeignConversation {
         session,
-        user: string("userId").filter(|user| *user != NOBODY).map(str::to_owned),
+        user: string("userId").filter(|user| *user != ANONYMOUS_USER).map(str::to_owned),
         title: string("title").filter(|title| *title != UNTITLED).map(str::to_owned),
-        ..Conversation::default()
+        ..ForeignConversation::default()
     };
     for name in ["tokenThreshold", "lastApiTokenCount", "additionalMetadata"] {
         if document.get(name).is_some_and(|value| !value.is_null()) {
@@ -37,7 +43,7 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
         }
     }
     // Rows without a time are as old as the one before them, the first as the conversation.
-    let mut time = string("createdAt").and_then(seconds);
+    let mut time = string("createdAt").and_then(parse_time_seconds);
     // Calls of the turn that have no result yet: names and ids.
     let mut open: Vec<(String, String)> = Vec::new();
     for (number, row) in rows.iter().enumerate() {
@@ -50,7 +56,8 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
                 continue;
             }
             Some(role @ ("user" | "assistant")) => {
-                let said = message(role, content, row.get("id")).filter(|_| content.as_str() != Some(INTERRUPTED));
+                let said =
+                    build_message(role, content, row.get("id")).filter(|_| content.as_str() != Some(INTERRUPTED));
                 let Some(said) = said else {
                     conversation.leave_out(number, "it is empty");
                     continue;
@@ -76,18 +83,23 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
                 let said = error.clone().filter(|_| is_blank).map_or_else(|| content.clone(), Value::from);
                 json!({"role": "tool", "content": said, "tool": {"call_id": id, "name": name, "error": error}})
             }
-            Some("system") => match message("system", content, row.get("id")) {
+            Some("system") => match build_message("system", content, row.get("id")) {
                 Some(said) => said,
                 None => {
                     conversation.leave_out(number, "it is empty");
                     continue;
                 }
             },
-            _ => return Err(bad(&format!("has a message {} of a role that NeuroLink does not have", number + 1))),
+            _ => {
+                return Err(invalid_session_message(&format!(
+                    "has a message {} of a role that NeuroLink does not have",
+                    number + 1
+                )));
+            }
         };
-        time = text("timestamp").and_then(seconds).or(time);
+        time = text("timestamp").and_then(parse_time_seconds).or(time);
         if let Some(at) = &time {
-            set(&mut found, "at", at.clone());
+            set_member(&mut found, "at", at.clone());
         }
         let mut metadata = row.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
         if let Some(events) = row.get("events").filter(|events| events.as_array().is_some_and(|all| !all.is_empty())) {
@@ -96,12 +108,12 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
         if !metadata.is_empty() {
             let metadata = Value::Object(metadata);
             if metadata.to_string().len() <= METADATA_MAX {
-                set(&mut found, "metadata", metadata);
+                set_member(&mut found, "metadata", metadata);
             } else {
                 conversation.leave_out(number, "its metadata and events, which are longer than 64 KiB");
             }
         }
-        conversation.push(number, found);
+        conversation.push_message(number, found);
     }
     if document.get("summarizedMessage").is_some_and(Value::is_string) {
         conversation.left_out.push("its summary, which will be made anew".to_owned());
@@ -109,6 +121,6 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
     Ok(Some(conversation))
 }
 
-fn bad(what: &str) -> String {
+fn invalid_session_message(what: &str) -> String {
     format!("it {what}, as a session of NeuroLink would")
 }

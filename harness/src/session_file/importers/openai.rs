@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::Conversation;
+use super::ForeignConversation;
 
-pub fn read(document: &Map<String, Value>) -> Result<Conversation, String> {
+pub fn read_conversation(document: &Map<String, Value>) -> Result<ForeignConversation, String> {
     let rows = document.get("messages").and_then(Value::as_array).ok_or("it has no messages")?;
-    let mut conversation = of_rows((0..).zip(rows));
+    let mut conversation = conversation_from_rows((0..).zip(rows));
     let text = |name: &str| document.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     conversation.user = ["user", "user_id"].into_iter().find_map(text).map(str::to_owned);
     conversation.title = text("title").map(str::to_owned);
@@ -14,13 +14,13 @@ pub fn read(document: &Map<String, Value>) -> Result<Conversation, String> {
 }
 
 /// Reads messages, with their places in the file. The component reports what of them is not stored.
-pub fn of_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> Conversation {
-    let mut conversation = Conversation::default();
+pub fn conversation_from_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> ForeignConversation {
+    let mut conversation = ForeignConversation::default();
     for (number, row) in rows {
         // As `session messages --json` prints it.
         let row = row.get("message").filter(|_| row.get("position").is_some()).unwrap_or(row);
         if row.is_object() {
-            conversation.push(number, row.clone());
+            conversation.push_message(number, row.clone());
         } else {
             conversation.leave_out(number, "it is not a JSON object");
         }

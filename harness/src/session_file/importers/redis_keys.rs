@@ -9,16 +9,16 @@ use redis::{AsyncCommands, aio::MultiplexedConnection};
 use serde_json::{Map, Value};
 
 /// Keys that are read at a time.
-const PAGE: usize = 1000;
+const KEYS_PER_SCAN: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
+pub struct SourceItem {
     pub key: String,
-    pub value: Stored,
+    pub value: SourceValue,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stored {
+pub enum SourceValue {
     Text(String),
     List(Vec<String>),
     /// Messages that are stored one by one; the key is their session.
@@ -27,33 +27,33 @@ pub enum Stored {
     Other(String),
 }
 
-impl Item {
+impl SourceItem {
     /// Parses a line of a dump.
-    pub fn of(line: &str) -> Result<Self, String> {
-        let document: Map<String, Value> =
-            crate::terminal::json_text::parsed(line).map_err(|error| format!("it is not a JSON object: {error}"))?;
+    pub fn parse_dump_line(line: &str) -> Result<Self, String> {
+        let document: Map<String, Value> = crate::terminal::json_text::parse_lenient(line)
+            .map_err(|error| format!("it is not a JSON object: {error}"))?;
         if let (Some(Value::String(session)), true) = (document.get("session_id"), document.contains_key("data")) {
-            return Ok(Self { key: session.clone(), value: Stored::Documents(vec![Value::Object(document)]) });
+            return Ok(Self { key: session.clone(), value: SourceValue::Documents(vec![Value::Object(document)]) });
         }
         let (Some(Value::String(key)), Some(value)) = (document.get("key"), document.get("value")) else {
-            return Ok(Self { key: String::new(), value: Stored::Text(line.to_owned()) });
+            return Ok(Self { key: String::new(), value: SourceValue::Text(line.to_owned()) });
         };
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let value = match value {
-            Value::Array(elements) => Stored::List(elements.iter().map(text).collect()),
-            value => Stored::Text(text(value)),
+            Value::Array(elements) => SourceValue::List(elements.iter().map(text).collect()),
+            value => SourceValue::Text(text(value)),
         };
         Ok(Self { key: key.clone(), value })
     }
 }
 
-pub struct Server {
+pub struct SourceRedis {
     connection: MultiplexedConnection,
     pattern: String,
     cursor: Option<u64>,
 }
 
-impl Server {
+impl SourceRedis {
     pub async fn connect(url: &str, prefix: &str) -> Result<Self> {
         // Checked as the address of a store of ours, whose errors show no password.
         let options = RedisOptions { url: Some(url.to_owned().into()), ..RedisOptions::default() };
@@ -68,10 +68,10 @@ impl Server {
     }
 
     /// The next keys; one may come twice. `None` after the last.
-    pub async fn keys(&mut self) -> Result<Option<Vec<Vec<u8>>>> {
+    pub async fn scan_keys(&mut self) -> Result<Option<Vec<Vec<u8>>>> {
         let Some(cursor) = self.cursor else { return Ok(None) };
         let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(PAGE);
+        scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(KEYS_PER_SCAN);
         let (next, keys): (u64, Vec<Vec<u8>>) =
             scan.query_async(&mut self.connection).await.context("can't list the keys")?;
         self.cursor = Some(next).filter(|next| *next != 0);
@@ -79,21 +79,21 @@ impl Server {
     }
 
     /// Reads a key. The inner error says why it can't be read.
-    pub async fn item(&mut self, key: String) -> Result<Result<Item, String>> {
+    pub async fn read_key(&mut self, key: String) -> Result<Result<SourceItem, String>> {
         let failed = || format!("can't read {key}");
         let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut self.connection).await.with_context(failed)?;
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
         let value = match &*kind {
             "string" => {
                 let bytes: Vec<u8> = self.connection.get(&key).await.with_context(failed)?;
-                text(bytes).map(Stored::Text)
+                text(bytes).map(SourceValue::Text)
             }
             "list" => {
                 let all: Vec<Vec<u8>> = self.connection.lrange(&key, 0, -1).await.with_context(failed)?;
-                all.into_iter().map(text).collect::<Result<_, _>>().map(Stored::List)
+                all.into_iter().map(text).collect::<Result<_, _>>().map(SourceValue::List)
             }
-            _ => Ok(Stored::Other(kind)),
+            _ => Ok(SourceValue::Other(kind)),
         };
-        Ok(value.map(|value| Item { key, value }))
+        Ok(value.map(|value| SourceItem { key, value }))
     }
 }

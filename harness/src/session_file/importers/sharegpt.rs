@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Conversation, message, set};
+use super::{ForeignConversation, build_message, set_member};
 use crate::terminal::json_text;
 
-pub fn read(document: &Map<String, Value>) -> Result<Conversation, String> {
+pub fn read_conversation(document: &Map<String, Value>) -> Result<ForeignConversation, String> {
     let rows = document.get("conversations").and_then(Value::as_array).ok_or("it has no conversations")?;
-    Ok(of_rows((0..).zip(rows)))
+    Ok(conversation_from_rows((0..).zip(rows)))
 }
 
 /// Reads rows, with their places in the file.
-pub fn of_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> Conversation {
-    let mut conversation = Conversation::default();
+pub fn conversation_from_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> ForeignConversation {
+    let mut conversation = ForeignConversation::default();
     let mut called = String::new();
     for (number, row) in rows {
         let value = row.get("value").unwrap_or(&Value::Null);
@@ -21,17 +21,17 @@ pub fn of_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> Conversati
             "gpt" | "assistant" | "chatgpt" | "bing" | "bard" | "model" => "assistant",
             "system" => "system",
             "function_call" => {
-                let call = value.as_str().and_then(|text| json_text::parsed::<Map<String, Value>>(text).ok());
+                let call = value.as_str().and_then(|text| json_text::parse_lenient::<Map<String, Value>>(text).ok());
                 let Some(call) = call.filter(|call| call.contains_key("name")) else {
                     conversation.leave_out(number, "a function_call whose value is not a call in JSON");
                     continue;
                 };
                 called = call.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-                conversation.push(number, json!({"role": "assistant", "content": null, "function_call": call}));
+                conversation.push_message(number, json!({"role": "assistant", "content": null, "function_call": call}));
                 continue;
             }
             "observation" | "tool" | "function_response" if !called.is_empty() => {
-                conversation.push(number, json!({"role": "function", "name": called, "content": value}));
+                conversation.push_message(number, json!({"role": "function", "name": called, "content": value}));
                 called.clear();
                 continue;
             }
@@ -44,12 +44,12 @@ pub fn of_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> Conversati
                 continue;
             }
         };
-        match message(role, value, row.get("id")) {
+        match build_message(role, value, row.get("id")) {
             Some(mut said) => {
                 if let Some(at) = row.get("timestamp").filter(|at| at.is_number()) {
-                    set(&mut said, "at", at.clone());
+                    set_member(&mut said, "at", at.clone());
                 }
-                conversation.push(number, said);
+                conversation.push_message(number, said);
             }
             None => conversation.leave_out(number, "it is empty"),
         }

@@ -7,14 +7,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use keepline::store::{
-    BucketId, BucketKind, Deadline, Failure, Transfer, TransferStore, Transferred, Writer, transfer::Weighed,
+    BucketId, BucketKind, Deadline, Failure, Transfer, TransferStore, Transferred, Writer, transfer::WeighedBucket,
 };
 
-use super::Staging;
+use super::StagingStore;
 use crate::session_file::schema::NODES;
 
 /// A complete session in the staging store.
-pub struct Staged {
+pub struct StagedSession {
     pub session: BucketId,
     pub nodes: Vec<BucketId>,
     /// Whether it has nodes only, which may be added to an existing session.
@@ -22,7 +22,7 @@ pub struct Staged {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivered {
+pub enum DeliveryOutcome {
     Imported,
     /// An identical session exists.
     AlreadyThere,
@@ -31,16 +31,16 @@ pub enum Delivered {
     Expired,
 }
 
-pub struct Delivery {
+pub struct SessionDelivery {
     /// `None`: the directory does not exist, and a dry run does not create it.
     pub target: Option<Arc<dyn TransferStore>>,
-    pub staging: Staging,
+    pub staging: StagingStore,
     pub replaces: bool,
     pub is_dry_run: bool,
 }
 
-impl Delivery {
-    pub async fn is_there(&self, session: &BucketId) -> Result<bool, Failure> {
+impl SessionDelivery {
+    pub async fn session_exists(&self, session: &BucketId) -> Result<bool, Failure> {
         match &self.target {
             Some(target) => Ok(target.head(session).await?.is_some()),
             None => Ok(false),
@@ -48,26 +48,26 @@ impl Delivery {
     }
 
     /// Copies a session from the staging store, and removes it there.
-    pub async fn deliver(&self, staged: &Staged) -> Result<Delivered, Failure> {
+    pub async fn deliver_staged(&self, staged: &StagedSession) -> Result<DeliveryOutcome, Failure> {
         let from: Arc<dyn TransferStore> = self.staging.store.clone();
         let delivered = self.deliver_from(&from, staged).await;
-        self.discard(staged).await?;
+        self.discard_staged(staged).await?;
         delivered
     }
 
     /// Removes a session from the staging store.
-    pub async fn discard(&self, staged: &Staged) -> Result<(), Failure> {
+    pub async fn discard_staged(&self, staged: &StagedSession) -> Result<(), Failure> {
         for bucket in staged.nodes.iter().chain([&staged.session]) {
-            self.staging.remove(bucket).await?;
+            self.staging.remove_bucket(bucket).await?;
         }
         Ok(())
     }
 
     /// Digests of all that is staged.
-    pub async fn contents(&self, staged: &Staged) -> Result<Vec<String>, Failure> {
+    pub async fn staged_digests(&self, staged: &StagedSession) -> Result<Vec<String>, Failure> {
         let mut digests = Vec::new();
         for bucket in [&staged.session].into_iter().chain(&staged.nodes) {
-            if let Weighed::There(weight) = self.staging.store.weigh(bucket).await? {
+            if let WeighedBucket::There(weight) = self.staging.store.weigh(bucket).await? {
                 digests.push(weight.digest);
             }
         }
@@ -75,61 +75,69 @@ impl Delivery {
     }
 
     /// Copies from another store, which is only read.
-    pub async fn deliver_from(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<Delivered, Failure> {
+    pub async fn deliver_from(
+        &self,
+        from: &Arc<dyn TransferStore>,
+        staged: &StagedSession,
+    ) -> Result<DeliveryOutcome, Failure> {
         match &self.target {
-            Some(target) if !self.is_dry_run => self.carry(from, target, staged).await,
-            _ => self.foresee(from, staged).await,
+            Some(target) if !self.is_dry_run => self.copy_to_target(from, target, staged).await,
+            _ => self.predict_outcome(from, staged).await,
         }
     }
 
-    pub async fn foresee(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<Delivered, Failure> {
-        let Weighed::There(weight) = from.weigh(&staged.session).await? else {
-            return Ok(Delivered::Expired);
+    pub async fn predict_outcome(
+        &self,
+        from: &Arc<dyn TransferStore>,
+        staged: &StagedSession,
+    ) -> Result<DeliveryOutcome, Failure> {
+        let WeighedBucket::There(weight) = from.weigh(&staged.session).await? else {
+            return Ok(DeliveryOutcome::Expired);
         };
-        let Some(target) = &self.target else { return Ok(Delivered::Imported) };
+        let Some(target) = &self.target else { return Ok(DeliveryOutcome::Imported) };
         Ok(match target.weigh(&staged.session).await? {
-            Weighed::There(there) if there.digest == weight.digest => Delivered::AlreadyThere,
-            Weighed::There(_) if staged.is_shell => Delivered::Imported,
-            Weighed::There(_) if !self.replaces => Delivered::Exists,
-            _ => Delivered::Imported,
+            WeighedBucket::There(there) if there.digest == weight.digest => DeliveryOutcome::AlreadyThere,
+            WeighedBucket::There(_) if staged.is_shell => DeliveryOutcome::Imported,
+            WeighedBucket::There(_) if !self.replaces => DeliveryOutcome::Exists,
+            _ => DeliveryOutcome::Imported,
         })
     }
 
-    async fn carry(
+    async fn copy_to_target(
         &self,
         from: &Arc<dyn TransferStore>,
         target: &Arc<dyn TransferStore>,
-        staged: &Staged,
-    ) -> Result<Delivered, Failure> {
-        let Staged { session, nodes, is_shell } = staged;
+        staged: &StagedSession,
+    ) -> Result<DeliveryOutcome, Failure> {
+        let StagedSession { session, nodes, is_shell } = staged;
         let is_there = target.head(session).await?.is_some();
         let transfer = |overwrite| Transfer { from: from.clone(), to: target.clone(), overwrite };
         if is_there && *is_shell {
-            let mut all = Delivered::Imported;
+            let mut all = DeliveryOutcome::Imported;
             for node in nodes {
-                let told = delivered_by(transfer(self.replaces).bucket(node).await?);
-                if told != Delivered::Imported {
+                let told = outcome_of_transfer(transfer(self.replaces).copy_bucket(node).await?);
+                if told != DeliveryOutcome::Imported {
                     all = told;
                 }
             }
             return Ok(all);
         }
         if is_there && !self.replaces {
-            let told = delivered_by(transfer(false).bucket(session).await?);
-            if told == Delivered::AlreadyThere {
+            let told = outcome_of_transfer(transfer(false).copy_bucket(session).await?);
+            if told == DeliveryOutcome::AlreadyThere {
                 for node in nodes {
-                    transfer(false).bucket(node).await?;
+                    transfer(false).copy_bucket(node).await?;
                 }
             }
             return Ok(told);
         }
-        let before = if is_there { nodes_of(&**target, session).await? } else { BTreeSet::new() };
+        let before = if is_there { read_node_buckets(&**target, session).await? } else { BTreeSet::new() };
         for node in nodes {
             // A node without its session is left from an interrupted import.
-            transfer(true).bucket(node).await?;
+            transfer(true).copy_bucket(node).await?;
         }
-        let told = delivered_by(transfer(self.replaces).bucket(session).await?);
-        if told == Delivered::Imported {
+        let told = outcome_of_transfer(transfer(self.replaces).copy_bucket(session).await?);
+        if told == DeliveryOutcome::Imported {
             let mut writer = Writer::new();
             for node in before.iter().filter(|node| !nodes.contains(node)) {
                 target.delete_bucket(writer.advance(), node, None, 0, Deadline::NEVER).await?;
@@ -139,17 +147,17 @@ impl Delivery {
     }
 }
 
-fn delivered_by(transferred: Transferred) -> Delivered {
+fn outcome_of_transfer(transferred: Transferred) -> DeliveryOutcome {
     match transferred {
-        Transferred::Copied { .. } => Delivered::Imported,
-        Transferred::AlreadyThere { .. } => Delivered::AlreadyThere,
-        Transferred::Gone => Delivered::Expired,
+        Transferred::Copied { .. } => DeliveryOutcome::Imported,
+        Transferred::AlreadyThere { .. } => DeliveryOutcome::AlreadyThere,
+        Transferred::Gone => DeliveryOutcome::Expired,
         // Only this process writes to the staging store: a difference after the copy was written to the target since.
-        _ => Delivered::Exists,
+        _ => DeliveryOutcome::Exists,
     }
 }
 
-pub async fn nodes_of(store: &dyn TransferStore, session: &BucketId) -> Result<BTreeSet<BucketId>, Failure> {
+pub async fn read_node_buckets(store: &dyn TransferStore, session: &BucketId) -> Result<BTreeSet<BucketId>, Failure> {
     let maps = store.head(session).await?.map(|head| head.maps).unwrap_or_default();
     let keys = maps.into_iter().filter(|(map, _)| map == NODES.as_bytes()).flat_map(|(_, keys)| keys);
     let node = |name| Some(BucketId { kind: BucketKind::Node, name: String::from_utf8(name).ok()? });

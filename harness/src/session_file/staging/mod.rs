@@ -16,26 +16,27 @@ use keepline::{
         BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FailureCode, Store,
         TransferStore, Writer,
         names::VALUES,
-        transfer::{Head, Incoming, Keyed, Piece, Replaces, Taken},
+        transfer::{BucketHead, IncomingBucket, KeyedPart, PieceOutcome, ReplaceCondition, TransferPiece},
     },
 };
 
 use self::private_folder::PrivateFolder;
-use super::schema::Counts;
+use super::schema::LineCounts;
 use crate::app;
 
 /// Approximate size of a piece of a staged bucket.
 const PIECE_BYTES: usize = 1 << 20;
 const PIECE_COUNT: usize = 500;
 
-pub struct Staging {
+pub struct StagingStore {
     pub store: Arc<DirectoryStore>,
     _folder: PrivateFolder,
 }
 
-impl Staging {
+impl StagingStore {
     pub fn new(config: &Config) -> Result<Self> {
-        let folder = PrivateFolder::make(&places(config)).context("can't make a folder for what is imported")?;
+        let folder = PrivateFolder::create_in_any(&staging_directories(config))
+            .context("can't make a folder for what is imported")?;
         let options = DirectoryOptions {
             sync: DirectorySync::Off,
             timeout: app::TRANSFER_TIMEOUT,
@@ -47,14 +48,14 @@ impl Staging {
     }
 
     /// Removes a bucket that was delivered or left out.
-    pub async fn remove(&self, bucket: &BucketId) -> Result<(), Failure> {
+    pub async fn remove_bucket(&self, bucket: &BucketId) -> Result<(), Failure> {
         let mut writer = Writer::new();
         self.store.delete_bucket(writer.advance(), bucket, None, 0, Deadline::NEVER).await.map(drop)
     }
 }
 
 /// Candidates for the staging store: the store's directory, if there is one, or else the user's cache.
-fn places(config: &Config) -> Vec<PathBuf> {
+fn staging_directories(config: &Config) -> Vec<PathBuf> {
     let absolute = |variable| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     let store = config.directory().filter(|directory| directory.is_dir()).map(|directory| directory.join("staging"));
@@ -64,42 +65,47 @@ fn places(config: &Config) -> Vec<PathBuf> {
 pub struct StagedBucket {
     store: Arc<DirectoryStore>,
     pub bucket: BucketId,
-    head: Head,
+    head: BucketHead,
     id: String,
-    pub counts: Counts,
+    pub counts: LineCounts,
     /// Number of records of each log.
     lengths: HashMap<String, u64>,
-    held: Held,
+    held: BufferedItems,
     bytes: usize,
 }
 
 /// Entries or records that are not written yet.
-enum Held {
+enum BufferedItems {
     Nothing,
     Entries { map: String, entries: Vec<(String, String)> },
     Records { log: String, before: u64, records: Vec<Vec<u8>> },
 }
 
 impl StagedBucket {
-    pub async fn begin(staging: &Staging, kind: BucketKind, name: &str, head: Head) -> Result<Self, Failure> {
+    pub async fn begin(
+        staging: &StagingStore,
+        kind: BucketKind,
+        name: &str,
+        head: BucketHead,
+    ) -> Result<Self, Failure> {
         let arriving = Self {
             store: staging.store.clone(),
             bucket: BucketId { kind, name: name.to_owned() },
             head,
             id: format!("{:016x}", fastrand::u64(..)),
-            counts: Counts::default(),
+            counts: LineCounts::default(),
             lengths: HashMap::new(),
-            held: Held::Nothing,
+            held: BufferedItems::Nothing,
             bytes: 0,
         };
-        arriving.send(Piece::Begin { overwrite: true }).await?;
+        arriving.send_piece(TransferPiece::Begin { overwrite: true }).await?;
         Ok(arriving)
     }
 
-    async fn send(&self, piece: Piece<'_>) -> Result<(), Failure> {
-        let incoming = Incoming { bucket: &self.bucket, head: &self.head, id: &self.id };
+    async fn send_piece(&self, piece: TransferPiece<'_>) -> Result<(), Failure> {
+        let incoming = IncomingBucket { bucket: &self.bucket, head: &self.head, id: &self.id };
         match self.store.import(incoming, piece).await? {
-            Taken::Yes => Ok(()),
+            PieceOutcome::Yes => Ok(()),
             _ => Err(Failure::new(FailureCode::Other, "", "another process writes to this import's staging store")),
         }
     }
@@ -108,31 +114,31 @@ impl StagedBucket {
         self.head.maps.iter().any(|(name, _)| name == map.as_bytes())
     }
 
-    pub async fn entry(&mut self, map: &str, key: &str, text: &str) -> Result<(), Failure> {
+    pub async fn add_entry(&mut self, map: &str, key: &str, text: &str) -> Result<(), Failure> {
         *(if map == VALUES { &mut self.counts.values } else { &mut self.counts.entries }) += 1;
-        if !matches!(&self.held, Held::Entries { map: held, .. } if held == map) {
+        if !matches!(&self.held, BufferedItems::Entries { map: held, .. } if held == map) {
             self.flush().await?;
         }
         self.bytes += key.len() + text.len();
         let entry = (key.to_owned(), text.to_owned());
         match &mut self.held {
-            Held::Entries { entries, .. } => entries.push(entry),
-            held => *held = Held::Entries { map: map.to_owned(), entries: vec![entry] },
+            BufferedItems::Entries { entries, .. } => entries.push(entry),
+            held => *held = BufferedItems::Entries { map: map.to_owned(), entries: vec![entry] },
         }
         self.flush_if_full().await
     }
 
     /// The position that the next record of a log must have. `None`: the header does not name the log.
-    pub fn expected(&self, log: &str) -> Option<u64> {
+    pub fn next_position(&self, log: &str) -> Option<u64> {
         self.head.logs.iter().find(|(name, _)| name == log.as_bytes())?;
         let field = self.head.fields.iter().find(|(name, _)| name.strip_prefix(b"log:") == Some(log.as_bytes()));
         let first = field.and_then(|(_, first)| std::str::from_utf8(first).ok()?.parse::<u64>().ok()).unwrap_or(0);
         Some(first + self.lengths.get(log).copied().unwrap_or_default())
     }
 
-    pub async fn record(&mut self, log: &str, text: &str) -> Result<(), Failure> {
+    pub async fn add_record(&mut self, log: &str, text: &str) -> Result<(), Failure> {
         self.counts.records += 1;
-        if !matches!(&self.held, Held::Records { log: held, .. } if held == log) {
+        if !matches!(&self.held, BufferedItems::Records { log: held, .. } if held == log) {
             self.flush().await?;
         }
         self.bytes += text.len();
@@ -141,40 +147,40 @@ impl StagedBucket {
         *length += 1;
         let record = text.as_bytes().to_vec();
         match &mut self.held {
-            Held::Records { records, .. } => records.push(record),
-            held => *held = Held::Records { log: log.to_owned(), before, records: vec![record] },
+            BufferedItems::Records { records, .. } => records.push(record),
+            held => *held = BufferedItems::Records { log: log.to_owned(), before, records: vec![record] },
         }
         self.flush_if_full().await
     }
 
     async fn flush_if_full(&mut self) -> Result<(), Failure> {
         let count = match &self.held {
-            Held::Nothing => 0,
-            Held::Entries { entries, .. } => entries.len(),
-            Held::Records { records, .. } => records.len(),
+            BufferedItems::Nothing => 0,
+            BufferedItems::Entries { entries, .. } => entries.len(),
+            BufferedItems::Records { records, .. } => records.len(),
         };
         if count >= PIECE_COUNT || self.bytes >= PIECE_BYTES { self.flush().await } else { Ok(()) }
     }
 
     async fn flush(&mut self) -> Result<(), Failure> {
         self.bytes = 0;
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Nothing => Ok(()),
-            Held::Entries { map, entries } => {
+        match std::mem::replace(&mut self.held, BufferedItems::Nothing) {
+            BufferedItems::Nothing => Ok(()),
+            BufferedItems::Entries { map, entries } => {
                 let entries: Vec<_> = entries.iter().map(|(key, text)| (key.as_bytes(), text.as_bytes())).collect();
-                self.send(Piece::Entries { of: Keyed::Map(map.as_bytes()), entries: &entries }).await
+                self.send_piece(TransferPiece::Entries { of: KeyedPart::Map(map.as_bytes()), entries: &entries }).await
             }
-            Held::Records { log, before, records } => {
-                self.send(Piece::Records { log: log.as_bytes(), before, records: &records }).await
+            BufferedItems::Records { log, before, records } => {
+                self.send_piece(TransferPiece::Records { log: log.as_bytes(), before, records: &records }).await
             }
         }
     }
 
     /// Completes the bucket. Returns the number of entries and values, which is smaller than the count if a key came twice.
     /// `None`: it has expired.
-    pub async fn end(mut self) -> Result<Option<u64>, Failure> {
+    pub async fn finish_staging(mut self) -> Result<Option<u64>, Failure> {
         self.flush().await?;
-        self.send(Piece::End { replaces: &Replaces::Anything }).await?;
+        self.send_piece(TransferPiece::End { replaces: &ReplaceCondition::Anything }).await?;
         let head = self.store.head(&self.bucket).await?;
         Ok(head.map(|head| head.maps.iter().map(|(_, keys)| keys.len() as u64).sum()))
     }

@@ -22,25 +22,25 @@ pub struct PrivateFolder {
 
 impl PrivateFolder {
     /// Creates a folder in the first place where that is possible, or else among the system's temporary files.
-    pub fn make(places: &[PathBuf]) -> io::Result<Self> {
+    pub fn create_in_any(places: &[PathBuf]) -> io::Result<Self> {
         for place in places {
-            if let Ok(folder) = Self::make_in(place) {
+            if let Ok(folder) = Self::create_under(place) {
                 return Ok(folder);
             }
         }
         // Without locks, folders in use could not be told apart: each run has a place of its own.
         let place = std::env::temp_dir().join(format!("keepline-{:016x}", fastrand::u64(..)));
-        Self::make_in(&place)
+        Self::create_under(&place)
     }
 
-    fn make_in(place: &Path) -> io::Result<Self> {
-        builder().recursive(true).create(place)?;
-        let making = lock(&place.join(LOCK))?;
+    fn create_under(place: &Path) -> io::Result<Self> {
+        private_folder_builder().recursive(true).create(place)?;
+        let making = open_lock_file(&place.join(LOCK))?;
         making.lock()?;
-        sweep(place);
+        remove_stale_folders(place);
         let path = place.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
-        builder().create(&path)?;
-        let alive = lock(&path.join(LOCK))?;
+        private_folder_builder().create(&path)?;
+        let alive = open_lock_file(&path.join(LOCK))?;
         alive.lock()?;
         Ok(Self { path, _lock: alive })
     }
@@ -58,7 +58,7 @@ impl Drop for PrivateFolder {
 }
 
 /// Removes the folders of processes that are gone.
-fn sweep(place: &Path) {
+fn remove_stale_folders(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
         let is_one = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
@@ -74,11 +74,11 @@ fn sweep(place: &Path) {
     }
 }
 
-fn lock(path: &Path) -> io::Result<File> {
+fn open_lock_file(path: &Path) -> io::Result<File> {
     File::options().create(true).truncate(false).read(true).write(true).open(path)
 }
 
-fn builder() -> DirBuilder {
+fn private_folder_builder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -90,10 +90,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_its_owner_s_alone_and_one_that_was_left_goes_with_the_next() {
+    fn a_private_folder_is_owner_only_and_the_next_one_removes_abandoned_ones() {
         let place = tempfile::tempdir().unwrap();
         let inner = place.path().join("staging");
-        let first = PrivateFolder::make(std::slice::from_ref(&inner)).unwrap();
+        let first = PrivateFolder::create_in_any(std::slice::from_ref(&inner)).unwrap();
         #[cfg(unix)]
         for folder in [&inner, first.path()] {
             use std::os::unix::fs::PermissionsExt as _;
@@ -104,7 +104,7 @@ mod tests {
         fs::write(left.join(LOCK), "").unwrap();
         fs::write(left.join("keepline.db"), "a conversation").unwrap();
         fs::create_dir(inner.join("another")).unwrap();
-        let second = PrivateFolder::make(std::slice::from_ref(&inner)).unwrap();
+        let second = PrivateFolder::create_in_any(std::slice::from_ref(&inner)).unwrap();
         assert!(!left.exists() && first.path().exists() && inner.join("another").exists());
         let path = second.path().to_owned();
         drop(second);
@@ -112,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn where_no_place_can_be_made_it_is_private_among_temporary_files() {
+    fn a_private_folder_falls_back_to_the_temporary_directory() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
-        let folder = PrivateFolder::make(&[file.join("below")]).unwrap();
+        let folder = PrivateFolder::create_in_any(&[file.join("below")]).unwrap();
         assert!(folder.path().exists());
     }
 }

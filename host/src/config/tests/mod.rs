@@ -24,7 +24,7 @@ fn option(config: &Config, name: &str) -> Value {
 }
 
 #[test]
-fn nothing_at_all_is_the_memory_profile() {
+fn an_empty_configuration_is_the_memory_profile() {
     let config = Config::resolve(Sources::default()).unwrap();
     assert_eq!(config.profile, Profile::Memory);
     assert_eq!(config.host.backend, "memory");
@@ -60,7 +60,7 @@ fn a_named_profile_takes_its_fields_from_its_own_object_only() {
 }
 
 #[test]
-fn a_field_beside_a_profile_is_refused_with_the_place_where_it_belongs() {
+fn a_field_beside_a_profile_is_refused_naming_where_it_belongs() {
     let said = message(json!({"profile": "redis", "key_prefix": "tenant-b", "redis": {"redis_host": "x"}}));
     assert_eq!(
         said,
@@ -78,7 +78,7 @@ fn a_field_beside_a_profile_is_refused_with_the_place_where_it_belongs() {
 }
 
 #[test]
-fn fields_of_a_profile_that_nobody_chose_are_refused_when_redis_is_used_without_them() {
+fn fields_of_an_unselected_profile_are_refused_when_redis_is_used() {
     let said = message(json!({"backend": "redis", "redis": {"key_prefix": "tenant-b"}}));
     assert!(said.contains("object \"redis\"") && said.contains("--profile redis"), "{said}");
     let document = Some(("f".to_owned(), json!({"custom": {"key_prefix": "b"}})));
@@ -100,7 +100,7 @@ fn without_a_profile_the_object_overrides_the_memory_profile() {
 }
 
 #[test]
-fn fields_of_a_profile_that_nobody_chose_are_named_in_a_warning() {
+fn fields_of_an_unselected_profile_are_named_in_a_warning() {
     let config = from(json!({"redis": {"redis_host": "x"}})).unwrap();
     assert_eq!(config.host.backend, "memory");
     assert!(config.warnings[0].contains("redis"), "{:?}", config.warnings);
@@ -163,7 +163,7 @@ fn text_for_a_host_field_is_read_by_its_type() {
 }
 
 #[test]
-fn text_for_a_field_of_the_filter_is_a_json_scalar_or_itself() {
+fn text_for_a_filter_field_is_read_as_a_json_scalar_or_as_a_string() {
     let set =
         pairs(&[("a", "1.5"), ("b", "true"), ("c", "sliding"), ("d", "\"5\""), ("e", "[1]"), ("f", ""), ("g", "null")]);
     let config = Config::resolve(Sources { set, ..Sources::default() }).unwrap();
@@ -203,7 +203,7 @@ fn errors_name_the_field_what_was_given_and_what_is_allowed() {
 }
 
 #[test]
-fn the_custom_profile_untouched_is_refused_before_anything_runs() {
+fn the_custom_profile_is_refused_without_a_redis_host_or_url() {
     let said = Config::of_profile(Profile::Custom).unwrap_err().to_string();
     assert!(said.starts_with("redis_host is empty (profile custom)"), "{said}");
     assert!(from(json!({"profile": "custom", "custom": {"redis_host": "db"}})).is_ok());
@@ -226,7 +226,7 @@ fn only_memory_evicts_sessions() {
 }
 
 #[test]
-fn a_url_wins_over_host_and_port_and_says_so() {
+fn a_url_overrides_host_and_port_with_a_warning() {
     let config =
         from(json!({"backend": "redis", "redis_url": "redis://a", "redis_host": "b", "redis_port": 1})).unwrap();
     assert_eq!(config.warnings.len(), 2);
@@ -236,7 +236,7 @@ fn a_url_wins_over_host_and_port_and_says_so() {
 }
 
 #[test]
-fn what_a_url_leaves_out_is_taken_from_the_single_fields() {
+fn parts_missing_from_a_url_are_taken_from_the_single_fields() {
     let completed = |url: &str| {
         let set = pairs(&[
             ("backend", "redis"),
@@ -253,14 +253,14 @@ fn what_a_url_leaves_out_is_taken_from_the_single_fields() {
 }
 
 #[test]
-fn a_redis_that_is_set_but_not_used_is_told() {
+fn unused_redis_settings_cause_a_warning() {
     let environment = pairs(&[("redis_url", "redis://a")]);
     let config = Config::resolve(Sources { environment, ..Sources::default() }).unwrap();
     assert!(config.warnings[0].contains("--profile redis"), "{:?}", config.warnings);
 }
 
 #[test]
-fn a_bad_url_is_refused_without_its_password() {
+fn an_invalid_url_is_refused_without_showing_its_password() {
     for url in ["hunter2@host", "http://me:hunter2@host", "redis://me:hunter2@host:99999", "redis://", "redis:hunter2"]
     {
         let said = message(json!({"redis_url": url}));
@@ -270,7 +270,7 @@ fn a_bad_url_is_refused_without_its_password() {
 }
 
 #[test]
-fn a_password_is_shown_nowhere() {
+fn a_password_is_never_shown() {
     let set = pairs(&[("redis_password", "hunter2"), ("redis_url", "redis://me:hunter2@host/1")]);
     let config = Config::resolve(Sources { set, ..Sources::default() }).unwrap();
     assert!(!format!("{config:?}{:?}", config.shown()).contains("hunter2"));
@@ -300,7 +300,7 @@ fn the_environment_is_read_by_its_prefix_and_empty_means_not_set() {
 }
 
 #[test]
-fn what_kubernetes_tells_of_services_called_keepline_is_no_configuration() {
+fn kubernetes_service_variables_are_not_read_as_configuration() {
     let links = [
         ("KEEPLINE_SERVICE_HOST", "10.0.0.1"),
         ("KEEPLINE_SERVICE_PORT", "80"),

@@ -9,7 +9,7 @@ fn with_variables(variables: &[(&str, &str)], ours: Sources) -> Result<Config, C
 }
 
 #[test]
-fn variables_of_another_program_are_read_only_where_the_storage_type_is_set() {
+fn neurolinks_redis_variables_are_ignored_unless_its_storage_type_is_redis() {
     let stray = [("REDIS_URL", "redis://stray"), ("REDIS_HOST", "stray"), ("REDIS_TTL", "x"), ("REDIS_DB", "7")];
     for ours in [vec![], pairs(&[("backend", "redis")])] {
         let plain = Config::resolve(Sources { set: ours.clone(), ..Sources::default() }).unwrap();
@@ -32,7 +32,7 @@ fn variables_of_another_program_are_read_only_where_the_storage_type_is_set() {
 }
 
 #[test]
-fn where_the_storage_type_is_redis_its_variables_are_fallbacks_of_ours() {
+fn neurolinks_redis_variables_are_fallbacks_for_keeplines_own_settings() {
     let variables = [
         ("STORAGE_TYPE", " ReDis"),
         ("REDIS_HOST", "theirs"),
@@ -80,7 +80,7 @@ fn where_the_storage_type_is_redis_its_variables_are_fallbacks_of_ours() {
 }
 
 #[test]
-fn a_password_of_theirs_goes_to_no_server_of_ours() {
+fn neurolinks_redis_password_is_never_sent_to_a_server_set_for_keepline() {
     let variables =
         [("STORAGE_TYPE", "redis"), ("REDIS_URL", "redis://:hunter2@theirs/4"), ("REDIS_PASSWORD", "hunter2")];
     for ours in [("redis_host", "mine"), ("redis_url", "redis://mine"), ("redis_nodes", "mine:1")] {
@@ -94,7 +94,7 @@ fn a_password_of_theirs_goes_to_no_server_of_ours() {
 }
 
 #[test]
-fn a_storage_type_that_can_not_be_had_is_told() {
+fn unusable_neurolink_storage_settings_are_reported() {
     let config = with_variables(&[("STORAGE_TYPE", "disk"), ("REDIS_HOST", "stray")], Sources::default()).unwrap();
     assert_eq!((&*config.host.backend, &*config.host.redis_host), ("memory", "localhost"));
     assert_eq!(config.warnings, ["STORAGE_TYPE is \"disk\", which is neither \"memory\" nor \"redis\"; using memory"]);
@@ -126,7 +126,7 @@ fn a_storage_type_that_can_not_be_had_is_told() {
 }
 
 #[test]
-fn neurolink_s_switches_do_what_they_say_or_warn() {
+fn neurolinks_switches_take_effect_or_cause_a_warning() {
     let set = |more: &[(&str, &str)]| {
         with_variables(&[&[("STORAGE_TYPE", "memory")], more].concat(), Sources::default()).unwrap()
     };

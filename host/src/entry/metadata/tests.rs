@@ -1,16 +1,16 @@
 use super::*;
 
 fn owner(metadata: &str) -> [Option<String>; 4] {
-    let Owner { session, user, app, node, .. } = Metadata::read(metadata).owner();
+    let EntryOwner { session, user, app, node, .. } = EntryMetadata::parse(metadata).owner();
     [session, user, app, node].map(|name| name.map(String::from))
 }
 
 fn reason(own: &str, returned: &str) -> Option<String> {
-    Metadata::read(own).accept(returned, 100).err().map(|fault| fault.to_string())
+    EntryMetadata::parse(own).check_returned(returned, 100).err().map(|fault| fault.to_string())
 }
 
 #[test]
-fn the_owner_is_what_the_last_members_name() {
+fn the_last_of_duplicate_members_names_the_owner() {
     let all = r#"{"session_id":"s","user_id":"u v","app_id":"a","node_id":"n","x":{"session_id":"t"}}"#;
     assert_eq!(owner(all), ["s", "u v", "a", "n"].map(|name| Some(name.to_owned())));
     assert_eq!(owner(r#"{"session_id":"a","session\u005fid":"\u0062"}"#)[0].as_deref(), Some("b"));
@@ -25,7 +25,7 @@ fn the_owner_is_what_the_last_members_name() {
 }
 
 #[test]
-fn what_an_honest_filter_returns_is_accepted() {
+fn metadata_from_an_honest_filter_are_accepted() {
     for (own, returned) in [
         ("{}", "{}"),
         (r#"{"session_id":"s"}"#, r#"{"session_id":"s","memory_context":{"a":[1,{"b":"}"}]}}"#),
@@ -48,7 +48,7 @@ fn what_an_honest_filter_returns_is_accepted() {
 }
 
 #[test]
-fn what_is_not_one_object_is_refused() {
+fn returned_metadata_that_are_not_one_object_are_refused() {
     for returned in [
         "",
         "[]",
@@ -70,7 +70,7 @@ fn what_is_not_one_object_is_refused() {
 }
 
 #[test]
-fn liberties_are_taken_only_where_the_entry_takes_them() {
+fn non_standard_json_is_accepted_only_if_the_entry_contains_it() {
     for returned in ["{\"a\":NaN}", "{\"a\":[-Infinity]}", "\u{feff}{}", "{}\n", "{\"a\":1\r}"] {
         assert!(reason("{}", returned).unwrap().contains("holds what the entry's does not"), "{returned}");
         assert!(reason("nonsense", returned).is_some(), "{returned}");
@@ -83,7 +83,7 @@ fn liberties_are_taken_only_where_the_entry_takes_them() {
 }
 
 #[test]
-fn no_member_comes_twice_unless_it_came_so() {
+fn duplicate_members_are_refused_unless_the_entry_had_them() {
     let many: Vec<_> = (0..1000).map(|n| format!("\"k{n}\":1")).collect();
     let many = format!("{{{},\"k7\":2}}", many.join(","));
     for (own, returned) in [
@@ -95,13 +95,13 @@ fn no_member_comes_twice_unless_it_came_so() {
         ("nonsense", r#"{"a":1,"a":2}"#),
         ("{}", &many),
     ] {
-        let returned_by = Metadata::read(own).accept(returned, 1 << 20);
+        let returned_by = EntryMetadata::parse(own).check_returned(returned, 1 << 20);
         assert!(returned_by.unwrap_err().to_string().contains("a member twice"), "{own} {returned}");
     }
 }
 
 #[test]
-fn nobody_is_made_the_owner_of_another_s_entry() {
+fn returned_metadata_that_change_the_owner_are_refused() {
     for (own, returned) in [
         ("{}", r#"{"session_id":"victim"}"#),
         (r#"{"session_id":"a"}"#, r#"{"session_id":"b"}"#),
@@ -119,7 +119,7 @@ fn nobody_is_made_the_owner_of_another_s_entry() {
 }
 
 #[test]
-fn what_begins_as_the_entry_does_is_read_as_if_all_of_it_was() {
+fn metadata_sharing_the_entrys_prefix_are_judged_as_by_a_full_parse() {
     let owns = [
         "{}",
         r#"{"a":1}"#,
@@ -156,49 +156,50 @@ fn what_begins_as_the_entry_does_is_read_as_if_all_of_it_was() {
     ];
     let mut continued = 0;
     for own in owns {
-        let metadata = Metadata::read(own);
-        let found =
-            |read: Read<'_>| (read.form.is_within(metadata.form), format!("{:?} {:?}", read.owner, read.attached));
+        let metadata = EntryMetadata::parse(own);
+        let found = |read: ScannedMetadata<'_>| {
+            (read.form.is_within(metadata.form), format!("{:?} {:?}", read.owner, read.attached))
+        };
         for (at, rest) in
             (0..=own.len()).filter(|at| own.is_char_boundary(*at)).flat_map(|at| rests.map(|rest| (at, rest)))
         {
             let returned = own[..at].to_owned() + rest;
-            let part = metadata.continued(&returned).map(found);
+            let part = metadata.scan_appended_members(&returned).map(found);
             continued += usize::from(part.is_some());
             let Some((is_within, owner)) = part else { continue };
-            assert_eq!(Some((is_within, owner)), whole(&returned).map(found), "{own} {returned}");
-            let is_own = whole(&returned).unwrap().owner == metadata.owner;
-            let expected = is_within && is_own && !repeats(own, &returned).unwrap();
-            assert_eq!(metadata.accept(&returned, 100).is_ok(), expected, "{own} {returned}");
+            assert_eq!(Some((is_within, owner)), scan_whole_object(&returned).map(found), "{own} {returned}");
+            let is_own = scan_whole_object(&returned).unwrap().owner == metadata.owner;
+            let expected = is_within && is_own && !has_new_duplicates(own, &returned).unwrap();
+            assert_eq!(metadata.check_returned(&returned, 100).is_ok(), expected, "{own} {returned}");
         }
     }
     assert!(continued > 50, "{continued}");
 }
 
 #[test]
-fn what_is_added_is_bounded() {
-    let metadata = Metadata::read(r#"{"a":1}"#);
+fn added_metadata_are_bounded_in_bytes() {
+    let metadata = EntryMetadata::parse(r#"{"a":1}"#);
     let long = |length: usize| format!(r#"{{"a":1,"b":"{}"}}"#, "x".repeat(length - 14));
-    assert!(metadata.accept(&long(7 + 1000), 1000).is_ok());
-    assert!(metadata.accept(&long(7 + 1001), 1000).unwrap_err().to_string().contains("over 1007"));
+    assert!(metadata.check_returned(&long(7 + 1000), 1000).is_ok());
+    assert!(metadata.check_returned(&long(7 + 1001), 1000).unwrap_err().to_string().contains("over 1007"));
 }
 
 #[test]
-fn no_more_members_are_added_than_can_be_compared_at_once() {
+fn added_members_are_bounded_in_number() {
     let own = r#"{"session_id":"s"}"#;
     let with = |count: usize| {
         let added: String = (0..count).map(|number| format!(",\"m{number}\":0")).collect();
         format!("{{\"session_id\":\"s\"{added}}}")
     };
-    let read = Metadata::read(own);
-    assert!(read.accept(&with(MOST_ADDED), 1 << 20).is_ok());
-    assert!(read.accept(&with(MOST_ADDED + 1), 1 << 20).is_err());
+    let read = EntryMetadata::parse(own);
+    assert!(read.check_returned(&with(MOST_ADDED), 1 << 20).is_ok());
+    assert!(read.check_returned(&with(MOST_ADDED + 1), 1 << 20).is_err());
 }
 
 #[test]
-fn what_is_attached_is_found_where_it_is_in_one_scan() {
+fn attached_messages_and_model_are_located_in_one_scan() {
     let found = |own: &str, returned: &str| {
-        let Attached { messages, model } = Metadata::read(own).accept(returned, 100).unwrap();
+        let AttachedRanges { messages, model } = EntryMetadata::parse(own).check_returned(returned, 100).unwrap();
         [messages, model].map(|range| range.map(|range| returned[range].to_owned()))
     };
     let window = r#"{"session_id":"s","memory_messages":[{"role":"user"}],"memory_model":"m"}"#;

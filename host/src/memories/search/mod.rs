@@ -7,20 +7,20 @@
 use serde_json::{Value, json};
 
 use super::{
-    remember::Scope,
-    transcripts::{Message, Transcripts, is_gone},
+    remember::RecallScope,
+    transcripts::{TranscriptMessage, TranscriptReader, is_gone},
 };
 use crate::{
     entry::{Effect, Question},
     keepline::Keepline,
-    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode, Sessions},
+    sessions::{MessageQuery, SessionError, SessionErrorCode, Sessions, UserListing},
     store::FailureCode,
 };
 
 const LIMIT: u32 = 5;
 const LIMIT_MAX: u32 = 100;
 /// Calls of a search for words that find too little.
-const CALLS: u32 = 16;
+const MAX_SEARCH_CALLS: u32 = 16;
 
 /// The method by which memories are looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +147,7 @@ struct Hit {
 }
 
 /// A question and its answer, some of whose messages were found.
-struct Exchange {
+struct ScoredExchange {
     /// Session, and where the answer is.
     key: (String, u64),
     memory: FoundMemory,
@@ -156,7 +156,7 @@ struct Exchange {
     answer: Option<f64>,
 }
 
-impl Exchange {
+impl ScoredExchange {
     /// What both sides score together; none: they were found by words.
     fn score(&self) -> Option<f64> {
         self.question.or(self.answer).map(|_| self.question.unwrap_or(0.0) + self.answer.unwrap_or(0.0))
@@ -164,10 +164,12 @@ impl Exchange {
 }
 
 /// Those above the threshold, the best first, and of equal ones the newer; those found by words as they came.
-fn memories(exchanges: Vec<Exchange>, threshold: f64) -> Vec<FoundMemory> {
-    let best = exchanges.iter().filter_map(Exchange::score).fold(0.0, f64::max);
-    let similar =
-        |exchange: Exchange| FoundMemory { similarity: exchange.score().map(|score| score / best), ..exchange.memory };
+fn rank_exchanges(exchanges: Vec<ScoredExchange>, threshold: f64) -> Vec<FoundMemory> {
+    let best = exchanges.iter().filter_map(ScoredExchange::score).fold(0.0, f64::max);
+    let similar = |exchange: ScoredExchange| FoundMemory {
+        similarity: exchange.score().map(|score| score / best),
+        ..exchange.memory
+    };
     let mut found: Vec<FoundMemory> = exchanges.into_iter().map(similar).collect();
     found.retain(|memory| memory.similarity.is_none_or(|similarity| similarity > threshold));
     found.sort_by(|one, other| {
@@ -193,17 +195,17 @@ impl Keepline {
         // As in an entry's metadata, an empty id names no session.
         search.session = search.session.filter(|session| !session.is_empty());
         if !(0.0..=1.0).contains(&search.threshold) {
-            return Err(invalid("A threshold is a number from 0 to 1"));
+            return Err(invalid_value_error("A threshold is a number from 0 to 1"));
         }
         if search.method == Method::Recall {
-            reaches(Scope::of(self), search.session)?;
+            reaches(RecallScope::from_filter_options(self), search.session)?;
         }
         let limit = if search.limit == 0 { LIMIT } else { search.limit.min(LIMIT_MAX) };
         let mut sessions = self.sessions();
-        let listed = Listed::of_user(search.user);
-        let list = sessions.list_of(&listed, search.user, None, 1).await?;
+        let listed = UserListing::for_user(search.user);
+        let list = sessions.list_user_sessions(&listed, search.user, None, 1).await?;
         let latest = list.sessions.first().and_then(|text| {
-            let entry: Value = serde_json::from_str(&keepline_json::mended(text)?).ok()?;
+            let entry: Value = serde_json::from_str(&keepline_json::mend_json(text)?).ok()?;
             entry.get("session")?.as_str().map(str::to_owned)
         });
         let none = |query: &str| {
@@ -227,25 +229,26 @@ impl Keepline {
         let (method, hits) = match search.method {
             Method::Recall => {
                 let asked = newest.as_ref().map(|message| message.position);
-                let (method, mut hits) = self.recalled(&search, &asking, query, asked).await?;
+                let (method, mut hits) = self.recall_hits(&search, &asking, query, asked).await?;
                 let mut ids: Vec<String> = hits.iter().map(|hit| hit.session.clone()).collect();
-                sessions.put_ids(&mut ids).await?;
+                sessions.replace_hashes_by_ids(&mut ids).await?;
                 hits.iter_mut().zip(ids).for_each(|(hit, id)| hit.session = id);
                 hits.retain(|hit| hit.score > Some(0.0));
                 // Of the same score the first stays the first: in order of time.
                 hits.sort_by(|one, other| other.score.unwrap_or(0.0).total_cmp(&one.score.unwrap_or(0.0)));
                 (method, hits)
             }
-            Method::Keyword => (MethodUsed::Keyword, with_words(&mut sessions, &search, query, limit).await?),
+            Method::Keyword => (MethodUsed::Keyword, search_by_words(&mut sessions, &search, query, limit).await?),
         };
-        let mut transcripts = Transcripts::new(&mut sessions, &listed, search.session);
+        let mut transcripts = TranscriptReader::new(&mut sessions, &listed, search.session);
         let own = newest.as_ref().map(|message| (asking.clone(), message.turn.clone()));
-        let mut exchanges: Vec<Exchange> = Vec::new();
-        let is_enough =
-            |exchanges: &[Exchange]| search.method == Method::Keyword && exchanges.len() as u64 >= u64::from(limit);
+        let mut exchanges: Vec<ScoredExchange> = Vec::new();
+        let is_enough = |exchanges: &[ScoredExchange]| {
+            search.method == Method::Keyword && exchanges.len() as u64 >= u64::from(limit)
+        };
         for hit in hits {
             // Of what is found: recall's may be the answer to what is asked.
-            let best = exchanges.iter().filter_map(Exchange::score).fold(0.0, f64::max);
+            let best = exchanges.iter().filter_map(ScoredExchange::score).fold(0.0, f64::max);
             // An exchange has two sides, and both may be as good as this one.
             let is_too_low = hit.score.is_some_and(|score| 2.0 * score <= search.threshold * best);
             if is_too_low || is_enough(&exchanges) {
@@ -255,7 +258,7 @@ impl Keepline {
             if search.session.is_some_and(|only| only != hit.session) {
                 continue;
             }
-            let found = transcripts.exchange(&hit.session, hit.position).await?;
+            let found = transcripts.read_exchange(&hit.session, hit.position).await?;
             let Some((turn, answer, memory)) = found else { continue };
             if own.as_ref().is_some_and(|(session, asked)| *session == hit.session && *asked == turn) {
                 continue;
@@ -265,22 +268,22 @@ impl Keepline {
             let known = exchanges.iter().position(|exchange| exchange.key == key);
             let index = known.unwrap_or(exchanges.len());
             if known.is_none() {
-                exchanges.push(Exchange { key, memory, question: None, answer: None });
+                exchanges.push(ScoredExchange { key, memory, question: None, answer: None });
             }
-            if let Some(Exchange { question, answer, .. }) = exchanges.get_mut(index) {
+            if let Some(ScoredExchange { question, answer, .. }) = exchanges.get_mut(index) {
                 let side = if hit.is_question { question } else { answer };
                 // The best of a side comes first.
                 *side = side.or(hit.score);
             }
         }
-        let mut found = memories(exchanges, search.threshold);
+        let mut found = rank_exchanges(exchanges, search.threshold);
         found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(Memories { query: query.to_owned(), method, found })
     }
 
     /// The passages that a question gets that only looks, and has no window; and by what they were found. `asked`: the
     /// message that it is, if it is one of the session's.
-    async fn recalled(
+    async fn recall_hits(
         &self,
         search: &MemorySearch<'_>,
         session: &str,
@@ -295,7 +298,7 @@ impl Keepline {
         });
         let question = Question { text: query, metadata: &metadata.to_string(), ..Question::default() };
         let failed = |message: String| SessionError { code: SessionErrorCode::Store(FailureCode::Other), message };
-        let passed = self.pipe().reading().ask(question, None).await.map_err(|error| failed(error.message))?;
+        let passed = self.pipe().into_read_only().ask(question, None).await.map_err(|error| failed(error.message))?;
         match passed.effect {
             Effect::Foreign => {
                 let message = format!("Session '{session}' belongs to another user");
@@ -324,42 +327,44 @@ impl Keepline {
 }
 
 /// Whether recall looks there.
-fn reaches(scope: Option<Scope>, session: Option<&str>) -> Result<(), SessionError> {
+fn reaches(scope: Option<RecallScope>, session: Option<&str>) -> Result<(), SessionError> {
     match scope {
-        None => Err(invalid("Conversations are off: set conversation=true")),
-        Some(Scope::Off) => Err(invalid("Recall is off: set recall=user, or search for words")),
-        Some(Scope::Session) if session.is_none() => {
+        None => Err(invalid_value_error("Conversations are off: set conversation=true")),
+        Some(RecallScope::Off) => Err(invalid_value_error("Recall is off: set recall=user, or search for words")),
+        Some(RecallScope::Session) if session.is_none() => {
             let message =
                 "recall=session searches a single session: name it with --session, set recall=user, or use --keyword";
-            Err(invalid(message))
+            Err(invalid_value_error(message))
         }
         Some(_) => Ok(()),
     }
 }
 
-fn invalid(message: &str) -> SessionError {
+fn invalid_value_error(message: &str) -> SessionError {
     SessionError { code: SessionErrorCode::InvalidValue, message: message.to_owned() }
 }
 
 /// The last thing that a user said in a session, which is on their list, or named by the caller.
 async fn newest_question(
     sessions: &mut Sessions,
-    listed: Option<&Listed>,
+    listed: Option<&UserListing>,
     session: &str,
-) -> Result<Option<Message>, SessionError> {
+) -> Result<Option<TranscriptMessage>, SessionError> {
     let query = MessageQuery { role: Some("user"), limit: 1, ..MessageQuery::default() };
     let read = match listed {
-        Some(listed) => sessions.messages_of(listed, session, query).await,
-        None => sessions.messages_named(session, query).await,
+        Some(listed) => sessions.messages_of_listed(listed, session, query).await,
+        None => sessions.messages_of_named(session, query).await,
     };
     match read {
-        Ok(page) => Ok(page.messages.last().and_then(|message| Message::parse(message.position, &message.text))),
+        Ok(page) => {
+            Ok(page.messages.last().and_then(|message| TranscriptMessage::parse(message.position, &message.text)))
+        }
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-async fn with_words(
+async fn search_by_words(
     sessions: &mut Sessions,
     search: &MemorySearch<'_>,
     words: &str,
@@ -368,9 +373,9 @@ async fn with_words(
     let (mut hits, mut after): (Vec<Hit>, Option<String>) = (Vec::new(), None);
     // A question and its answer may both hold them.
     let wanted = limit.saturating_mul(2);
-    for _ in 0..CALLS {
+    for _ in 0..MAX_SEARCH_CALLS {
         let page = match search.session {
-            Some(session) => sessions.search_in(session, words, after.as_deref(), wanted).await?,
+            Some(session) => sessions.search_one_session(session, words, after.as_deref(), wanted).await?,
             None => sessions.search_user(search.user, words, after.as_deref(), wanted).await?,
         };
         let of = |found: crate::sessions::FoundMessage| Hit {

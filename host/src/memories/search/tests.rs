@@ -40,7 +40,7 @@ fn said(found: &Memories) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_was_said_is_found_in_its_session_also_in_the_newest_turn() {
+async fn memories_are_found_in_their_session_including_the_newest_turn() {
     let keepline = keepline(r#"{"conversation": true, "recall": "session"}"#).await;
     remember(&keepline, "anna", "s", TEA).await;
     remember(&keepline, "anna", "s", DOG).await;
@@ -73,7 +73,7 @@ async fn what_was_said_is_found_in_its_session_also_in_the_newest_turn() {
 }
 
 #[tokio::test]
-async fn an_exchange_is_found_for_its_own_words_and_not_for_those_beside_it() {
+async fn an_exchange_is_found_by_its_own_words_and_not_by_its_neighbours() {
     for filter in [r#"{"conversation": true, "recall": "session"}"#, r#"{"conversation": true, "recall": "user"}"#] {
         let keepline = keepline(filter).await;
         let france = ["What is the capital of France?", "Paris."];
@@ -107,7 +107,7 @@ async fn nothing_is_found_for_another_user() {
 }
 
 #[tokio::test]
-async fn words_find_whole_exchanges() {
+async fn a_keyword_search_finds_whole_exchanges() {
     let keepline = keepline(r#"{"conversation": true}"#).await;
     remember(&keepline, "anna", "s", TEA).await;
     remember(&keepline, "anna", "t", DOG).await;
@@ -120,7 +120,7 @@ async fn words_find_whole_exchanges() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_given_anew_is_found_by_its_own_words() {
+async fn a_regenerated_answer_is_found_by_its_own_words() {
     let keepline = keepline(r#"{"conversation": true}"#).await;
     let metadata = r#"{"session_id": "s", "user_id": "anna", "message_id": "m"}"#;
     for (answer, id) in [("GREEN, I think.", "a1"), ("RED, I am sure.", "a2")] {
@@ -158,7 +158,7 @@ impl Embedder for Animals {
 }
 
 #[tokio::test]
-async fn what_is_found_by_its_embedding_is_told_so() {
+async fn the_search_method_tells_whether_embeddings_were_used() {
     let store = Arc::new(MemoryStore::default());
     let keepline = async |answers, wait| {
         let filter = r#"{"conversation": true, "recall": "session", "recall_vectors": true}"#.into();
@@ -187,7 +187,7 @@ async fn what_is_found_by_its_embedding_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_named_session_is_found_in_whatever_others_hold() {
+async fn a_named_session_is_searched_regardless_of_matches_in_others() {
     let keepline = keepline(r#"{"conversation": true, "recall": "user", "recall_tokens": 64}"#).await;
     remember(&keepline, "anna", "a", ["The wifi password is heron.", "Noted."]).await;
     remember(&keepline, "anna", "b", ["The wifi password is heron.", "Noted."]).await;
@@ -217,7 +217,7 @@ async fn a_named_session_is_found_in_whatever_others_hold() {
 }
 
 #[tokio::test]
-async fn what_recall_can_t_reach_is_said() {
+async fn a_search_that_recall_cannot_serve_is_refused_with_a_reason() {
     let search = MemorySearch { user: "anna", query: Some("dog"), ..MemorySearch::default() };
     for (filter, told) in [
         ("{}", "conversation=true"),

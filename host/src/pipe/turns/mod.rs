@@ -20,7 +20,7 @@ use keepline_json as json;
 use parking_lot::Mutex;
 
 use super::ToolActivity;
-use crate::{entry::metadata::Metadata, inner::Inner, logging::LogLevel, runtime::Owner};
+use crate::{entry::metadata::EntryMetadata, inner::KeeplineInner, logging::LogLevel, runtime::EntryOwner};
 
 /// The most turns of a stream.
 const MAX_TURNS: usize = 10_000;
@@ -30,11 +30,11 @@ const MIN_BYTES: usize = 64 << 20;
 
 /// A turn of a stream: what its question and its answers share. Cheap to clone.
 #[derive(Clone)]
-pub struct Turn(Arc<Shape>);
+pub struct Turn(Arc<TurnInner>);
 
-struct Shape {
+struct TurnInner {
     /// Whom the question names; without a question, whom its first tool activity names.
-    owner: Arc<Owner>,
+    owner: Arc<EntryOwner>,
     number: u64,
     /// Whether it is in the transcript of a node.
     is_node: bool,
@@ -42,17 +42,17 @@ struct Shape {
     is_ended: bool,
     /// Whether an answer to it can't be stored, because its question's owner may have been forgotten.
     is_refused: bool,
-    content: Mutex<Content>,
+    content: Mutex<TurnContent>,
     /// Bytes that are left after an answer that was not stored, in all of the stream.
     unstored: Arc<AtomicUsize>,
 }
 
 /// What is known of a turn before its answer.
 #[derive(Default)]
-pub(super) struct Content {
+pub(super) struct TurnContent {
     /// The filter's own. Empty: the question did not get that far.
     pub(super) state: String,
-    pub(super) staged: Staged,
+    pub(super) staged: StagedContent,
     /// Whether results may belong to calls that are not among the activity.
     pub(super) may_wait: bool,
     /// Whether an answer to it was stored: then so is its owner.
@@ -63,7 +63,7 @@ pub(super) struct Content {
 
 /// What goes with the next answer, if the filter wants turns.
 #[derive(Default)]
-pub(super) struct Staged {
+pub(super) struct StagedContent {
     pub(super) question_text: Option<String>,
     /// As counted by the caller.
     pub(super) question_tokens: Option<u32>,
@@ -73,22 +73,22 @@ pub(super) struct Staged {
     activity_bytes: usize,
 }
 
-impl Staged {
+impl StagedContent {
     fn bytes(&self) -> usize {
         self.activity_bytes + self.question_text.as_ref().map_or(0, String::len)
     }
 }
 
-impl Content {
+impl TurnContent {
     /// Stages what a tool did; whether there is room for it within `limit`.
     pub(super) fn stage(&mut self, mut activity: ToolActivity, limit: usize) -> bool {
         // The same call of the same tool may come twice, but not with nothing in between.
         let mut staged = self.staged.activity.iter().rev();
         let before = staged.find(|before| before.call_id == activity.call_id);
-        if before.is_some_and(|before| activity.repeats(before)) {
+        if before.is_some_and(|before| activity.is_repeat_of(before)) {
             return true;
         }
-        if before.is_none() && !self.may_wait && activity.lacks_call() {
+        if before.is_none() && !self.may_wait && activity.is_result_without_call() {
             activity.arguments = Some("{}".to_owned());
         }
         let bytes = self.staged.activity_bytes.saturating_add(activity.size());
@@ -101,15 +101,15 @@ impl Content {
     }
 
     /// The staged question and activity are stored, or not wanted.
-    pub(super) fn settle(&mut self, is_stored: bool) {
-        self.staged = Staged::default();
+    pub(super) fn clear_staged(&mut self, is_stored: bool) {
+        self.staged = StagedContent::default();
         self.is_stored |= is_stored;
     }
 }
 
 impl Turn {
-    fn new(owner: Arc<Owner>, number: u64, is_node: bool, unstored: &Arc<AtomicUsize>) -> Self {
-        Self(Arc::new(Shape {
+    fn new(owner: Arc<EntryOwner>, number: u64, is_node: bool, unstored: &Arc<AtomicUsize>) -> Self {
+        Self(Arc::new(TurnInner {
             owner,
             number,
             is_node,
@@ -131,7 +131,7 @@ impl Turn {
         hasher.finish()
     }
 
-    pub(super) fn owner(&self) -> &Arc<Owner> {
+    pub(super) fn owner(&self) -> &Arc<EntryOwner> {
         &self.0.owner
     }
 
@@ -139,19 +139,24 @@ impl Turn {
         self.0.is_refused
     }
 
-    pub(super) fn edit<R>(&self, edit: impl FnOnce(&mut Content) -> R) -> R {
+    pub(super) fn edit<R>(&self, edit: impl FnOnce(&mut TurnContent) -> R) -> R {
         edit(&mut self.0.content.lock())
     }
 
     /// Its content, until that is dropped: then what was staged meanwhile comes after it.
-    pub(super) fn take(&self) -> TakenContent<'_> {
+    pub(super) fn take_content(&self) -> TakenContent<'_> {
         TakenContent { turn: self, content: std::mem::take(&mut *self.0.content.lock()) }
     }
 
     /// The metadata of an answer that names this turn's session, with what its question said of its owner, where the
     /// question did not get as far as the filter, which would know. None: they say it themselves, or there is nothing.
-    pub(super) fn completed(&self, state: &str, metadata: &Metadata<'_>, named: &Owner) -> Option<String> {
-        let Shape { owner, is_node, is_ended, .. } = &*self.0;
+    pub(super) fn complete_metadata(
+        &self,
+        state: &str,
+        metadata: &EntryMetadata<'_>,
+        named: &EntryOwner,
+    ) -> Option<String> {
+        let TurnInner { owner, is_node, is_ended, .. } = &*self.0;
         if !state.is_empty() || named.session.is_none() || named.session != owner.session {
             return None;
         }
@@ -163,10 +168,10 @@ impl Turn {
             }
         };
         add("user_id", &named.user, &owner.user);
-        if *is_node && !is_ended && metadata.is_of_node() != Some(false) {
+        if *is_node && !is_ended && metadata.requested_node_mode() != Some(false) {
             add("app_id", &named.app, &owner.app);
             add("node_id", &named.node, &owner.node);
-            if metadata.is_of_node().is_none() {
+            if metadata.requested_node_mode().is_none() {
                 members.push_str(",\"memory_mode\":\"node\"");
             }
         }
@@ -174,29 +179,29 @@ impl Turn {
     }
 }
 
-/// See [`Turn::take`].
+/// See [`Turn::take_content`].
 pub(super) struct TakenContent<'t> {
     turn: &'t Turn,
-    content: Content,
+    content: TurnContent,
 }
 
 impl Deref for TakenContent<'_> {
-    type Target = Content;
+    type Target = TurnContent;
 
-    fn deref(&self) -> &Content {
+    fn deref(&self) -> &TurnContent {
         &self.content
     }
 }
 
 impl DerefMut for TakenContent<'_> {
-    fn deref_mut(&mut self) -> &mut Content {
+    fn deref_mut(&mut self) -> &mut TurnContent {
         &mut self.content
     }
 }
 
 impl Drop for TakenContent<'_> {
     fn drop(&mut self) {
-        let Shape { content, unstored, .. } = &*self.turn.0;
+        let TurnInner { content, unstored, .. } = &*self.turn.0;
         let mut content = content.lock();
         let later = std::mem::replace(&mut *content, std::mem::take(&mut self.content));
         content.staged.activity_bytes += later.staged.activity_bytes;
@@ -207,7 +212,7 @@ impl Drop for TakenContent<'_> {
     }
 }
 
-impl Drop for Shape {
+impl Drop for TurnInner {
     fn drop(&mut self) {
         self.unstored.fetch_sub(self.content.get_mut().unstored, Ordering::Relaxed);
     }
@@ -217,7 +222,7 @@ impl Drop for Shape {
 /// several pipes routes every entry here, in the order of the stream, and passes it with
 /// [`Pipe::ask_in`](super::Pipe::ask_in), [`tool_in`](super::Pipe::tool_in) and [`reply_in`](super::Pipe::reply_in).
 pub struct OpenTurns {
-    inner: Arc<Inner>,
+    inner: Arc<KeeplineInner>,
     /// By session. The one without a question's session has an empty name.
     sessions: HashMap<CompactString, Vec<OpenTurn>>,
     count: usize,
@@ -226,28 +231,28 @@ pub struct OpenTurns {
     bytes: usize,
     unstored: Arc<AtomicUsize>,
     /// Which turns have a call.
-    calls: HashMap<String, Vec<Key>>,
+    calls: HashMap<String, Vec<OpenTurnKey>>,
     /// The turn of the question asked last. None: it is not known.
-    last: Option<Key>,
+    last: Option<OpenTurnKey>,
     numbers: u64,
-    limits: Limits,
+    limits: TurnLimits,
     /// Whether a turn was dropped whose user nothing else knows of.
     has_lost_owners: bool,
     has_warned: bool,
 }
 
 #[derive(Clone, Copy)]
-struct Limits {
+struct TurnLimits {
     turns: usize,
     bytes: usize,
 }
 
 /// Where a turn is found: its session and its number.
-type Key = (CompactString, u64);
+type OpenTurnKey = (CompactString, u64);
 
 struct OpenTurn {
     turn: Turn,
-    stage: Stage,
+    stage: TurnStage,
     /// Whether its question may continue an earlier turn, whose calls are not known here.
     may_continue: bool,
     question_bytes: usize,
@@ -257,7 +262,7 @@ struct OpenTurn {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum TurnStage {
     /// It waits for its answer.
     Asked,
     /// There was an answer. More may follow.
@@ -267,7 +272,7 @@ enum Stage {
 }
 
 impl OpenTurn {
-    fn new(turn: Turn, stage: Stage) -> Self {
+    fn new(turn: Turn, stage: TurnStage) -> Self {
         Self { turn, stage, may_continue: false, question_bytes: 0, tool_bytes: 0, calls: HashMap::new() }
     }
 
@@ -276,8 +281,8 @@ impl OpenTurn {
     }
 
     /// Whether what names this owner may belong to it, in a session that is known to be the same.
-    fn may_take(&self, owner: &Owner, is_of_node: Option<bool>) -> bool {
-        let Shape { owner: own, is_node, .. } = &*self.turn.0;
+    fn may_take(&self, owner: &EntryOwner, is_of_node: Option<bool>) -> bool {
+        let TurnInner { owner: own, is_node, .. } = &*self.turn.0;
         if is_of_node.is_some_and(|is_of_node| is_of_node != *is_node) {
             return false;
         }
@@ -288,9 +293,9 @@ impl OpenTurn {
 }
 
 /// The turn or session that an entry names.
-enum Named {
+enum NamedTurn {
     /// The newest turn of its session that it may belong to.
-    Turn(Key),
+    Turn(OpenTurnKey),
     /// A session without such a turn.
     Session,
     /// It names something that no session can be called.
@@ -300,7 +305,7 @@ enum Named {
 }
 
 impl OpenTurns {
-    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+    pub(crate) fn new(inner: Arc<KeeplineInner>) -> Self {
         let bytes = inner.max_entry_bytes.saturating_mul(MAX_ENTRIES).max(MIN_BYTES);
         Self {
             inner,
@@ -312,7 +317,7 @@ impl OpenTurns {
             calls: HashMap::new(),
             last: None,
             numbers: 0,
-            limits: Limits { turns: MAX_TURNS, bytes },
+            limits: TurnLimits { turns: MAX_TURNS, bytes },
             has_lost_owners: false,
             has_warned: false,
         }
@@ -320,18 +325,18 @@ impl OpenTurns {
 
     /// A question of so many bytes begins a turn, in the place of an earlier one of the same transcript and user.
     pub fn question(&mut self, metadata: &str, bytes: usize) -> Turn {
-        let metadata = Metadata::read(metadata);
-        self.begin(&metadata, Arc::new(metadata.owner()), bytes, metadata.names_message)
+        let metadata = EntryMetadata::parse(metadata);
+        self.begin_turn(&metadata, Arc::new(metadata.owner()), bytes, metadata.names_message)
     }
 
-    pub(super) fn begin(
+    pub(super) fn begin_turn(
         &mut self,
-        metadata: &Metadata<'_>,
-        owner: Arc<Owner>,
+        metadata: &EntryMetadata<'_>,
+        owner: Arc<EntryOwner>,
         bytes: usize,
         may_continue: bool,
     ) -> Turn {
-        let key = self.insert(metadata, owner, Stage::Asked);
+        let key = self.insert(metadata, owner, TurnStage::Asked);
         let question_bytes = if self.inner.pool.wants_turns() { bytes } else { 0 };
         self.bytes += question_bytes;
         let turn = self.get(&key).map(|open| {
@@ -340,26 +345,26 @@ impl OpenTurns {
         });
         self.last = Some(key);
         self.make_room();
-        turn.unwrap_or_else(|| self.detached(Owner::default(), false))
+        turn.unwrap_or_else(|| self.detached(EntryOwner::default(), false))
     }
 
     /// The turn that an answer belongs to: one of the session that it names, else that of the question asked last. Where
     /// there is none, a turn of its own.
     pub fn answer(&mut self, metadata: &str) -> Turn {
-        let metadata = Metadata::read(metadata);
+        let metadata = EntryMetadata::parse(metadata);
         self.answer_of(&metadata, &metadata.owner())
     }
 
-    pub(super) fn answer_of(&mut self, metadata: &Metadata<'_>, owner: &Owner) -> Turn {
-        let key = match self.named(metadata, owner) {
-            Named::Turn(key) => Some(key),
-            Named::Nothing => {
+    pub(super) fn answer_of(&mut self, metadata: &EntryMetadata<'_>, owner: &EntryOwner) -> Turn {
+        let key = match self.find_named_turn(metadata, owner) {
+            NamedTurn::Turn(key) => Some(key),
+            NamedTurn::Nothing => {
                 self.warn_of_others();
                 self.last.clone()
             }
-            Named::Session | Named::Unusable => None,
+            NamedTurn::Session | NamedTurn::Unusable => None,
         };
-        match key.and_then(|key| self.answered(&key)) {
+        match key.and_then(|key| self.mark_answered(&key)) {
             Some(turn) => turn,
             None => {
                 let is_refused = self.has_lost_owners && owner.session.is_some() && owner.user.is_none();
@@ -374,18 +379,18 @@ impl OpenTurns {
         if !self.inner.pool.wants_turns() {
             return None;
         }
-        let metadata = Metadata::read(metadata);
-        let key = match self.named(&metadata, &metadata.owner()) {
-            Named::Turn(key) => Ok(key),
+        let metadata = EntryMetadata::parse(metadata);
+        let key = match self.find_named_turn(&metadata, &metadata.owner()) {
+            NamedTurn::Turn(key) => Ok(key),
             // The turn of an answer whose question passes elsewhere.
-            Named::Session => Ok(self.insert(&metadata, Arc::new(metadata.owner()), Stage::Asked)),
-            Named::Unusable => Err("its session_id is not the id of a session"),
-            Named::Nothing => self.unnamed(activity),
+            NamedTurn::Session => Ok(self.insert(&metadata, Arc::new(metadata.owner()), TurnStage::Asked)),
+            NamedTurn::Unusable => Err("its session_id is not the id of a session"),
+            NamedTurn::Nothing => self.unnamed(activity),
         };
         let key = match key {
             Ok(key) => key,
             Err(why) => {
-                self.report(&format!("activity of a tool is not kept: {why}"));
+                self.log_session_warning(&format!("activity of a tool is not kept: {why}"));
                 return None;
             }
         };
@@ -396,7 +401,7 @@ impl OpenTurns {
         // What is beyond the limit is not staged, either.
         if bytes <= limit {
             let added = bytes - std::mem::replace(&mut open.tool_bytes, bytes);
-            let is_new = open.calls.insert(activity.call_id.clone(), !activity.is_ended()).is_none();
+            let is_new = open.calls.insert(activity.call_id.clone(), !activity.has_result()).is_none();
             if is_new {
                 self.calls.entry(activity.call_id.clone()).or_default().push(key);
             }
@@ -408,19 +413,19 @@ impl OpenTurns {
 
     /// What follows has nothing to do with the turns before: of all sessions, or of the one that the metadata name.
     pub fn open(&mut self, metadata: &str) {
-        let metadata = Metadata::read(metadata);
+        let metadata = EntryMetadata::parse(metadata);
         let owner = metadata.owner();
         if metadata.has_unusable_session() {
             return self.end_last();
         }
         let Some(session) = &owner.session else {
             let sessions: Vec<CompactString> = self.sessions.keys().cloned().collect();
-            sessions.iter().for_each(|session| self.end(session, |_| true));
+            sessions.iter().for_each(|session| self.end_turns(session, |_| true));
             return self.end_last();
         };
-        let is_of_node = metadata.is_of_node();
+        let is_of_node = metadata.requested_node_mode();
         let names_node = owner.node.is_some() || owner.app.is_some();
-        self.end(session, |open| open.may_take(&owner, is_of_node) && (!names_node || open.turn.0.is_node));
+        self.end_turns(session, |open| open.may_take(&owner, is_of_node) && (!names_node || open.turn.0.is_node));
     }
 
     /// There was an entry that could not be read. It may have been a question, so entries that name no session belong to no
@@ -430,7 +435,7 @@ impl OpenTurns {
     }
 
     /// Ends those turns of a session: nothing is left of them but whom they belong to, unless that is stored.
-    fn end(&mut self, session: &CompactString, ends: impl Fn(&OpenTurn) -> bool) {
+    fn end_turns(&mut self, session: &CompactString, ends: impl Fn(&OpenTurn) -> bool) {
         let numbers = self.sessions.get(session).into_iter().flatten().filter(|open| ends(open));
         let numbers: Vec<u64> = numbers.map(|open| open.turn.0.number).collect();
         for number in numbers {
@@ -439,8 +444,8 @@ impl OpenTurns {
                 self.last = None;
             }
             let Some(ended) = self.remove(&key).filter(|ended| self.alone_knows_owner(&ended.turn)) else { continue };
-            let Shape { owner, is_node, .. } = &*ended.turn.0;
-            let turn = Turn(Arc::new(Shape {
+            let TurnInner { owner, is_node, .. } = &*ended.turn.0;
+            let turn = Turn(Arc::new(TurnInner {
                 owner: owner.clone(),
                 number,
                 is_node: *is_node,
@@ -449,21 +454,21 @@ impl OpenTurns {
                 content: Mutex::default(),
                 unstored: self.unstored.clone(),
             }));
-            self.push(session.clone(), turn, Stage::Ended);
+            self.push(session.clone(), turn, TurnStage::Ended);
         }
     }
 
-    fn named(&self, metadata: &Metadata<'_>, owner: &Owner) -> Named {
+    fn find_named_turn(&self, metadata: &EntryMetadata<'_>, owner: &EntryOwner) -> NamedTurn {
         if metadata.has_unusable_session() {
-            return Named::Unusable;
+            return NamedTurn::Unusable;
         }
-        let Some(session) = &owner.session else { return Named::Nothing };
-        let is_of_node = metadata.is_of_node();
+        let Some(session) = &owner.session else { return NamedTurn::Nothing };
+        let is_of_node = metadata.requested_node_mode();
         let turns = self.sessions.get(session).into_iter().flatten();
         let is_by_node = self.inner.pool.is_by_node();
         let rank = |open: &&OpenTurn| {
-            let Shape { is_node, number, .. } = *open.turn.0;
-            let waits = open.stage == Stage::Asked;
+            let TurnInner { is_node, number, .. } = *open.turn.0;
+            let waits = open.stage == TurnStage::Asked;
             // What names a node means that one's turn, if there is one: where nodes are but labels there is none. What names
             // none means, of turns that wait for an answer, that of the transcript which is meant where none is named.
             if owner.node.is_some() {
@@ -473,13 +478,13 @@ impl OpenTurns {
             }
         };
         match turns.filter(|open| open.may_take(owner, is_of_node)).max_by_key(rank) {
-            Some(open) => Named::Turn((session.clone(), open.turn.0.number)),
-            None => Named::Session,
+            Some(open) => NamedTurn::Turn((session.clone(), open.turn.0.number)),
+            None => NamedTurn::Session,
         }
     }
 
     /// The turn of activity that names no session.
-    fn unnamed(&mut self, activity: &ToolActivity) -> Result<Key, &'static str> {
+    fn unnamed(&mut self, activity: &ToolActivity) -> Result<OpenTurnKey, &'static str> {
         let Some(last) = self.last.clone() else {
             return Err("it names no session, and no question came before it");
         };
@@ -491,8 +496,8 @@ impl OpenTurns {
             }
             _ => {}
         }
-        let is_known = !is_result_only || activity.lacks_call();
-        let of_last = self.get(&last).map(|open| (open.may_continue, usize::from(open.stage == Stage::Asked)));
+        let is_known = !is_result_only || activity.is_result_without_call();
+        let of_last = self.get(&last).map(|open| (open.may_continue, usize::from(open.stage == TurnStage::Asked)));
         let (may_continue, own) = of_last.unwrap_or_default();
         if is_known || may_continue || (self.asked == own && self.calls.values().flatten().all(|key| *key == last)) {
             return Ok(last);
@@ -506,16 +511,16 @@ impl OpenTurns {
             return;
         };
         let Some(open) = self.get(&(session.clone(), number)) else { return };
-        let (own, user) = (usize::from(open.stage == Stage::Asked), open.turn.0.owner.user.clone());
+        let (own, user) = (usize::from(open.stage == TurnStage::Asked), open.turn.0.owner.user.clone());
         if self.asked <= own {
             return;
         }
         let others = self.sessions.iter().filter(|(name, _)| !name.is_empty() && **name != session);
         let is_other =
-            |open: &OpenTurn| open.stage == Stage::Asked && (user.is_none() || open.turn.0.owner.user != user);
+            |open: &OpenTurn| open.stage == TurnStage::Asked && (user.is_none() || open.turn.0.owner.user != user);
         if others.flat_map(|(_, turns)| turns).any(is_other) {
             self.has_warned = true;
-            self.report(&format!(
+            self.log_session_warning(&format!(
                 "an answer without a session_id goes to session '{session}', which asked last, while turns of other users \
                  are open: name the session in every answer (reported once)"
             ));
@@ -523,11 +528,11 @@ impl OpenTurns {
     }
 
     /// A turn of the transcript and the user that these metadata name, in the place of an earlier one.
-    fn insert(&mut self, metadata: &Metadata<'_>, owner: Arc<Owner>, stage: Stage) -> Key {
-        let is_node = metadata.is_of_node().unwrap_or_else(|| self.inner.pool.is_by_node());
+    fn insert(&mut self, metadata: &EntryMetadata<'_>, owner: Arc<EntryOwner>, stage: TurnStage) -> OpenTurnKey {
+        let is_node = metadata.requested_node_mode().unwrap_or_else(|| self.inner.pool.is_by_node());
         let session = owner.session.clone().unwrap_or_default();
         let is_same = |open: &&mut OpenTurn| {
-            let Shape { owner: own, is_node: is_own_node, .. } = &*open.turn.0;
+            let TurnInner { owner: own, is_node: is_own_node, .. } = &*open.turn.0;
             *is_own_node == is_node
                 && own.user == owner.user
                 && (!is_node || (own.app == owner.app && own.node == owner.node))
@@ -538,25 +543,25 @@ impl OpenTurns {
         match replaced {
             Some(open) => {
                 let old = std::mem::replace(open, OpenTurn::new(turn, stage));
-                self.asked += usize::from(stage == Stage::Asked);
-                self.forget(&(session.clone(), old.turn.0.number), &old);
+                self.asked += usize::from(stage == TurnStage::Asked);
+                self.uncount_turn(&(session.clone(), old.turn.0.number), &old);
             }
             None => self.push(session.clone(), turn, stage),
         }
         (session, self.numbers)
     }
 
-    fn push(&mut self, session: CompactString, turn: Turn, stage: Stage) {
+    fn push(&mut self, session: CompactString, turn: Turn, stage: TurnStage) {
         self.sessions.entry(session).or_default().push(OpenTurn::new(turn, stage));
         self.count += 1;
-        self.asked += usize::from(stage == Stage::Asked);
+        self.asked += usize::from(stage == TurnStage::Asked);
     }
 
-    fn get(&mut self, (session, number): &Key) -> Option<&mut OpenTurn> {
+    fn get(&mut self, (session, number): &OpenTurnKey) -> Option<&mut OpenTurn> {
         self.sessions.get_mut(session)?.iter_mut().find(|open| open.turn.0.number == *number)
     }
 
-    fn remove(&mut self, key: &Key) -> Option<OpenTurn> {
+    fn remove(&mut self, key: &OpenTurnKey) -> Option<OpenTurn> {
         let turns = self.sessions.get_mut(&key.0)?;
         let at = turns.iter().position(|open| open.turn.0.number == key.1)?;
         let open = turns.swap_remove(at);
@@ -564,18 +569,18 @@ impl OpenTurns {
             self.sessions.remove(&key.0);
         }
         self.count -= 1;
-        self.forget(key, &open);
+        self.uncount_turn(key, &open);
         Some(open)
     }
 
     /// What a turn counts for that is no longer there.
-    fn forget(&mut self, key: &Key, open: &OpenTurn) {
-        self.asked -= usize::from(open.stage == Stage::Asked);
+    fn uncount_turn(&mut self, key: &OpenTurnKey, open: &OpenTurn) {
+        self.asked -= usize::from(open.stage == TurnStage::Asked);
         self.bytes = self.bytes.saturating_sub(open.bytes());
         open.calls.keys().for_each(|id| self.forget_call(key, id));
     }
 
-    fn forget_call(&mut self, key: &Key, id: &str) {
+    fn forget_call(&mut self, key: &OpenTurnKey, id: &str) {
         if let Some(keys) = self.calls.get_mut(id) {
             keys.retain(|other| other != key);
             if keys.is_empty() {
@@ -586,11 +591,11 @@ impl OpenTurns {
 
     /// The turn, which is answered from now on: its staged content goes with the answer, and only calls without a result
     /// are left.
-    fn answered(&mut self, key: &Key) -> Option<Turn> {
+    fn mark_answered(&mut self, key: &OpenTurnKey) -> Option<Turn> {
         let open = self.get(key)?;
         let turn = open.turn.clone();
-        let was_asked = open.stage == Stage::Asked;
-        open.stage = if turn.0.is_ended { Stage::Ended } else { Stage::Answered };
+        let was_asked = open.stage == TurnStage::Asked;
+        open.stage = if turn.0.is_ended { TurnStage::Ended } else { TurnStage::Answered };
         let bytes = open.bytes();
         (open.question_bytes, open.tool_bytes) = (0, 0);
         let done: Vec<String> = open.calls.extract_if(|_, is_pending| !*is_pending).map(|(id, _)| id).collect();
@@ -601,7 +606,7 @@ impl OpenTurns {
     }
 
     /// A turn that no other entry belongs to.
-    fn detached(&mut self, owner: Owner, is_refused: bool) -> Turn {
+    fn detached(&mut self, owner: EntryOwner, is_refused: bool) -> Turn {
         self.numbers += 1;
         let mut turn = Turn::new(owner.into(), self.numbers, false, &self.unstored);
         if let Some(shape) = Arc::get_mut(&mut turn.0) {
@@ -610,15 +615,15 @@ impl OpenTurns {
         turn
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over_limits(&self) -> bool {
         self.count > self.limits.turns
             || self.bytes.saturating_add(self.unstored.load(Ordering::Relaxed)) > self.limits.bytes
     }
 
     /// Drops the oldest turns while there are too many, answered ones first, and never the one asked last.
     fn make_room(&mut self) {
-        while self.is_over() {
-            let oldest = self.oldest();
+        while self.is_over_limits() {
+            let oldest = self.oldest_turns();
             if oldest.is_empty() {
                 return;
             }
@@ -628,7 +633,7 @@ impl OpenTurns {
 
     /// What goes first. Some of the answered ones at once, so that not every question has to look for the oldest; where only
     /// bytes are short, those that hold any.
-    fn oldest(&self) -> Vec<Key> {
+    fn oldest_turns(&self) -> Vec<OpenTurnKey> {
         let is_full = self.count > self.limits.turns;
         let mut answered: Vec<(u64, &CompactString)> = Vec::new();
         let mut asked: Option<(u64, &CompactString)> = None;
@@ -638,7 +643,7 @@ impl OpenTurns {
                 if self.last.as_ref().is_some_and(|(_, last)| *last == found.0) {
                     continue;
                 }
-                if open.stage == Stage::Asked {
+                if open.stage == TurnStage::Asked {
                     asked = Some(asked.map_or(found, |oldest| oldest.min(found)));
                 } else if is_full || open.turn.edit(|content| content.unstored > 0) {
                     answered.push(found);
@@ -653,17 +658,17 @@ impl OpenTurns {
         answered.into_iter().map(|(number, session)| (session.clone(), number)).collect()
     }
 
-    fn drop_turn(&mut self, key: &Key) {
+    fn drop_turn(&mut self, key: &OpenTurnKey) {
         let Some(open) = self.remove(key) else { return };
         self.has_lost_owners |= self.alone_knows_owner(&open.turn);
-        if open.stage == Stage::Asked {
-            let Limits { turns, bytes } = self.limits;
+        if open.stage == TurnStage::Asked {
+            let TurnLimits { turns, bytes } = self.limits;
             let message = format!(
                 "the turn of session '{}' was dropped while it waited for its answer, which will lack its question: a \
                  stream holds at most {turns} turns, and {bytes} bytes of them",
                 key.0
             );
-            self.inner.pool.services().log.report(LogLevel::Warn, "keepline.limit", &message);
+            self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
         }
     }
 
@@ -674,8 +679,8 @@ impl OpenTurns {
         is_named && self.inner.pool.wants_turns() && !turn.edit(|content| content.is_stored)
     }
 
-    fn report(&self, message: &str) {
-        self.inner.pool.services().log.report(LogLevel::Warn, "keepline.session", message);
+    fn log_session_warning(&self, message: &str) {
+        self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.session", message);
     }
 
     #[cfg(test)]

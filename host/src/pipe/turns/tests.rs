@@ -20,7 +20,7 @@ struct Stream {
 }
 
 impl Stream {
-    async fn new(limits: Option<Limits>) -> Self {
+    async fn new(limits: Option<TurnLimits>) -> Self {
         let told = Arc::new(Told::default());
         let filter = r#"{"conversation":true}"#.into();
         let options = Options { filter, max_entry_bytes: 1000, log: told.clone(), ..Options::default() };
@@ -49,7 +49,7 @@ impl Stream {
         let all: Vec<&OpenTurn> = self.turns.sessions.values().flatten().collect();
         assert_eq!(all.len(), self.turns.count);
         assert_eq!(all.iter().map(|open| open.bytes()).sum::<usize>(), self.turns.bytes);
-        assert_eq!(all.iter().filter(|open| open.stage == Stage::Asked).count(), self.turns.asked);
+        assert_eq!(all.iter().filter(|open| open.stage == TurnStage::Asked).count(), self.turns.asked);
         assert!(self.turns.sessions.values().all(|turns| !turns.is_empty()));
         let mut calls: Vec<(&str, u64)> = Vec::new();
         calls.extend(all.iter().flat_map(|open| open.calls.keys().map(|id| (&**id, open.turn.0.number))));
@@ -58,7 +58,7 @@ impl Stream {
         calls.sort_unstable();
         indexed.sort_unstable();
         assert_eq!(calls, indexed);
-        assert!(!self.turns.is_over() || self.turns.count == 1);
+        assert!(!self.turns.is_over_limits() || self.turns.count == 1);
     }
 }
 
@@ -106,7 +106,7 @@ async fn a_result_without_a_session_goes_to_the_only_open_turn_that_has_its_call
 }
 
 #[tokio::test]
-async fn a_call_that_is_left_by_an_answer_waits_for_its_result() {
+async fn a_tool_call_still_open_at_the_answer_waits_for_its_result() {
     let mut stream = Stream::new(None).await;
     stream.ask("a");
     stream.tool(&call("x"), "{}");
@@ -120,7 +120,7 @@ async fn a_call_that_is_left_by_an_answer_waits_for_its_result() {
 }
 
 #[tokio::test]
-async fn after_an_entry_that_cannot_be_read_only_a_session_s_name_leads_to_a_turn() {
+async fn after_an_unreadable_entry_only_a_session_id_leads_to_a_turn() {
     let mut stream = Stream::new(None).await;
     let asked = stream.ask("a");
     stream.tool(&call("x"), "{}");
@@ -156,7 +156,7 @@ async fn an_answer_without_a_session_is_reported_once_while_turns_of_other_users
 }
 
 #[tokio::test]
-async fn two_users_of_a_session_have_turns_of_their_own() {
+async fn two_users_of_a_session_have_separate_turns() {
     let mut stream = Stream::new(None).await;
     let of_user = |user: &str| format!(r#"{{"session_id":"a","user_id":"{user}"}}"#);
     let asked = stream.turns.question(&of_user("anna"), 1);
@@ -168,8 +168,8 @@ async fn two_users_of_a_session_have_turns_of_their_own() {
 }
 
 #[tokio::test]
-async fn the_oldest_turns_go_first_and_those_that_wait_are_reported() {
-    let mut stream = Stream::new(Some(Limits { turns: 4, bytes: 1 << 20 })).await;
+async fn the_oldest_turns_are_dropped_first_and_waiting_ones_reported() {
+    let mut stream = Stream::new(Some(TurnLimits { turns: 4, bytes: 1 << 20 })).await;
     let asked: Vec<Turn> = (0..4).map(|number| stream.ask(&format!("s{number}"))).collect();
     stream.turns.answer(&of("s3"));
     stream.ask("s4");
@@ -185,8 +185,8 @@ async fn the_oldest_turns_go_first_and_those_that_wait_are_reported() {
 }
 
 #[tokio::test]
-async fn turns_are_bounded_in_bytes_and_the_one_asked_last_stays() {
-    let mut stream = Stream::new(Some(Limits { turns: 100, bytes: 100 })).await;
+async fn turns_are_bounded_in_bytes_and_the_latest_one_is_kept() {
+    let mut stream = Stream::new(Some(TurnLimits { turns: 100, bytes: 100 })).await;
     for number in 0..20 {
         stream.ask(&format!("s{number}"));
         stream.check();
@@ -196,7 +196,7 @@ async fn turns_are_bounded_in_bytes_and_the_one_asked_last_stays() {
     assert_eq!(stream.turns.count, 1);
     assert!(Arc::ptr_eq(&stream.turns.answer(&of("large")).0, &large.0));
     // So much of tools, too, but no more of one turn than is kept.
-    let mut stream = Stream::new(Some(Limits { turns: 100, bytes: 2500 })).await;
+    let mut stream = Stream::new(Some(TurnLimits { turns: 100, bytes: 2500 })).await;
     stream.ask("a");
     stream.ask("b");
     let long = |id: usize| ToolActivity { output: Some("x".repeat(300)), ..call(&id.to_string()) };
@@ -214,18 +214,18 @@ async fn turns_are_bounded_in_bytes_and_the_one_asked_last_stays() {
 }
 
 #[tokio::test]
-async fn what_answers_left_behind_counts_until_it_is_stored() {
-    let mut stream = Stream::new(Some(Limits { turns: 100, bytes: 100 })).await;
+async fn content_of_unstored_answers_counts_towards_the_limit_until_stored() {
+    let mut stream = Stream::new(Some(TurnLimits { turns: 100, bytes: 100 })).await;
     let stage = |turn: &Turn| turn.edit(|content| content.staged.question_text = Some("x".repeat(10)));
     for number in 0..30 {
         let turn = stream.ask(&format!("s{number}"));
         stage(&turn);
         // As when the store is away.
-        drop(stream.turns.answer(&of(&format!("s{number}"))).take());
+        drop(stream.turns.answer(&of(&format!("s{number}"))).take_content());
     }
     assert!(stream.turns.count <= 10, "{}", stream.turns.count);
     let turn = stream.turns.answer("{}");
-    turn.take().settle(true);
+    turn.take_content().clear_staged(true);
     drop(turn);
     stream.turns.open("{}");
     assert_eq!(stream.turns.unstored.load(Ordering::Relaxed), 0);
@@ -234,7 +234,7 @@ async fn what_answers_left_behind_counts_until_it_is_stored() {
 
 #[tokio::test]
 async fn a_session_whose_owner_was_dropped_with_its_turn_gets_no_answer_without_a_user() {
-    let mut stream = Stream::new(Some(Limits { turns: 2, bytes: 1 << 20 })).await;
+    let mut stream = Stream::new(Some(TurnLimits { turns: 2, bytes: 1 << 20 })).await;
     let of_user = |session: &str| format!(r#"{{"session_id":"{session}","user_id":"anna"}}"#);
     for session in ["a", "b"] {
         stream.turns.question(&of_user(session), 1);
@@ -247,8 +247,8 @@ async fn a_session_whose_owner_was_dropped_with_its_turn_gets_no_answer_without_
 }
 
 #[tokio::test]
-async fn whatever_the_traffic_the_counts_are_right_and_no_session_meets_another() {
-    let mut stream = Stream::new(Some(Limits { turns: 12, bytes: 2000 })).await;
+async fn random_traffic_keeps_the_counts_right_and_the_sessions_apart() {
+    let mut stream = Stream::new(Some(TurnLimits { turns: 12, bytes: 2000 })).await;
     let mut random = fastrand::Rng::with_seed(7);
     for step in 0..20_000 {
         let session = format!("s{}", random.u32(..16));
@@ -281,7 +281,7 @@ async fn whatever_the_traffic_the_counts_are_right_and_no_session_meets_another(
             && let Some(turn) = stream.turns.last_turn()
         {
             turn.edit(|content| content.staged.question_text = Some("x".repeat(20)));
-            drop(turn.take());
+            drop(turn.take_content());
         }
         stream.check();
     }

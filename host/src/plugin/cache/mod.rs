@@ -26,23 +26,27 @@ use super::{
 use crate::sandbox::{CodeCache, Sandbox};
 
 /// How many components' code is kept.
-const MOST: usize = 32;
+const MAX_CACHED_COMPONENTS: usize = 32;
 /// What begins the name of a directory that a compiler writes into, and how long that may take at the very most.
 const UNFINISHED: &str = ".unfinished-";
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// The place of one component's compiled code.
-pub(super) struct Kept {
+pub(super) struct CacheSlot {
     cache: PathBuf,
     slot: PathBuf,
 }
 
-impl Kept {
+impl CacheSlot {
     /// Where it is kept, if it is to be kept anywhere.
     ///
     /// # Errors
     /// When the directory that was asked for can't be trusted.
-    pub(super) fn of(bytes: &[u8], sandbox: &Sandbox, setup: Setup<'_>) -> Result<Option<Self>, PluginError> {
+    pub(super) fn for_component(
+        bytes: &[u8],
+        sandbox: &Sandbox,
+        setup: Setup<'_>,
+    ) -> Result<Option<Self>, PluginError> {
         let found = match &sandbox.cache {
             CodeCache::Off => None,
             CodeCache::At(directory) => trust::usable(directory)?,
@@ -55,7 +59,7 @@ impl Kept {
             }),
         };
         let Some(cache) = found else { return Ok(None) };
-        let slot = cache.join(key(bytes, sandbox, setup)?);
+        let slot = cache.join(cache_key(bytes, sandbox, setup)?);
         Ok(Some(Self { cache, slot }))
     }
 
@@ -63,7 +67,7 @@ impl Kept {
     ///
     /// # Errors
     /// When others could have written it.
-    pub(super) fn find(&self) -> Result<Option<&Path>, PluginError> {
+    pub(super) fn find_code(&self) -> Result<Option<&Path>, PluginError> {
         if !holds_code(&self.slot) {
             return Ok(None);
         }
@@ -73,7 +77,7 @@ impl Kept {
 
     /// An empty place for it. None: nothing can be written there.
     pub(super) fn create(&self) -> Option<&Path> {
-        self.make_room();
+        self.evict_oldest();
         match private_directory().create(&self.slot) {
             Ok(()) => Some(&self.slot),
             Err(error) => {
@@ -84,7 +88,7 @@ impl Kept {
     }
 
     /// Removes the oldest ones, what compilers left behind, and what is in this place without being compiled code.
-    fn make_room(&self) {
+    fn evict_oldest(&self) {
         if !holds_code(&self.slot) {
             // A file that can't be removed is reported when it gets in the way.
             let _ = fs::remove_dir_all(&self.slot);
@@ -101,7 +105,7 @@ impl Kept {
             }
         }
         slots.sort_unstable();
-        let surplus = slots.len().saturating_sub(MOST - 1);
+        let surplus = slots.len().saturating_sub(MAX_CACHED_COMPONENTS - 1);
         for (_, slot) in slots.drain(..surplus) {
             // Another process may do the same.
             let _ = fs::remove_dir_all(slot);
@@ -110,7 +114,7 @@ impl Kept {
 }
 
 /// What makes compiled code another: the component, the engine and its settings; and the limits that it was held to.
-fn key(bytes: &[u8], sandbox: &Sandbox, setup: Setup<'_>) -> Result<String, PluginError> {
+fn cache_key(bytes: &[u8], sandbox: &Sandbox, setup: Setup<'_>) -> Result<String, PluginError> {
     let mut settings = DefaultHasher::new();
     engine(setup)?.precompile_compatibility_hash().hash(&mut settings);
     sandbox.plugin.hash(&mut settings);

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Kept, PluginError, UNFINISHED, holds_code, private_directory, trust};
+use super::{CacheSlot, PluginError, UNFINISHED, holds_code, private_directory, trust};
 
 /// Removed when dropped, unless it was published.
 pub(in super::super) struct Staging {
@@ -18,7 +18,7 @@ impl Staging {
     ///
     /// # Errors
     /// When there is neither.
-    pub(in super::super) fn new(kept: Option<&Kept>) -> Result<Self, PluginError> {
+    pub(in super::super) fn new(kept: Option<&CacheSlot>) -> Result<Self, PluginError> {
         let name = format!("{UNFINISHED}{:032x}", fastrand::u128(..));
         let in_cache = kept.map(|kept| kept.cache.join(&name));
         if let Some(directory) = in_cache.filter(|directory| private_directory().create(directory).is_ok()) {
@@ -47,7 +47,7 @@ impl Staging {
     ///
     /// # Errors
     /// When no code came to it: the disk may be full.
-    pub(in super::super) fn publish(mut self, kept: Option<&Kept>) -> Result<Self, PluginError> {
+    pub(in super::super) fn publish(mut self, kept: Option<&CacheSlot>) -> Result<Self, PluginError> {
         if !holds_code(&self.directory) {
             return Err(PluginError::Sandbox(format!(
                 "compiled code can't be written to {}",
@@ -55,7 +55,7 @@ impl Staging {
             )));
         }
         if let Some(kept) = kept.filter(|kept| self.directory.parent() == Some(&*kept.cache)) {
-            kept.make_room();
+            kept.evict_oldest();
             // Another process may have been first: then its is kept.
             if fs::rename(&self.directory, &kept.slot).is_ok() {
                 self.directory.clone_from(&kept.slot);

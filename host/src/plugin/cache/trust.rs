@@ -24,7 +24,7 @@ pub(super) fn usable(directory: &Path) -> Result<Option<PathBuf>, PluginError> {
             return Ok(None);
         }
     };
-    let metadata = read(&path)?;
+    let metadata = read_metadata(&path)?;
     if !metadata.is_dir() {
         return Err(untrusted(&path, "it is not a directory", "Remove it"));
     }
@@ -39,7 +39,7 @@ pub(super) fn usable(directory: &Path) -> Result<Option<PathBuf>, PluginError> {
 /// When others can.
 pub(super) fn check_parents(path: &Path) -> Result<(), PluginError> {
     // Of one that everybody may write to but only owners may remove from, such as /tmp, only what is in it counts.
-    path.ancestors().try_for_each(|parent| check(parent, &read(parent)?, true))
+    path.ancestors().try_for_each(|parent| check(parent, &read_metadata(parent)?, true))
 }
 
 /// Everything in the place of one component's code.
@@ -79,7 +79,7 @@ pub(super) fn check_entries(slot: &Path) -> Result<(), PluginError> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Metadata, PluginError> {
+fn read_metadata(path: &Path) -> Result<Metadata, PluginError> {
     fs::symlink_metadata(path).map_err(|error| unreadable(path, &error))
 }
 

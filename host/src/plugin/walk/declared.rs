@@ -11,9 +11,9 @@ use wasmparser::{
 };
 
 use super::{
-    FEATURES, Measure, Meter, PluginError, invalid,
-    types::{Size, Sizes},
-    wide,
+    FEATURES, Measure, Meter, PluginError, invalid_component,
+    types::{TypeSize, TypeSizes},
+    widen_to_u64,
 };
 
 /// A component or a type in which types are being declared.
@@ -22,15 +22,15 @@ struct Frame {
     /// How many declarations are still to come.
     left: u32,
     /// Of its index space of types; of a component those that are declared here.
-    types: Vec<Size>,
+    types: Vec<TypeSize>,
     /// What it comes to so far.
-    size: Size,
+    size: TypeSize,
 }
 
 /// The sizes of types while a section is read: those of the components around it, and of what is being declared.
-pub(super) struct Declared<'w> {
+pub(super) struct DeclaredTypes<'w> {
     validator: &'w Validator,
-    sizes: &'w mut Sizes,
+    sizes: &'w mut TypeSizes,
     /// The section itself, and the types that have begun in it.
     frames: Vec<Frame>,
 }
@@ -38,45 +38,45 @@ pub(super) struct Declared<'w> {
 enum Item {
     /// Declarations follow.
     Open(u32),
-    Type(Size),
+    Type(TypeSize),
     Core,
     Refer(ComponentTypeRef),
 }
 
-impl<'w> Declared<'w> {
-    pub(super) fn new(validator: &'w Validator, sizes: &'w mut Sizes) -> Self {
+impl<'w> DeclaredTypes<'w> {
+    pub(super) fn new(validator: &'w Validator, sizes: &'w mut TypeSizes) -> Self {
         Self { validator, sizes, frames: vec![Frame::default()] }
     }
 
     /// Holds a section of types against the limits.
-    pub(super) fn check(mut self, section: &[u8], at: usize, meter: &mut Meter<'_>) -> Result<(), PluginError> {
+    pub(super) fn check_section(mut self, section: &[u8], at: usize, meter: &mut Meter<'_>) -> Result<(), PluginError> {
         let mut reader = BinaryReader::new_features(section, at, FEATURES);
         if let Some(frame) = self.frames.first_mut() {
-            frame.left = reader.read_var_u32().map_err(invalid)?;
+            frame.left = reader.read_var_u32().map_err(invalid_component)?;
         }
         while let Some(frame) = self.frames.last_mut() {
             if frame.left == 0 {
                 let size = frame.size.whole();
                 self.frames.pop();
                 let Some(around) = self.frames.last_mut() else { break };
-                meter.at_least(Measure::TypeSize, size.parts)?;
-                meter.at_least(Measure::TypeNesting, size.levels)?;
+                meter.raise_measure(Measure::TypeSize, size.parts)?;
+                meter.raise_measure(Measure::TypeNesting, size.levels)?;
                 around.types.push(size);
                 continue;
             }
             frame.left -= 1;
-            match self.next(&mut reader).map_err(invalid)? {
+            match self.read_declaration(&mut reader).map_err(invalid_component)? {
                 Item::Open(count) => {
-                    meter.at_least(Measure::TypeNesting, wide(self.frames.len()))?;
+                    meter.raise_measure(Measure::TypeNesting, widen_to_u64(self.frames.len()))?;
                     self.frames.push(Frame { left: count, ..Frame::default() });
                 }
                 Item::Type(size) => {
-                    meter.at_least(Measure::TypeSize, size.parts)?;
-                    meter.at_least(Measure::TypeNesting, size.levels)?;
+                    meter.raise_measure(Measure::TypeSize, size.parts)?;
+                    meter.raise_measure(Measure::TypeNesting, size.levels)?;
                     self.declare(size);
                 }
                 Item::Core => {}
-                Item::Refer(referred) => self.refer(referred, meter)?,
+                Item::Refer(referred) => self.count_reference(referred, meter)?,
             }
         }
         Ok(())
@@ -84,22 +84,26 @@ impl<'w> Declared<'w> {
 
     /// What an import or an export of that type comes to: it is a part of the type in which it stands, and a copy is made
     /// of one with resources.
-    pub(super) fn refer(&mut self, referred: ComponentTypeRef, meter: &mut Meter<'_>) -> Result<(), PluginError> {
+    pub(super) fn count_reference(
+        &mut self,
+        referred: ComponentTypeRef,
+        meter: &mut Meter<'_>,
+    ) -> Result<(), PluginError> {
         let mut is_copied = false;
         let size = match referred {
-            ComponentTypeRef::Module(_) => Size::ONE,
-            ComponentTypeRef::Func(index) => self.at(0, index),
+            ComponentTypeRef::Module(_) => TypeSize::ONE,
+            ComponentTypeRef::Func(index) => self.type_size_at(0, index),
             ComponentTypeRef::Value(value) => self.value(value),
             ComponentTypeRef::Type(bounds) => {
                 let size = match bounds {
-                    TypeBounds::Eq(index) => self.at(0, index),
-                    TypeBounds::SubResource => Size { has_resources: true, ..Size::ONE },
+                    TypeBounds::Eq(index) => self.type_size_at(0, index),
+                    TypeBounds::SubResource => TypeSize { has_resources: true, ..TypeSize::ONE },
                 };
                 self.declare(size);
                 size
             }
             ComponentTypeRef::Instance(index) | ComponentTypeRef::Component(index) => {
-                let size = self.at(0, index);
+                let size = self.type_size_at(0, index);
                 is_copied = size.has_resources;
                 size
             }
@@ -107,32 +111,32 @@ impl<'w> Declared<'w> {
         if let Some(frame) = self.frames.last_mut() {
             frame.size.add(size);
         }
-        meter.add(Measure::Definitions, if is_copied { size.parts } else { 0 })
+        meter.add_to_measure(Measure::Definitions, if is_copied { size.parts } else { 0 })
     }
 
     /// A type that is there gets one more index.
-    pub(super) fn again(&mut self, index: u32) {
-        let size = self.at(0, index);
+    pub(super) fn alias_type(&mut self, index: u32) {
+        let size = self.type_size_at(0, index);
         self.declare(size);
     }
 
-    fn declare(&mut self, size: Size) {
+    fn declare(&mut self, size: TypeSize) {
         if let Some(frame) = self.frames.last_mut() {
             frame.types.push(size);
         }
     }
 
     /// The size of a type, so many levels further out. One that is not there the validator will refuse.
-    fn at(&mut self, out: usize, index: u32) -> Size {
+    fn type_size_at(&mut self, out: usize, index: u32) -> TypeSize {
         let Some(level) = self.frames.len().checked_sub(1 + out) else {
-            return self.outside(out + 1 - self.frames.len(), index).unwrap_or(Size::ONE);
+            return self.outer_type_size(out + 1 - self.frames.len(), index).unwrap_or(TypeSize::ONE);
         };
         let before = if level == 0 { self.known() } else { 0 };
         match index.checked_sub(before) {
-            None => self.outside(0, index).unwrap_or(Size::ONE),
+            None => self.outer_type_size(0, index).unwrap_or(TypeSize::ONE),
             Some(here) => {
                 let types = self.frames.get(level).map_or(&[][..], |frame| &frame.types);
-                usize::try_from(here).ok().and_then(|here| types.get(here)).copied().unwrap_or(Size::ONE)
+                usize::try_from(here).ok().and_then(|here| types.get(here)).copied().unwrap_or(TypeSize::ONE)
             }
         }
     }
@@ -143,20 +147,21 @@ impl<'w> Declared<'w> {
     }
 
     /// Of a component so many levels around this one, as far as it has been validated.
-    fn outside(&mut self, level: usize, index: u32) -> Option<Size> {
+    fn outer_type_size(&mut self, level: usize, index: u32) -> Option<TypeSize> {
         let types = self.validator.types(level)?;
-        (index < types.component_type_count()).then(|| self.sizes.of(types.component_any_type_at(index), types))
+        (index < types.component_type_count())
+            .then(|| self.sizes.measure_type(types.component_any_type_at(index), types))
     }
 
-    fn value(&mut self, value: ComponentValType) -> Size {
+    fn value(&mut self, value: ComponentValType) -> TypeSize {
         match value {
-            ComponentValType::Primitive(_) => Size::ONE,
-            ComponentValType::Type(index) => self.at(0, index),
+            ComponentValType::Primitive(_) => TypeSize::ONE,
+            ComponentValType::Type(index) => self.type_size_at(0, index),
         }
     }
 
     /// Reads a type, or a declaration in one; of a component's or an instance's type its beginning.
-    fn next(&mut self, reader: &mut BinaryReader<'_>) -> wasmparser::Result<Item> {
+    fn read_declaration(&mut self, reader: &mut BinaryReader<'_>) -> wasmparser::Result<Item> {
         if self.frames.len() > 1 {
             match reader.read_u8()? {
                 0x00 => return reader.read::<CoreType<'_>>().map(|_| Item::Core),
@@ -175,26 +180,26 @@ impl<'w> Declared<'w> {
                 reader.read_u8()?;
                 reader.read_var_u32().map(Item::Open)
             }
-            _ => reader.read::<ComponentType<'_>>().map(|declared| Item::Type(self.of(&declared))),
+            _ => reader.read::<ComponentType<'_>>().map(|declared| Item::Type(self.flat_type_size(&declared))),
         }
     }
 
     fn alias(&mut self, alias: &ComponentAlias<'_>) -> Item {
         match alias {
-            ComponentAlias::Outer { kind: ComponentOuterAliasKind::Type, count, index } => {
-                Item::Type(self.at(usize::try_from(*count).unwrap_or(usize::MAX).min(self.frames.len() + 1000), *index))
-            }
+            ComponentAlias::Outer { kind: ComponentOuterAliasKind::Type, count, index } => Item::Type(
+                self.type_size_at(usize::try_from(*count).unwrap_or(usize::MAX).min(self.frames.len() + 1000), *index),
+            ),
             // Of an instance's types, none is larger than all that is here.
             ComponentAlias::InstanceExport { kind: wasmparser::ComponentExternalKind::Type, .. } => {
-                Item::Type(self.frames.last().map_or(Size::ONE, |frame| frame.size))
+                Item::Type(self.frames.last().map_or(TypeSize::ONE, |frame| frame.size))
             }
             _ => Item::Core,
         }
     }
 
     /// A type that is not nested.
-    fn of(&mut self, declared: &ComponentType<'_>) -> Size {
-        let mut size = Size::default();
+    fn flat_type_size(&mut self, declared: &ComponentType<'_>) -> TypeSize {
+        let mut size = TypeSize::default();
         let mut add = |value: ComponentValType| size.add(self.value(value));
         match declared {
             ComponentType::Func(function) => {
@@ -204,11 +209,11 @@ impl<'w> Declared<'w> {
                 ComponentDefinedType::Record(fields) => fields.iter().for_each(|(_, value)| add(*value)),
                 ComponentDefinedType::Variant(cases) => {
                     cases.iter().filter_map(|case| case.ty).for_each(add);
-                    size.parts = size.parts.saturating_add(wide(cases.len()));
+                    size.parts = size.parts.saturating_add(widen_to_u64(cases.len()));
                 }
                 ComponentDefinedType::Tuple(values) => values.iter().for_each(|value| add(*value)),
                 ComponentDefinedType::Flags(names) | ComponentDefinedType::Enum(names) => {
-                    size.parts = wide(names.len());
+                    size.parts = widen_to_u64(names.len());
                 }
                 ComponentDefinedType::List(value)
                 | ComponentDefinedType::FixedLengthList(value, _)

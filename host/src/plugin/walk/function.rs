@@ -9,7 +9,7 @@
 
 use wasmparser::{FuncValidator, FunctionBody, Operator, ValidatorResources};
 
-use super::{Measure, Meter, PluginError, invalid, wide};
+use super::{Measure, Meter, PluginError, invalid_component, widen_to_u64};
 
 /// What a call takes and gives, at most, without counting for more than one step.
 const USUAL_ARITY: u64 = 32;
@@ -45,28 +45,28 @@ pub(super) fn function_cost(
     meter: &mut Meter<'_>,
 ) -> Result<u64, PluginError> {
     let mut locals = u64::from(validator.len_locals());
-    for group in body.get_locals_reader().map_err(invalid)? {
-        let (count, _) = group.map_err(invalid)?;
+    for group in body.get_locals_reader().map_err(invalid_component)? {
+        let (count, _) = group.map_err(invalid_component)?;
         locals = locals.saturating_add(count.into());
-        meter.at_least(Measure::Locals, locals)?;
+        meter.raise_measure(Measure::Locals, locals)?;
     }
-    meter.at_least(Measure::Locals, locals)?;
+    meter.raise_measure(Measure::Locals, locals)?;
 
     let mut reader = body.get_binary_reader();
-    validator.read_locals(&mut reader).map_err(invalid)?;
+    validator.read_locals(&mut reader).map_err(invalid_component)?;
     let mut used = vec![false; usize::try_from(locals).unwrap_or(0)];
     let mut uses: u64 = 0;
     let (mut steps, mut blocks, mut crossings, mut operands) = (0_u64, 0_u64, 0_u64, 0_u64);
     while !reader.eof() {
         let at = reader.original_position();
-        let operator = reader.peek_operator(&validator.visitor(at)).map_err(invalid)?;
+        let operator = reader.peek_operator(&validator.visitor(at)).map_err(invalid_component)?;
         // Behind a jump, where no operands are, the validator goes through all that a call takes and gives.
         let arity = match operator {
             Operator::Call { .. } | Operator::CallIndirect { .. } => operator.operator_arity(validator),
             _ => None,
         };
         let arity = arity.map_or(0, |(takes, gives)| u64::from(takes) + u64::from(gives));
-        reader.visit_operator(&mut validator.visitor(at)).map_err(invalid)?.map_err(invalid)?;
+        reader.visit_operator(&mut validator.visitor(at)).map_err(invalid_component)?.map_err(invalid_component)?;
         let (own_steps, own_blocks) = expansion(&operator);
         steps = steps.saturating_add(own_steps + arity.saturating_sub(USUAL_ARITY));
         blocks += own_blocks;
@@ -95,7 +95,10 @@ pub(super) fn function_cost(
         crossings = crossings.saturating_add(crossed.saturating_mul(depth));
         operands = operands.saturating_add(crossed.saturating_mul(validator.operand_stack_height().into()));
     }
-    reader.finish_expression(&validator.visitor(reader.original_position())).map_err(invalid)?;
+    reader.finish_expression(&validator.visitor(reader.original_position())).map_err(invalid_component)?;
     let steps = steps.saturating_add(steps_of_blocks(blocks));
-    Ok(steps.saturating_add(operands).saturating_add(crossings.saturating_mul(uses)).max(wide(body.range().len()) / 8))
+    Ok(steps
+        .saturating_add(operands)
+        .saturating_add(crossings.saturating_mul(uses))
+        .max(widen_to_u64(body.range().len()) / 8))
 }

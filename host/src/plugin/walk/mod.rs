@@ -15,7 +15,7 @@ use wasmparser::{
     Encoding, FuncValidatorAllocations, Parser, Payload, SectionLimited, ValidPayload, Validator, WasmFeatures,
 };
 
-use self::{declared::Declared, function::function_cost, scope::Scopes, types::Sizes};
+use self::{declared::DeclaredTypes, function::function_cost, scope::ScopeStack, types::TypeSizes};
 use super::{
     error::{PluginError, printable_name, printable_text},
     meter::Meter,
@@ -48,10 +48,14 @@ pub(super) struct Interfaces {
 ///
 /// # Errors
 /// When it is no valid component, or is over one of the meter's limits.
-pub(super) fn walk(bytes: &[u8], meter: &mut Meter<'_>, interfaces: &mut Interfaces) -> Result<(), PluginError> {
-    meter.at_least(Measure::Bytes, wide(bytes.len()))?;
+pub(super) fn walk_component(
+    bytes: &[u8],
+    meter: &mut Meter<'_>,
+    interfaces: &mut Interfaces,
+) -> Result<(), PluginError> {
+    meter.raise_measure(Measure::Bytes, widen_to_u64(bytes.len()))?;
     if !bytes.starts_with(b"\0asm") {
-        return Err(invalid("it does not start with the WebAssembly magic number"));
+        return Err(invalid_component("it does not start with the WebAssembly magic number"));
     }
     let mut parser = Parser::new(0);
     parser.set_features(FEATURES);
@@ -61,23 +65,23 @@ pub(super) fn walk(bytes: &[u8], meter: &mut Meter<'_>, interfaces: &mut Interfa
         interfaces,
         validator: Validator::new_with_features(FEATURES),
         allocations: FuncValidatorAllocations::default(),
-        scopes: Scopes::default(),
-        sizes: Sizes::default(),
+        scopes: ScopeStack::default(),
+        sizes: TypeSizes::default(),
     };
     for payload in parser.parse_all(bytes) {
-        let payload = payload.map_err(invalid)?;
-        walk.count(&payload)?;
-        let valid = walk.validator.payload(&payload).map_err(invalid)?;
-        walk.look(&payload, valid)?;
+        let payload = payload.map_err(invalid_component)?;
+        walk.count_section(&payload)?;
+        let valid = walk.validator.payload(&payload).map_err(invalid_component)?;
+        walk.count_validated(&payload, valid)?;
     }
     Ok(())
 }
 
-fn invalid(problem: impl ToString) -> PluginError {
+fn invalid_component(problem: impl ToString) -> PluginError {
     PluginError::NotAComponent(printable_text(problem))
 }
 
-fn wide(number: usize) -> u64 {
+fn widen_to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
@@ -87,88 +91,94 @@ struct Walk<'a, 'limits> {
     interfaces: &'a mut Interfaces,
     validator: Validator,
     allocations: FuncValidatorAllocations,
-    scopes: Scopes,
-    sizes: Sizes,
+    scopes: ScopeStack,
+    sizes: TypeSizes,
 }
 
 impl<'a> Walk<'a, '_> {
     /// What can be told of a section before it is validated.
-    fn count(&mut self, payload: &Payload<'a>) -> Result<(), PluginError> {
+    fn count_section(&mut self, payload: &Payload<'a>) -> Result<(), PluginError> {
         match payload {
-            Payload::Version { encoding, .. } => self.open(*encoding)?,
+            Payload::Version { encoding, .. } => self.open_scope(*encoding)?,
             Payload::TypeSection(section) => {
-                self.define(section)?;
-                self.meter.add(Measure::Functions, section.count().into())?;
+                self.count_definitions(section)?;
+                self.meter.add_to_measure(Measure::Functions, section.count().into())?;
             }
-            Payload::ImportSection(section) => self.define(section)?,
-            Payload::GlobalSection(section) => self.define(section)?,
+            Payload::ImportSection(section) => self.count_definitions(section)?,
+            Payload::GlobalSection(section) => self.count_definitions(section)?,
             Payload::ExportSection(section) => {
-                self.define(section)?;
-                self.meter.add(Measure::Functions, section.count().into())?;
+                self.count_definitions(section)?;
+                self.meter.add_to_measure(Measure::Functions, section.count().into())?;
             }
             Payload::ElementSection(section) => {
-                self.define(section)?;
+                self.count_definitions(section)?;
                 for segment in section.clone() {
-                    let references = match segment.map_err(invalid)?.items {
+                    let references = match segment.map_err(invalid_component)?.items {
                         ElementItems::Functions(functions) => functions.count(),
                         ElementItems::Expressions(_, expressions) => expressions.count(),
                     };
-                    self.meter.add(Measure::Functions, references.into())?;
+                    self.meter.add_to_measure(Measure::Functions, references.into())?;
                 }
             }
-            Payload::TagSection(section) => self.define(section)?,
-            Payload::CoreTypeSection(section) => self.define(section)?,
-            Payload::ComponentCanonicalSection(section) => self.define(section)?,
+            Payload::TagSection(section) => self.count_definitions(section)?,
+            Payload::CoreTypeSection(section) => self.count_definitions(section)?,
+            Payload::ComponentCanonicalSection(section) => self.count_definitions(section)?,
             // The data themselves are as many as the component has bytes.
             Payload::DataSection(section) => self.define_so_many(section.count().into(), 0)?,
-            Payload::FunctionSection(section) => self.meter.add(Measure::Functions, section.count().into())?,
-            Payload::MemorySection(section) => self.scopes.here()?.weight.memories = section.count().into(),
+            Payload::FunctionSection(section) => {
+                self.meter.add_to_measure(Measure::Functions, section.count().into())?
+            }
+            Payload::MemorySection(section) => self.scopes.innermost()?.weight.memories = section.count().into(),
             Payload::TableSection(section) => {
-                self.define(section)?;
-                self.scopes.here()?.weight.tables = section.count().into();
+                self.count_definitions(section)?;
+                self.scopes.innermost()?.weight.tables = section.count().into();
                 for table in section.clone() {
-                    self.meter.add(Measure::TableElements, table.map_err(invalid)?.ty.initial)?;
+                    self.meter.add_to_measure(Measure::TableElements, table.map_err(invalid_component)?.ty.initial)?;
                 }
             }
             Payload::CodeSectionEntry(body) => {
-                self.meter.at_least(Measure::FunctionBytes, wide(body.range().len()))?;
+                self.meter.raise_measure(Measure::FunctionBytes, widen_to_u64(body.range().len()))?;
             }
             Payload::ComponentTypeSection(section) => {
-                self.define(section)?;
+                self.count_definitions(section)?;
                 let bytes = self.bytes.get(section.range()).unwrap_or_default();
-                Declared::new(&self.validator, &mut self.sizes).check(bytes, section.range().start, self.meter)?;
+                DeclaredTypes::new(&self.validator, &mut self.sizes).check_section(
+                    bytes,
+                    section.range().start,
+                    self.meter,
+                )?;
             }
             Payload::InstanceSection(section) => {
-                self.define(section)?;
+                self.count_definitions(section)?;
                 for instance in section.clone() {
-                    self.scopes.core_instance(&instance.map_err(invalid)?)?;
+                    self.scopes.core_instance(&instance.map_err(invalid_component)?)?;
                 }
             }
             Payload::ComponentInstanceSection(section) => {
-                self.define(section)?;
+                self.count_definitions(section)?;
                 for instance in section.clone() {
-                    let instance = instance.map_err(invalid)?;
+                    let instance = instance.map_err(invalid_component)?;
                     self.scopes.instance(&instance)?;
-                    self.weigh()?;
+                    self.check_weight()?;
                     if let ComponentInstance::Instantiate { component_index, .. } = instance {
                         self.copy(component_index)?;
                     }
                 }
             }
             Payload::ComponentAliasSection(section) => {
-                self.define(section)?;
+                self.count_definitions(section)?;
                 for alias in section.clone() {
-                    self.scopes.alias(&alias.map_err(invalid)?)?;
+                    self.scopes.alias(&alias.map_err(invalid_component)?)?;
                 }
             }
             Payload::ComponentImportSection(section) => self.count_imports(section)?,
             Payload::ComponentExportSection(section) => self.count_exports(section)?,
             // Names of functions are kept for backtraces.
             Payload::CustomSection(section) if section.name() == "name" => {
-                self.define_so_many(wide(section.data().len()) / 32, 0)?;
+                self.define_so_many(widen_to_u64(section.data().len()) / 32, 0)?;
             }
             Payload::End(_) => {
-                self.weigh()?;
+                self.check_weight()?;
                 self.scopes.close();
             }
             _ => {}
@@ -177,11 +187,11 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn count_imports(&mut self, section: &ComponentImportSectionReader<'a>) -> Result<(), PluginError> {
-        self.define(section)?;
-        let mut declared = Declared::new(&self.validator, &mut self.sizes);
+        self.count_definitions(section)?;
+        let mut declared = DeclaredTypes::new(&self.validator, &mut self.sizes);
         for import in section.clone() {
-            let import = import.map_err(invalid)?;
-            declared.refer(import.ty, self.meter)?;
+            let import = import.map_err(invalid_component)?;
+            declared.count_reference(import.ty, self.meter)?;
             self.scopes.import(import.ty.kind())?;
             if self.scopes.is_outermost() {
                 self.interfaces.imports.push(printable_name(import.name.name));
@@ -191,13 +201,13 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn count_exports(&mut self, section: &ComponentExportSectionReader<'a>) -> Result<(), PluginError> {
-        self.define(section)?;
-        let mut declared = Declared::new(&self.validator, &mut self.sizes);
+        self.count_definitions(section)?;
+        let mut declared = DeclaredTypes::new(&self.validator, &mut self.sizes);
         for export in section.clone() {
-            let export = export.map_err(invalid)?;
+            let export = export.map_err(invalid_component)?;
             match (export.ty, export.kind) {
-                (Some(ascribed), _) => declared.refer(ascribed, self.meter)?,
-                (None, ComponentExternalKind::Type) => declared.again(export.index),
+                (Some(ascribed), _) => declared.count_reference(ascribed, self.meter)?,
+                (None, ComponentExternalKind::Type) => declared.alias_type(export.index),
                 (None, _) => {}
             }
             self.scopes.export(export.kind, export.index)?;
@@ -209,31 +219,31 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// What can be told of a section once it is known to be valid.
-    fn look(&mut self, payload: &Payload<'a>, valid: ValidPayload<'a>) -> Result<(), PluginError> {
+    fn count_validated(&mut self, payload: &Payload<'a>, valid: ValidPayload<'a>) -> Result<(), PluginError> {
         if let ValidPayload::Func(function, body) = valid {
             let mut validator = function.into_validator(std::mem::take(&mut self.allocations));
             let cost = function_cost(&mut validator, &body, self.meter);
             self.allocations = validator.into_allocations();
             let cost = cost?;
-            self.meter.at_least(Measure::FunctionCost, cost)?;
-            return self.meter.add(Measure::Cost, cost);
+            self.meter.raise_measure(Measure::FunctionCost, cost)?;
+            return self.meter.add_to_measure(Measure::Cost, cost);
         }
         let Some(types) = self.validator.types(0) else { return Ok(()) };
         match payload {
             Payload::ImportSection(_) | Payload::MemorySection(_) if types.memory_count() > 1 => {
-                Err(invalid("a core module has more than one memory"))
+                Err(invalid_component("a core module has more than one memory"))
             }
             Payload::ComponentTypeSection(_) | Payload::ComponentInstanceSection(_) => {
-                let known = &mut self.scopes.here()?.sized_types;
+                let known = &mut self.scopes.innermost()?.sized_types;
                 self.sizes.check_from(known, types, self.meter)
             }
             Payload::ComponentCanonicalSection(section) => {
                 for canonical in section.clone() {
-                    let glue = self.sizes.glue(&canonical.map_err(invalid)?, types);
-                    let weight = &mut self.scopes.here()?.weight;
+                    let glue = self.sizes.glue_cost(&canonical.map_err(invalid_component)?, types);
+                    let weight = &mut self.scopes.innermost()?.weight;
                     weight.glue = weight.glue.saturating_add(glue);
                 }
-                self.weigh()
+                self.check_weight()
             }
             _ => Ok(()),
         }
@@ -245,43 +255,43 @@ impl<'a> Walk<'a, '_> {
         if component >= types.component_count() {
             return Ok(());
         }
-        let size = self.sizes.of(types.component_at(component).into(), types);
-        self.meter.add(Measure::Definitions, if size.has_resources { size.parts } else { 0 })
+        let size = self.sizes.measure_type(types.component_at(component).into(), types);
+        self.meter.add_to_measure(Measure::Definitions, if size.has_resources { size.parts } else { 0 })
     }
 
-    fn open(&mut self, encoding: Encoding) -> Result<(), PluginError> {
+    fn open_scope(&mut self, encoding: Encoding) -> Result<(), PluginError> {
         if encoding == Encoding::Module {
             if self.scopes.is_empty() {
-                return Err(invalid("it is a core module"));
+                return Err(invalid_component("it is a core module"));
             }
-            self.meter.add(Measure::Modules, 1)?;
+            self.meter.add_to_measure(Measure::Modules, 1)?;
         } else {
-            self.meter.at_least(Measure::Nesting, wide(self.scopes.len()))?;
+            self.meter.raise_measure(Measure::Nesting, widen_to_u64(self.scopes.len()))?;
         }
         self.scopes.open(encoding);
         Ok(())
     }
 
-    fn define<T>(&mut self, section: &SectionLimited<'a, T>) -> Result<(), PluginError> {
-        self.define_so_many(section.count().into(), wide(section.range().len()))
+    fn count_definitions<T>(&mut self, section: &SectionLimited<'a, T>) -> Result<(), PluginError> {
+        self.define_so_many(section.count().into(), widen_to_u64(section.range().len()))
     }
 
     /// Definitions in a section of so many bytes. Those of a core module are compiled once; those of a component are
     /// gone through for each of its instances.
     fn define_so_many(&mut self, count: u64, bytes: u64) -> Result<(), PluginError> {
         let definitions = count.saturating_add(bytes / 8);
-        let scope = self.scopes.here()?;
+        let scope = self.scopes.innermost()?;
         scope.weight.definitions = scope.weight.definitions.saturating_add(definitions);
-        self.meter.add(Measure::Definitions, definitions)
+        self.meter.add_to_measure(Measure::Definitions, definitions)
     }
 
     /// Holds what an instance of the current component or module comes to against the limits.
-    fn weigh(&mut self) -> Result<(), PluginError> {
-        let weight = self.scopes.here()?.weight;
-        self.meter.at_least(Measure::Instances, weight.instances)?;
-        self.meter.at_least(Measure::Definitions, weight.definitions)?;
-        self.meter.at_least(Measure::Memories, weight.memories)?;
-        self.meter.at_least(Measure::Tables, weight.tables)?;
-        self.meter.at_least(Measure::Cost, weight.glue)
+    fn check_weight(&mut self) -> Result<(), PluginError> {
+        let weight = self.scopes.innermost()?.weight;
+        self.meter.raise_measure(Measure::Instances, weight.instances)?;
+        self.meter.raise_measure(Measure::Definitions, weight.definitions)?;
+        self.meter.raise_measure(Measure::Memories, weight.memories)?;
+        self.meter.raise_measure(Measure::Tables, weight.tables)?;
+        self.meter.raise_measure(Measure::Cost, weight.glue)
     }
 }

@@ -7,7 +7,7 @@ use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding, Instance,
 };
 
-use super::{PluginError, invalid, wide};
+use super::{PluginError, invalid_component, widen_to_u64};
 
 /// What one instance of a component or of a core module comes to.
 #[derive(Clone, Copy, Default)]
@@ -32,7 +32,7 @@ impl Weight {
 }
 
 /// A component or a core module that has begun and not ended.
-pub(super) struct Scope {
+pub(super) struct ComponentScope {
     encoding: Encoding,
     pub(super) weight: Weight,
     /// The index spaces of components and of modules. None: one that is passed in, whatever it will be.
@@ -44,9 +44,9 @@ pub(super) struct Scope {
 
 /// From the outermost one inwards.
 #[derive(Default)]
-pub(super) struct Scopes(Vec<Scope>);
+pub(super) struct ScopeStack(Vec<ComponentScope>);
 
-impl Scopes {
+impl ScopeStack {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -60,12 +60,12 @@ impl Scopes {
     }
 
     /// The innermost one.
-    pub(super) fn here(&mut self) -> Result<&mut Scope, PluginError> {
-        self.0.last_mut().ok_or_else(|| invalid("it has sections after its end"))
+    pub(super) fn innermost(&mut self) -> Result<&mut ComponentScope, PluginError> {
+        self.0.last_mut().ok_or_else(|| invalid_component("it has sections after its end"))
     }
 
     pub(super) fn open(&mut self, encoding: Encoding) {
-        let scope = Scope {
+        let scope = ComponentScope {
             encoding,
             weight: Weight { instances: 1, ..Weight::default() },
             components: Vec::new(),
@@ -90,18 +90,18 @@ impl Scopes {
     }
 
     pub(super) fn core_instance(&mut self, instance: &Instance<'_>) -> Result<(), PluginError> {
-        let scope = self.here()?;
+        let scope = self.innermost()?;
         if let Instance::Instantiate { module_index, .. } = instance {
-            let weight = at(&scope.modules, *module_index)?.ok_or(PluginError::Unbounded("core module"))?;
+            let weight = weight_at(&scope.modules, *module_index)?.ok_or(PluginError::Unbounded("core module"))?;
             scope.weight.add(&weight);
         }
         Ok(())
     }
 
     pub(super) fn instance(&mut self, instance: &ComponentInstance<'_>) -> Result<(), PluginError> {
-        let scope = self.here()?;
+        let scope = self.innermost()?;
         if let ComponentInstance::Instantiate { component_index, .. } = instance {
-            let weight = at(&scope.components, *component_index)?.ok_or(PluginError::Unbounded("component"))?;
+            let weight = weight_at(&scope.components, *component_index)?.ok_or(PluginError::Unbounded("component"))?;
             scope.weight.add(&weight);
         }
         Ok(())
@@ -114,16 +114,17 @@ impl Scopes {
             ComponentAlias::Outer { kind, count, index } => {
                 let depth =
                     self.0.len().checked_sub(1).and_then(|last| last.checked_sub(usize::try_from(*count).ok()?));
-                let outer =
-                    depth.and_then(|depth| self.0.get(depth)).ok_or_else(|| invalid("an outer alias is invalid"))?;
+                let outer = depth
+                    .and_then(|depth| self.0.get(depth))
+                    .ok_or_else(|| invalid_component("an outer alias is invalid"))?;
                 match kind {
                     ComponentOuterAliasKind::Component => {
-                        let weight = at(&outer.components, *index)?;
-                        self.here()?.components.push(weight);
+                        let weight = weight_at(&outer.components, *index)?;
+                        self.innermost()?.components.push(weight);
                     }
                     ComponentOuterAliasKind::CoreModule => {
-                        let weight = at(&outer.modules, *index)?;
-                        self.here()?.modules.push(weight);
+                        let weight = weight_at(&outer.modules, *index)?;
+                        self.innermost()?.modules.push(weight);
                     }
                     ComponentOuterAliasKind::CoreType | ComponentOuterAliasKind::Type => {}
                 }
@@ -134,7 +135,7 @@ impl Scopes {
 
     /// Something of that kind comes from elsewhere.
     pub(super) fn import(&mut self, kind: ComponentExternalKind) -> Result<(), PluginError> {
-        let scope = self.here()?;
+        let scope = self.innermost()?;
         match kind {
             ComponentExternalKind::Component => scope.components.push(None),
             ComponentExternalKind::Module => scope.modules.push(None),
@@ -145,17 +146,19 @@ impl Scopes {
 
     /// What is exported gets one more index.
     pub(super) fn export(&mut self, kind: ComponentExternalKind, index: u32) -> Result<(), PluginError> {
-        let scope = self.here()?;
+        let scope = self.innermost()?;
         match kind {
-            ComponentExternalKind::Component => scope.components.push(at(&scope.components, index)?),
-            ComponentExternalKind::Module => scope.modules.push(at(&scope.modules, index)?),
+            ComponentExternalKind::Component => scope.components.push(weight_at(&scope.components, index)?),
+            ComponentExternalKind::Module => scope.modules.push(weight_at(&scope.modules, index)?),
             _ => {}
         }
         Ok(())
     }
 }
 
-fn at(space: &[Option<Weight>], index: u32) -> Result<Option<Weight>, PluginError> {
+fn weight_at(space: &[Option<Weight>], index: u32) -> Result<Option<Weight>, PluginError> {
     let found = usize::try_from(index).ok().and_then(|index| space.get(index));
-    found.copied().ok_or_else(|| invalid(format!("no definition has the index {index} of {}", wide(space.len()))))
+    found.copied().ok_or_else(|| {
+        invalid_component(format!("no definition has the index {index} of {}", widen_to_u64(space.len())))
+    })
 }

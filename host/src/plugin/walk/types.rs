@@ -11,22 +11,22 @@ use wasmparser::{
     types::TypesRef,
 };
 
-use super::{Measure, Meter, PluginError, wide};
+use super::{Measure, Meter, PluginError, widen_to_u64};
 
 /// Sizes of the types that are known so far, with the levels in them.
 #[derive(Default)]
-pub(super) struct Sizes(HashMap<ComponentAnyTypeId, Size>);
+pub(super) struct TypeSizes(HashMap<ComponentAnyTypeId, TypeSize>);
 
 /// What a type comes to when everything that it refers to is written out.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Size {
+pub(super) struct TypeSize {
     pub(super) parts: u64,
     pub(super) levels: u64,
     /// Whether there are resources in it, or handles of some.
     pub(super) has_resources: bool,
 }
 
-impl Size {
+impl TypeSize {
     pub(super) const ONE: Self = Self { parts: 1, levels: 1, has_resources: false };
 
     /// With one more part.
@@ -42,7 +42,7 @@ impl Size {
     }
 }
 
-impl Sizes {
+impl TypeSizes {
     /// Measures the types of the current component, from the first that is new.
     pub(super) fn check_from(
         &mut self,
@@ -51,16 +51,16 @@ impl Sizes {
         meter: &mut Meter<'_>,
     ) -> Result<(), PluginError> {
         for index in *known..types.component_type_count() {
-            let size = self.of(types.component_any_type_at(index), types);
-            meter.at_least(Measure::TypeSize, size.parts)?;
-            meter.at_least(Measure::TypeNesting, size.levels)?;
+            let size = self.measure_type(types.component_any_type_at(index), types);
+            meter.raise_measure(Measure::TypeSize, size.parts)?;
+            meter.raise_measure(Measure::TypeNesting, size.levels)?;
         }
         *known = types.component_type_count();
         Ok(())
     }
 
     /// Steps to compile what converts the arguments and the result of a function, as far as it is not shared.
-    pub(super) fn glue(&mut self, function: &CanonicalFunction, types: TypesRef<'_>) -> u64 {
+    pub(super) fn glue_cost(&mut self, function: &CanonicalFunction, types: TypesRef<'_>) -> u64 {
         /// Wasmtime shares the code for what is beyond.
         const MOST_PARTS: u64 = 1000;
         const STEPS_FOR_A_PART: u64 = 30;
@@ -69,15 +69,15 @@ impl Sizes {
             CanonicalFunction::Lower { func_index, .. } => types.component_function_at(*func_index).into(),
             _ => return STEPS_FOR_A_PART,
         };
-        self.of(id, types).parts.min(MOST_PARTS) * STEPS_FOR_A_PART
+        self.measure_type(id, types).parts.min(MOST_PARTS) * STEPS_FOR_A_PART
     }
 
     /// The validator allows a hundred levels: recursion is bounded.
-    pub(super) fn of(&mut self, id: ComponentAnyTypeId, types: TypesRef<'_>) -> Size {
+    pub(super) fn measure_type(&mut self, id: ComponentAnyTypeId, types: TypesRef<'_>) -> TypeSize {
         if let Some(size) = self.0.get(&id) {
             return *size;
         }
-        let mut whole = Whole { sizes: self, types, size: Size::default() };
+        let mut whole = Whole { sizes: self, types, size: TypeSize::default() };
         // What the validator names it knows.
         match id {
             ComponentAnyTypeId::Resource(_) => whole.size.has_resources = true,
@@ -106,14 +106,14 @@ impl Sizes {
 
 /// A type, while its parts are added up.
 struct Whole<'a> {
-    sizes: &'a mut Sizes,
+    sizes: &'a mut TypeSizes,
     types: TypesRef<'a>,
-    size: Size,
+    size: TypeSize,
 }
 
 impl Whole<'_> {
     fn part(&mut self, id: ComponentAnyTypeId) {
-        let size = self.sizes.of(id, self.types);
+        let size = self.sizes.measure_type(id, self.types);
         self.size.add(size);
     }
 
@@ -131,7 +131,7 @@ impl Whole<'_> {
     }
 
     fn names(&mut self, count: usize) {
-        self.size.parts = self.size.parts.saturating_add(wide(count));
+        self.size.parts = self.size.parts.saturating_add(widen_to_u64(count));
     }
 
     fn defined(&mut self, defined: &ComponentDefinedType) {

@@ -1,6 +1,6 @@
 //! The imports of a component, and there are no others: `key-value`, a wall clock, a log.
 //!
-//! Each call begins with [`enter`]. An instance's own code checks its time on entering a function or a loop; code that
+//! Each call begins with [`enter_host_call`]. An instance's own code checks its time on entering a function or a loop; code that
 //! calls the host in a straight line is checked here.
 
 mod key_value;
@@ -33,8 +33,8 @@ pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Res
     let mut logging = linker.instance("wasi:logging/logging@0.1.0-draft")?;
     logging.func_wrap_async("log", |mut context, (level, kind, message): (LogLevel, String, String)| {
         Box::new(async move {
-            enter(&mut context, (kind.len() + message.len()) as u64).await?;
-            context.data_mut().log(level, &kind, &message);
+            enter_host_call(&mut context, (kind.len() + message.len()) as u64).await?;
+            context.data_mut().log_within_budget(level, &kind, &message);
             Ok(())
         })
     })
@@ -44,7 +44,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Res
 ///
 /// # Errors
 /// When the instance is over a budget.
-async fn enter(context: &mut StoreContextMut<'_, InstanceState>, bytes: u64) -> wasmtime::Result<()> {
+async fn enter_host_call(context: &mut StoreContextMut<'_, InstanceState>, bytes: u64) -> wasmtime::Result<()> {
     context.data_mut().begin_host_call(bytes)?;
     // The next call, or the reply, can't have more copied than is left.
     let left = context.data().copy_bytes_left();

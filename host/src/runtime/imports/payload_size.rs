@@ -8,36 +8,36 @@ use crate::store::{BucketPage, Deletion, Entry, Failure, Outcome, Receipt};
 
 pub(super) trait PayloadSize {
     /// Bytes.
-    fn bytes(&self) -> u64;
+    fn payload_bytes(&self) -> u64;
 }
 
 impl PayloadSize for Receipt {
-    fn bytes(&self) -> u64 {
+    fn payload_bytes(&self) -> u64 {
         list(&self.outcomes) + self.outcomes.iter().map(outcome).sum::<u64>()
     }
 }
 
 impl PayloadSize for BucketPage {
-    fn bytes(&self) -> u64 {
+    fn payload_bytes(&self) -> u64 {
         texts(&self.names)
     }
 }
 
 impl PayloadSize for Deletion {
-    fn bytes(&self) -> u64 {
+    fn payload_bytes(&self) -> u64 {
         texts(&self.keys)
     }
 }
 
 impl<T: PayloadSize> PayloadSize for Result<T, Failure> {
-    fn bytes(&self) -> u64 {
-        self.as_ref().map_or(0, PayloadSize::bytes)
+    fn payload_bytes(&self) -> u64 {
+        self.as_ref().map_or(0, PayloadSize::payload_bytes)
     }
 }
 
 impl<T: PayloadSize> PayloadSize for Vec<T> {
-    fn bytes(&self) -> u64 {
-        self.iter().map(PayloadSize::bytes).sum()
+    fn payload_bytes(&self) -> u64 {
+        self.iter().map(PayloadSize::payload_bytes).sum()
     }
 }
 

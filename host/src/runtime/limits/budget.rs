@@ -20,7 +20,7 @@ impl Budget {
 
     /// Whether there was so much left. If not, nothing is.
     #[must_use]
-    pub(in crate::runtime) fn take(&mut self, amount: u64) -> bool {
+    pub(in crate::runtime) fn try_spend(&mut self, amount: u64) -> bool {
         let left = self.left.checked_sub(amount);
         self.left = left.unwrap_or(0);
         left.is_some()
@@ -42,13 +42,13 @@ mod tests {
     #[test]
     fn a_budget_that_was_overdrawn_is_empty_until_the_next_entry() {
         let mut budget = Budget::new(3);
-        assert!(budget.take(2) && budget.take(1) && budget.take(0));
-        assert!(!budget.take(1));
+        assert!(budget.try_spend(2) && budget.try_spend(1) && budget.try_spend(0));
+        assert!(!budget.try_spend(1));
         budget.refill(1);
-        assert!(!budget.take(u64::MAX) && !budget.take(1) && budget.left() == 0);
+        assert!(!budget.try_spend(u64::MAX) && !budget.try_spend(1) && budget.left() == 0);
         budget.refill(2);
-        assert!(budget.take(6) && !budget.take(1));
+        assert!(budget.try_spend(6) && !budget.try_spend(1));
         budget.refill(1);
-        assert!(!budget.take(4));
+        assert!(!budget.try_spend(4));
     }
 }

@@ -27,7 +27,7 @@ impl CallDeadline {
     }
 
     /// Time may have passed: the clock is read again.
-    pub(crate) fn waited(&mut self) {
+    pub(crate) fn mark_waited(&mut self) {
         self.is_fresh = false;
     }
 

@@ -18,7 +18,7 @@ use tokio::task::yield_now;
 
 use super::{
     cpu_scheduler::ComputeSlot,
-    epoch::{Ticks, ticks},
+    epoch::{Ticks, duration_to_ticks},
 };
 
 /// Shared by an instance and its state, which is out of reach while a call is under way. Not contended: one call at a
@@ -49,13 +49,13 @@ impl CpuMeter {
     }
 
     /// Has the call run, and measures how long it has a thread.
-    pub(in crate::runtime) async fn run<F: Future>(&self, call: F) -> F::Output {
+    pub(in crate::runtime) async fn run_measured<F: Future>(&self, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
             self.resume();
             let polled = call.as_mut().poll(context);
-            self.computed.store(self.computed(), Ordering::Relaxed);
-            self.slot.leave();
+            self.computed.store(self.computed_ticks(), Ordering::Relaxed);
+            self.slot.release_place();
             polled
         })
         .await
@@ -64,18 +64,18 @@ impl CpuMeter {
     /// The call has computed for a tick: others come first now, for so long at most. Whether it may go on then is to be
     /// asked again.
     pub(in crate::runtime) async fn make_way(&self, patience: Duration) {
-        let computed = self.computed();
+        let computed = self.computed_ticks();
         if computed > 1 {
             // tokio's own: it has a look at sockets, timers and signals before it goes on with this call. That may last
             // until all other tasks of the thread had their turn, which is nothing for one that a tick met by chance.
             yield_now().await;
         }
-        self.slot.wait_for_place(&self.ticks, computed, ticks(patience)).await;
+        self.slot.wait_for_place(&self.ticks, computed, duration_to_ticks(patience)).await;
     }
 
     /// Whether the call has just made way, and it is its turn again.
     pub(in crate::runtime) fn has_made_way(&self) -> bool {
-        self.slot.may_go_on()
+        self.slot.take_new_place()
     }
 
     fn resume(&self) {
@@ -87,7 +87,7 @@ impl CpuMeter {
     }
 
     /// How long the call has computed so far, in ticks. For the call itself, while it has a thread.
-    pub(in crate::runtime) fn computed(&self) -> u64 {
+    pub(in crate::runtime) fn computed_ticks(&self) -> u64 {
         let since = self.now().saturating_sub(self.resumed.load(Ordering::Relaxed));
         self.computed.load(Ordering::Relaxed).saturating_add(since.min(MAX_STRETCH))
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_computes_between_waits_adds_up_and_waiting_does_not() {
+    async fn computing_time_adds_up_across_waits_and_waiting_is_not_counted() {
         let ticks = Arc::new(Ticks::default());
         let meter = CpuMeter::new(ticks.clone());
         meter.begin();
@@ -106,7 +106,7 @@ mod tests {
         let call = async {
             for part in 1..=5 {
                 compute(1);
-                assert_eq!(meter.computed(), part);
+                assert_eq!(meter.computed_ticks(), part);
                 tokio::task::yield_now().await;
             }
         };
@@ -116,11 +116,11 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::join!(meter.run(call), other);
+        tokio::join!(meter.run_measured(call), other);
         meter.begin();
-        assert_eq!(meter.computed(), 0);
+        assert_eq!(meter.computed_ticks(), 0);
         // It was without a processor.
         compute(100);
-        assert_eq!(meter.computed(), MAX_STRETCH);
+        assert_eq!(meter.computed_ticks(), MAX_STRETCH);
     }
 }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::epoch::{TICK, Ticks};
 
-static LINE: Mutex<Line> = Mutex::new(Line { taken: 0, next_number: 0, waiting: Vec::new() });
+static COMPUTE_QUEUE: Mutex<ComputeQueue> = Mutex::new(ComputeQueue { taken: 0, next_number: 0, waiting: Vec::new() });
 
 /// A waiter that has not asked for so long is passed over: its call is not being polled.
 const ABSENT_AFTER: Duration = TICK.saturating_mul(3);
@@ -29,41 +29,41 @@ const ABSENT_AFTER: Duration = TICK.saturating_mul(3);
 const BEHIND: u32 = 32;
 
 /// Those who wait for a place, in no order.
-struct Line {
+struct ComputeQueue {
     taken: usize,
     next_number: u64,
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedInstance>,
 }
 
 /// The instant after which no newcomer goes first, then the order of arrival. Not in ticks: each engine has its own.
 type Rank = (Instant, u64);
 
-struct Waiting {
+struct QueuedInstance {
     rank: Rank,
     asked: Instant,
 }
 
-impl Line {
+impl ComputeQueue {
     /// Takes a slot for this rank if there is one; otherwise it waits.
-    fn enter(&mut self, rank: Rank, now: Instant) -> bool {
-        let is_first = self.first(now).is_none_or(|first| first.rank >= rank);
+    fn try_enter(&mut self, rank: Rank, now: Instant) -> bool {
+        let is_first = self.first_present(now).is_none_or(|first| first.rank >= rank);
         if is_first && self.taken < *PLACES {
             self.taken += 1;
-            self.leave(rank);
+            self.remove_rank(rank);
             return true;
         }
         match self.waiting.iter_mut().find(|waiting| waiting.rank == rank) {
             Some(waiting) => waiting.asked = now,
-            None => self.waiting.push(Waiting { rank, asked: now }),
+            None => self.waiting.push(QueuedInstance { rank, asked: now }),
         }
         false
     }
 
-    fn leave(&mut self, rank: Rank) {
+    fn remove_rank(&mut self, rank: Rank) {
         self.waiting.retain(|waiting| waiting.rank != rank);
     }
 
-    fn first(&self, now: Instant) -> Option<&Waiting> {
+    fn first_present(&self, now: Instant) -> Option<&QueuedInstance> {
         let present = self.waiting.iter().filter(|waiting| now.duration_since(waiting.asked) < ABSENT_AFTER);
         present.min_by_key(|waiting| waiting.rank)
     }
@@ -83,32 +83,32 @@ pub(in crate::runtime) struct ComputeSlot {
 
 impl ComputeSlot {
     /// Whether it was given a place since it last asked.
-    pub(in crate::runtime) fn may_go_on(&self) -> bool {
+    pub(in crate::runtime) fn take_new_place(&self) -> bool {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 
     /// Returns with a place, or when patience is over. The more it has computed, the later it comes. Both in ticks.
     pub(in crate::runtime) async fn wait_for_place(&self, ticks: &Ticks, computed: u64, patience: u64) {
-        self.leave();
+        self.release_place();
         let ticket = Ticket::new(computed, Instant::now());
         let end = ticks.now().saturating_add(patience);
         // Leaving wakes no one: a runtime prefers the task woken last, and short calls would fall behind it.
-        while !LINE.lock().enter(ticket.rank, Instant::now()) {
+        while !COMPUTE_QUEUE.lock().try_enter(ticket.rank, Instant::now()) {
             if ticks.now() >= end {
                 return;
             }
-            ticks.next().await;
+            ticks.wait_for_tick().await;
         }
         self.has_place.store(true, Ordering::Relaxed);
         self.is_new.store(true, Ordering::Relaxed);
     }
 
     /// It has no thread any more.
-    pub(in crate::runtime) fn leave(&self) {
+    pub(in crate::runtime) fn release_place(&self) {
         // Nearly none has one: no call that is soon done comes here twice.
         if self.has_place.load(Ordering::Relaxed) && self.has_place.swap(false, Ordering::Relaxed) {
             self.is_new.store(false, Ordering::Relaxed);
-            let mut line = LINE.lock();
+            let mut line = COMPUTE_QUEUE.lock();
             line.taken = line.taken.saturating_sub(1);
         }
     }
@@ -116,7 +116,7 @@ impl ComputeSlot {
 
 impl Drop for ComputeSlot {
     fn drop(&mut self) {
-        self.leave();
+        self.release_place();
     }
 }
 
@@ -127,13 +127,13 @@ struct Ticket {
 
 impl Ticket {
     fn new(computed: u64, now: Instant) -> Self {
-        let mut line = LINE.lock();
+        let mut line = COMPUTE_QUEUE.lock();
         line.next_number += 1;
-        Self { rank: (turn_of(computed, now), line.next_number) }
+        Self { rank: (rank_instant(computed, now), line.next_number) }
     }
 }
 
-fn turn_of(computed: u64, now: Instant) -> Instant {
+fn rank_instant(computed: u64, now: Instant) -> Instant {
     // No call computes for longer than a day.
     let ticks = u32::try_from(computed).unwrap_or(u32::MAX).min(1 << 23);
     now + TICK.saturating_mul(ticks).saturating_mul(BEHIND)
@@ -141,7 +141,7 @@ fn turn_of(computed: u64, now: Instant) -> Instant {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        LINE.lock().leave(self.rank);
+        COMPUTE_QUEUE.lock().remove_rank(self.rank);
     }
 }
 
@@ -150,35 +150,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_that_has_computed_least_goes_first_unless_it_is_no_longer_polled() {
+    fn the_call_with_the_least_computing_time_goes_first_while_it_is_polled() {
         let now = Instant::now();
-        let (long, short) = ((turn_of(9, now), 1), (turn_of(2, now + TICK), 2));
-        let mut line = Line { taken: *PLACES, next_number: 2, waiting: Vec::new() };
-        assert!(!line.enter(long, now) && !line.enter(short, now));
+        let (long, short) = ((rank_instant(9, now), 1), (rank_instant(2, now + TICK), 2));
+        let mut line = ComputeQueue { taken: *PLACES, next_number: 2, waiting: Vec::new() };
+        assert!(!line.try_enter(long, now) && !line.try_enter(short, now));
         line.taken -= 1;
-        assert!(!line.enter(long, now + TICK));
-        assert!(line.enter(short, now + TICK));
-        assert!(!line.enter(long, now + TICK) && !line.enter(short, now + TICK));
+        assert!(!line.try_enter(long, now + TICK));
+        assert!(line.try_enter(short, now + TICK));
+        assert!(!line.try_enter(long, now + TICK) && !line.try_enter(short, now + TICK));
         line.taken -= 1;
-        assert!(line.enter(long, now + TICK + ABSENT_AFTER));
+        assert!(line.try_enter(long, now + TICK + ABSENT_AFTER));
         assert_eq!(line.waiting.len(), 1);
     }
 
     #[test]
-    fn the_turn_comes_of_one_that_others_keep_coming_after() {
+    fn a_long_call_is_not_starved_by_a_stream_of_short_ones() {
         let start = Instant::now();
-        let long = (turn_of(9, start), 0);
-        let mut line = Line { taken: 0, next_number: 0, waiting: Vec::new() };
+        let long = (rank_instant(9, start), 0);
+        let mut line = ComputeQueue { taken: 0, next_number: 0, waiting: Vec::new() };
         let mut passed_by = 0;
         for number in 1.. {
             let now = start + TICK * number;
-            let short = (turn_of(1, now), number.into());
+            let short = (rank_instant(1, now), number.into());
             // Both are there at each tick, and who has the place leaves it before the next one.
-            line.waiting.push(Waiting { rank: short, asked: now });
-            if line.enter(long, now) {
+            line.waiting.push(QueuedInstance { rank: short, asked: now });
+            if line.try_enter(long, now) {
                 break;
             }
-            assert!(line.enter(short, now));
+            assert!(line.try_enter(short, now));
             line.taken -= 1;
             passed_by += 1;
         }

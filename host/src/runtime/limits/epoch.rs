@@ -36,13 +36,13 @@ impl Ticks {
     }
 
     /// Waits for the next one, without a timer of the runtime's: not every runtime has them.
-    pub(in crate::runtime) async fn next(&self) {
+    pub(in crate::runtime) async fn wait_for_tick(&self) {
         self.passed.notified().await;
     }
 }
 
 /// How many ticks make up that time; at least one.
-pub(in crate::runtime) fn ticks(time: Duration) -> u64 {
+pub(in crate::runtime) fn duration_to_ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos() / TICK.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 

@@ -17,7 +17,7 @@ use crate::sandbox::Sandbox;
 /// memory never shrinks: without this bound a few large entries would make every instance large for good. The bundled
 /// filter stays below it with entries of 100 KB and more; a larger one costs a fresh instance, which is little beside
 /// what it costs itself.
-const GROWN: usize = 4;
+const MAX_GROWTH_FACTOR: usize = 4;
 /// What a table keeps for each of its elements.
 const ELEMENT: usize = size_of::<usize>();
 
@@ -26,16 +26,16 @@ const ELEMENT: usize = size_of::<usize>();
 pub(crate) struct PoolMemory(AtomicUsize);
 
 impl PoolMemory {
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn take(&self, bytes: usize, limit: usize) -> bool {
+    fn try_reserve(&self, bytes: usize, limit: usize) -> bool {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= limit);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release_bytes(&self, bytes: usize) {
         self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -48,14 +48,14 @@ pub(crate) struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    pub(in crate::runtime) fn take(pool: &Arc<PoolMemory>, bytes: usize, limit: usize) -> Option<Self> {
-        pool.take(bytes, limit).then(|| Self { pool: pool.clone(), bytes })
+    pub(in crate::runtime) fn try_reserve(pool: &Arc<PoolMemory>, bytes: usize, limit: usize) -> Option<Self> {
+        pool.try_reserve(bytes, limit).then(|| Self { pool: pool.clone(), bytes })
     }
 }
 
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        self.pool.give_back(self.bytes);
+        self.pool.release_bytes(self.bytes);
     }
 }
 
@@ -97,11 +97,11 @@ impl MemoryLimiter {
 
     /// Whether there is so much more for it. Then it holds that.
     #[must_use]
-    pub(in crate::runtime) fn take(&mut self, bytes: usize) -> bool {
+    pub(in crate::runtime) fn try_grow(&mut self, bytes: usize) -> bool {
         if self.bytes.checked_add(bytes).is_none_or(|held| held > self.max_bytes) {
             return false;
         }
-        if !self.pool.take(bytes, self.max_pool_bytes) {
+        if !self.pool.try_reserve(bytes, self.max_pool_bytes) {
             self.is_pool_exhausted = true;
             return false;
         }
@@ -111,10 +111,10 @@ impl MemoryLimiter {
     }
 
     /// The last growth has failed.
-    fn undo(&mut self) {
+    fn undo_growth(&mut self) {
         let added = std::mem::take(&mut self.added);
         self.bytes -= added;
-        self.pool.give_back(added);
+        self.pool.release_bytes(added);
     }
 
     /// A new call begins.
@@ -128,13 +128,13 @@ impl MemoryLimiter {
     }
 
     /// Everything that it holds, bytes.
-    pub(in crate::runtime) fn bytes(&self) -> usize {
+    pub(in crate::runtime) fn held_bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether it holds so much more than it needs that it must not be kept.
     pub(in crate::runtime) fn is_grown(&self) -> bool {
-        self.bytes > self.at_start.saturating_mul(GROWN)
+        self.bytes > self.at_start.saturating_mul(MAX_GROWTH_FACTOR)
     }
 
     /// Whether the call at hand was refused memory that others hold.
@@ -145,29 +145,29 @@ impl MemoryLimiter {
 
 impl Drop for MemoryLimiter {
     fn drop(&mut self) {
-        self.pool.give_back(self.bytes);
+        self.pool.release_bytes(self.bytes);
     }
 }
 
 impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
         self.added = 0;
-        Ok(self.limits.memory_growing(current, desired, maximum)? && self.take(desired.saturating_sub(current)))
+        Ok(self.limits.memory_growing(current, desired, maximum)? && self.try_grow(desired.saturating_sub(current)))
     }
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> Result<()> {
-        self.undo();
+        self.undo_growth();
         self.limits.memory_grow_failed(error)
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
         self.added = 0;
         let added = desired.saturating_sub(current).saturating_mul(ELEMENT);
-        Ok(self.limits.table_growing(current, desired, maximum)? && self.take(added))
+        Ok(self.limits.table_growing(current, desired, maximum)? && self.try_grow(added))
     }
 
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> Result<()> {
-        self.undo();
+        self.undo_growth();
         self.limits.table_grow_failed(error)
     }
 
@@ -194,11 +194,11 @@ mod tests {
             Sandbox { memory_bytes: 1000, pool_memory_bytes: 1500, table_elements: 1000, ..Sandbox::default() };
         let pool = Arc::new(PoolMemory::default());
         let mut one = MemoryLimiter::new(&sandbox, pool.clone());
-        assert!(one.take(100));
+        assert!(one.try_grow(100));
         assert!(one.memory_growing(0, 500, None).unwrap());
         assert!(one.table_growing(0, 50, None).unwrap());
-        assert!(!one.table_growing(50, 51, None).unwrap() && !one.take(1) && !one.is_pool_exhausted());
-        assert_eq!((one.bytes(), pool.held()), (1000, 1000));
+        assert!(!one.table_growing(50, 51, None).unwrap() && !one.try_grow(1) && !one.is_pool_exhausted());
+        assert_eq!((one.held_bytes(), pool.held_bytes()), (1000, 1000));
 
         let mut other = MemoryLimiter::new(&sandbox, pool.clone());
         assert!(other.memory_growing(0, 500, None).unwrap());
@@ -206,18 +206,18 @@ mod tests {
         drop(one);
         assert!(other.memory_growing(500, 1000, None).unwrap());
         other.memory_grow_failed(wasmtime::Error::msg("no more address space")).unwrap();
-        assert_eq!((other.bytes(), pool.held()), (500, 500));
+        assert_eq!((other.held_bytes(), pool.held_bytes()), (500, 500));
         drop(other);
-        assert_eq!(pool.held(), 0);
+        assert_eq!(pool.held_bytes(), 0);
     }
 
     #[test]
-    fn a_growth_that_was_refused_takes_nothing_back_when_it_is_told_to_have_failed() {
+    fn a_refused_growth_is_not_subtracted_when_its_failure_is_reported() {
         let sandbox = Sandbox { memory_bytes: 1000, ..Sandbox::default() };
         let mut growth = MemoryLimiter::new(&sandbox, Arc::default());
         assert!(growth.memory_growing(0, 900, None).unwrap());
         assert!(!growth.memory_growing(900, 2000, None).unwrap());
         growth.memory_grow_failed(wasmtime::Error::msg("refused")).unwrap();
-        assert_eq!(growth.bytes(), 900);
+        assert_eq!(growth.held_bytes(), 900);
     }
 }

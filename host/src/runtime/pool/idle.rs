@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::super::instance::Instance;
+use super::super::instance::PluginInstance;
 
 /// The one that came last is taken first, so that those which are not needed collect at
 /// the other end, where they are dropped, one a call.
 pub(super) struct Idle {
-    instances: VecDeque<Instance>,
+    instances: VecDeque<PluginInstance>,
     /// Calls since the last look at what was needed.
     calls: u32,
     /// The fewest that were at rest at one time since: as many were not needed.
@@ -20,7 +20,7 @@ impl Idle {
     /// Calls in which an instance that none of them needs is found out.
     const PERIOD: u32 = 1000;
 
-    pub(super) fn of(instance: Instance) -> Self {
+    pub(super) fn with_instance(instance: PluginInstance) -> Self {
         Self { instances: VecDeque::from([instance]), calls: 0, fewest: 0, surplus: 0 }
     }
 
@@ -29,7 +29,7 @@ impl Idle {
     }
 
     /// The newest that fits.
-    pub(super) fn take(&mut self, fits: impl FnMut(&Instance) -> bool) -> Option<Instance> {
+    pub(super) fn take_newest(&mut self, fits: impl FnMut(&PluginInstance) -> bool) -> Option<PluginInstance> {
         let newest = self.instances.iter().rposition(fits);
         let instance = newest.and_then(|at| self.instances.remove(at));
         self.fewest = self.fewest.min(self.instances.len());
@@ -39,14 +39,14 @@ impl Idle {
         instance
     }
 
-    pub(super) fn oldest(&mut self) -> Option<Instance> {
+    pub(super) fn oldest(&mut self) -> Option<PluginInstance> {
         let instance = self.instances.pop_front();
         self.fewest = self.fewest.min(self.instances.len());
         instance
     }
 
     /// Returns one that is not needed any more.
-    pub(super) fn give_back(&mut self, instance: Instance) -> Option<Instance> {
+    pub(super) fn give_back(&mut self, instance: PluginInstance) -> Option<PluginInstance> {
         self.instances.push_back(instance);
         self.calls += 1;
         if self.calls >= Self::PERIOD {
@@ -58,7 +58,7 @@ impl Idle {
         surplus
     }
 
-    pub(super) fn empty(&mut self) -> VecDeque<Instance> {
+    pub(super) fn empty(&mut self) -> VecDeque<PluginInstance> {
         (self.fewest, self.surplus) = (0, 0);
         std::mem::take(&mut self.instances)
     }

@@ -30,22 +30,22 @@ use tokio::{
 
 use self::idle::Idle;
 use super::{
-    fault::Fault,
-    instance::Instance,
+    fault::PluginFault,
+    instance::PluginInstance,
     instance_state::HostServices,
     limits::{call_deadline::CallDeadline, memory::MemoryReservation},
     plugin_info::PluginInfo,
-    program::Program,
+    program::PluginProgram,
 };
 use crate::{
     contract::{filter::ConfigProblem, logging::LogLevel},
     sandbox::Isolation,
-    store::{Breaker, BreakerOptions, Guard, Leave},
+    store::{Breaker, BreakerOptions, BreakerPermit, StoreGuard},
 };
 
 /// How far a pool grows. See [`Options`](crate::Options).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct PoolLimits {
     pub(crate) instances: u32,
     pub(crate) waiting: usize,
     pub(crate) wait: Duration,
@@ -55,9 +55,9 @@ pub(crate) struct Limits {
 
 /// Why a call gets no instance.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum CallRefusal {
     #[error("all {} instances are busy and {} calls are already waiting", .0.instances, .0.waiting)]
-    Full(Limits),
+    Full(PoolLimits),
     #[error("no instance became free within {} ms", .0.as_millis())]
     Late(Duration),
     #[error(
@@ -69,14 +69,14 @@ pub(crate) enum Refusal {
     #[error("the plugin was stopped too often (plugin_breaker_failures: {0}) and is left alone for a while")]
     LeftAlone(u32),
     #[error(transparent)]
-    Fault(Fault),
+    Fault(PluginFault),
 }
 
-pub(crate) struct Pool {
+pub(crate) struct InstancePool {
     services: HostServices,
     /// What each new instance is configured with.
     options: String,
-    limits: Limits,
+    limits: PoolLimits,
     /// A permit for each instance that may be at work. First come, first served.
     places: Semaphore,
     waiting: AtomicUsize,
@@ -93,12 +93,12 @@ pub(crate) struct Pool {
     /// So are these.
     most_attached: AtomicUsize,
     is_by_node: AtomicBool,
-    current: Mutex<Current>,
+    current: Mutex<CurrentProgram>,
 }
 
 /// The program that new calls are served by.
-struct Current {
-    program: Program,
+struct CurrentProgram {
+    program: PluginProgram,
     version: u64,
     info: PluginInfo,
     idle: Idle,
@@ -106,41 +106,41 @@ struct Current {
     instance_bytes: usize,
 }
 
-impl Current {
-    fn new(program: Program, version: u64, instance: Instance, info: PluginInfo) -> Self {
-        let instance_bytes = instance.bytes();
-        Self { program, version, info, idle: Idle::of(instance), instance_bytes }
+impl CurrentProgram {
+    fn new(program: PluginProgram, version: u64, instance: PluginInstance, info: PluginInfo) -> Self {
+        let instance_bytes = instance.held_bytes();
+        Self { program, version, info, idle: Idle::with_instance(instance), instance_bytes }
     }
 }
 
 /// An instance at work, and its place.
 pub(crate) struct PooledInstance<'a> {
-    pub(crate) instance: Instance,
+    pub(crate) instance: PluginInstance,
     version: u64,
     /// To try a program that was left alone.
-    leave: Option<Leave<'a>>,
+    leave: Option<BreakerPermit<'a>>,
     // Last, so that it is released last: the next call then finds the instance.
     _place: SemaphorePermit<'a>,
 }
 
-impl Pool {
+impl InstancePool {
     /// Makes the first instance and configures it.
     pub(crate) async fn new(
-        program: Program,
+        program: PluginProgram,
         services: HostServices,
         options: String,
-        limits: Limits,
+        limits: PoolLimits,
         due: CallDeadline,
-    ) -> Result<Result<Self, ConfigProblem>, Fault> {
+    ) -> Result<Result<Self, ConfigProblem>, PluginFault> {
         // More than any machine holds, and less than a semaphore does.
-        let limits = Limits { instances: limits.instances.clamp(1, 1 << 20), ..limits };
-        let (instance, info) = match first(&program, &services, &options, due).await? {
+        let limits = PoolLimits { instances: limits.instances.clamp(1, 1 << 20), ..limits };
+        let (instance, info) = match create_first_instance(&program, &services, &options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
         let (wants_turns, most_attached) = (info.wants_turns.into(), info.most_attached.into());
         let is_by_node = info.is_by_node.into();
-        let current = Current::new(program, 0, instance, info);
+        let current = CurrentProgram::new(program, 0, instance, info);
         Ok(Ok(Self {
             services,
             options,
@@ -160,42 +160,48 @@ impl Pool {
 
     /// An instance to be used with that store, at once if there can be one, else when it is this call's turn, if that
     /// comes by the deadline.
-    pub(crate) async fn take(&self, store: &Arc<Guard>, due: &mut CallDeadline) -> Result<PooledInstance<'_>, Refusal> {
+    pub(crate) async fn take_instance(
+        &self,
+        store: &Arc<StoreGuard>,
+        due: &mut CallDeadline,
+    ) -> Result<PooledInstance<'_>, CallRefusal> {
         if self.is_closed.load(Ordering::Relaxed) {
-            return Err(Refusal::Closed);
+            return Err(CallRefusal::Closed);
         }
         // While calls wait, no permit is free here: the queue can't be jumped.
         let place = match self.places.try_acquire() {
             Ok(place) => place,
-            Err(_) => self.wait(due).await?,
+            Err(_) => self.wait_for_place(due).await?,
         };
-        let leave = self.leave()?;
+        let leave = self.check_breaker()?;
         let (program, version, others) = {
             let mut current = self.current.lock();
             let is_shared = current.program.sandbox().isolation != Isolation::Tenant;
-            if let Some(instance) = current.idle.take(|instance| is_shared || instance.serves(store)) {
+            if let Some(instance) = current.idle.take_newest(|instance| is_shared || instance.is_using_store(store)) {
                 return Ok(PooledInstance { instance, version: current.version, leave, _place: place });
             }
             // Where there may be no more, those that are at rest for others make way.
-            let held = self.services.memory.held();
+            let held = self.services.memory.held_bytes();
             let is_full = held.saturating_add(current.instance_bytes) > current.program.sandbox().pool_memory_bytes;
             if is_full && current.idle.len() == 0 {
-                return Err(Refusal::NoMemory(held));
+                return Err(CallRefusal::NoMemory(held));
             }
             let others = if is_full {
                 current.idle.empty()
-            } else if self.at_work() + current.idle.len() > self.most() {
+            } else if self.busy_instances() + current.idle.len() > self.most() {
                 current.idle.oldest().into_iter().collect()
             } else {
                 VecDeque::new()
             };
             (current.program.clone(), current.version, others)
         };
-        others.into_iter().for_each(retire);
-        let made = match first(&program, &self.services, &self.options, *due).await {
+        others.into_iter().for_each(drop_in_background);
+        let made = match create_first_instance(&program, &self.services, &self.options, *due).await {
             Ok(Ok((instance, _))) => Ok(instance),
             // It was accepted once: an instance that refuses its options now is one that can't be used.
-            Ok(Err(problem)) => Err(Fault::of(format!("it rejects its own options: {}", problem.message))),
+            Ok(Err(problem)) => {
+                Err(PluginFault::from_reason(format!("it rejects its own options: {}", problem.message)))
+            }
             Err(fault) => Err(fault),
         };
         match made {
@@ -205,25 +211,25 @@ impl Pool {
     }
 
     /// Leave to try the program, if it needs any.
-    fn leave(&self) -> Result<Option<Leave<'_>>, Refusal> {
+    fn check_breaker(&self) -> Result<Option<BreakerPermit<'_>>, CallRefusal> {
         if !self.is_troubled.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let leave = self.breaker.admit(Instant::now());
-        leave.map(Some).ok_or(Refusal::LeftAlone(self.limits.breaker.failures.max(1)))
+        leave.map(Some).ok_or(CallRefusal::LeftAlone(self.limits.breaker.failures.max(1)))
     }
 
     /// A call of this instance has faulted.
-    pub(crate) fn fault(&self, taken: PooledInstance<'_>, fault: Fault) -> Refusal {
+    pub(crate) fn discard_faulted(&self, taken: PooledInstance<'_>, fault: PluginFault) -> CallRefusal {
         let PooledInstance { instance, version, leave, _place } = taken;
         let refusal = self.failed(fault, version, leave);
-        retire(instance);
+        drop_in_background(instance);
         refusal
     }
 
-    fn failed(&self, fault: Fault, version: u64, leave: Option<Leave<'_>>) -> Refusal {
+    fn failed(&self, fault: PluginFault, version: u64, leave: Option<BreakerPermit<'_>>) -> CallRefusal {
         if fault.is_pool_exhausted {
-            return Refusal::NoMemory(self.services.memory.held());
+            return CallRefusal::NoMemory(self.services.memory.held_bytes());
         }
         // Nothing that a program did which was replaced meanwhile is held against the current one.
         let current = self.current.lock();
@@ -234,10 +240,10 @@ impl Pool {
             let faults = self.faults.load(Ordering::Relaxed).saturating_add(2).min(most);
             self.faults.store(faults, Ordering::Relaxed);
             if faults >= most {
-                self.breaker.failed();
+                self.breaker.record_failure();
             }
             if let Some(leave) = leave {
-                leave.reported(&self.breaker);
+                leave.mark_reported(&self.breaker);
             }
             if !was_open && self.breaker.is_open() {
                 drop(current);
@@ -247,14 +253,14 @@ impl Pool {
                      go on without memory; it is tried again after {} ms, and then more rarely",
                     cooldown.as_millis()
                 );
-                self.services.log.report(LogLevel::Error, "keepline.plugin.left-alone", &message);
+                self.services.log.log_from_host(LogLevel::Error, "keepline.plugin.left-alone", &message);
             }
         }
-        Refusal::Fault(fault)
+        CallRefusal::Fault(fault)
     }
 
     /// A call of the program has ended well.
-    fn succeeded(&self, version: u64, leave: Option<Leave<'_>>) {
+    fn succeeded(&self, version: u64, leave: Option<BreakerPermit<'_>>) {
         let current = self.current.lock();
         if version != current.version || !self.is_troubled.load(Ordering::Relaxed) {
             return;
@@ -265,14 +271,14 @@ impl Pool {
         let faults = if was_open { self.most_faults() / 2 } else { faults.saturating_sub(1) };
         self.faults.store(faults, Ordering::Relaxed);
         self.is_troubled.store(faults > 0, Ordering::Relaxed);
-        self.breaker.succeeded();
+        self.breaker.record_success();
         drop(current);
         if let Some(leave) = leave {
-            leave.reported(&self.breaker);
+            leave.mark_reported(&self.breaker);
         }
         if was_open {
             let message = "the plugin has served an entry again: it is left alone no longer";
-            self.services.log.report(LogLevel::Warn, "keepline.plugin.left-alone", message);
+            self.services.log.log_from_host(LogLevel::Warn, "keepline.plugin.left-alone", message);
         }
     }
 
@@ -281,45 +287,46 @@ impl Pool {
         self.is_troubled.load(Ordering::Relaxed) && self.breaker.is_open()
     }
 
-    async fn wait(&self, due: &mut CallDeadline) -> Result<SemaphorePermit<'_>, Refusal> {
-        let _waiting = Waiting::begin(&self.waiting, self.limits.waiting).ok_or(Refusal::Full(self.limits))?;
-        due.waited();
+    async fn wait_for_place(&self, due: &mut CallDeadline) -> Result<SemaphorePermit<'_>, CallRefusal> {
+        let _waiting =
+            WaitingCall::try_begin(&self.waiting, self.limits.waiting).ok_or(CallRefusal::Full(self.limits))?;
+        due.mark_waited();
         let patience = due.deadline.left().map_or(self.limits.wait, |left| left.min(self.limits.wait));
         if patience.is_zero() {
-            return Err(Refusal::Late(patience));
+            return Err(CallRefusal::Late(patience));
         }
         let place = timeout(patience, self.places.acquire()).await;
-        place.map_err(|_| Refusal::Late(patience))?.map_err(|_| Refusal::Closed)
+        place.map_err(|_| CallRefusal::Late(patience))?.map_err(|_| CallRefusal::Closed)
     }
 
-    pub(crate) fn give_back(&self, taken: PooledInstance<'_>) {
+    pub(crate) fn return_instance(&self, taken: PooledInstance<'_>) {
         let PooledInstance { instance, version, leave, _place } = taken;
         if self.is_troubled.load(Ordering::Relaxed) {
             self.succeeded(version, leave);
         }
         if instance.is_worn() || self.places.is_closed() {
-            return retire(instance);
+            return drop_in_background(instance);
         }
         let mut current = self.current.lock();
         // Else those at rest would leave nothing to those at work.
         let sandbox = current.program.sandbox();
-        if sandbox.isolation == Isolation::Entry || self.services.memory.held() > sandbox.pool_memory_bytes / 2 {
+        if sandbox.isolation == Isolation::Entry || self.services.memory.held_bytes() > sandbox.pool_memory_bytes / 2 {
             drop(current);
-            return retire(instance);
+            return drop_in_background(instance);
         }
         // That of a program that was replaced meanwhile has done its last call.
         let surplus = if version == current.version { current.idle.give_back(instance) } else { Some(instance) };
         drop(current);
-        surplus.into_iter().for_each(retire);
+        surplus.into_iter().for_each(drop_in_background);
     }
 
     /// New calls are served by this program from now on; those under way finish with the one they began with.
-    pub(crate) async fn replace(
+    pub(crate) async fn replace_program(
         &self,
-        program: Program,
+        program: PluginProgram,
         due: CallDeadline,
-    ) -> Result<Result<(), ConfigProblem>, Fault> {
-        let (instance, info) = match first(&program, &self.services, &self.options, due).await? {
+    ) -> Result<Result<(), ConfigProblem>, PluginFault> {
+        let (instance, info) = match create_first_instance(&program, &self.services, &self.options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -328,8 +335,8 @@ impl Pool {
         self.most_attached.store(info.most_attached, Ordering::Relaxed);
         self.is_by_node.store(info.is_by_node, Ordering::Relaxed);
         let version = current.version + 1;
-        let replaced = std::mem::replace(&mut *current, Current::new(program, version, instance, info));
-        self.breaker.succeeded();
+        let replaced = std::mem::replace(&mut *current, CurrentProgram::new(program, version, instance, info));
+        self.breaker.record_success();
         self.faults.store(0, Ordering::Relaxed);
         self.is_troubled.store(false, Ordering::Relaxed);
         drop(current);
@@ -344,7 +351,7 @@ impl Pool {
         // Behind all who wait: it is there when everybody has come and gone.
         let all = timeout(limit, self.places.acquire_many(self.limits.instances)).await;
         let unfinished =
-            if matches!(all, Ok(Ok(_))) { 0 } else { self.at_work() + self.waiting.load(Ordering::Relaxed) };
+            if matches!(all, Ok(Ok(_))) { 0 } else { self.busy_instances() + self.waiting.load(Ordering::Relaxed) };
         // While all places are held, so that no call slips in.
         self.places.close();
         let idle = self.current.lock().idle.empty();
@@ -371,24 +378,24 @@ impl Pool {
     }
 
     /// So much of what all instances may hold, for what they have the host hold. None: there is no room.
-    pub(crate) fn hold(&self, bytes: usize) -> Option<MemoryReservation> {
+    pub(crate) fn reserve_memory(&self, bytes: usize) -> Option<MemoryReservation> {
         let limit = self.current.lock().program.sandbox().pool_memory_bytes;
-        MemoryReservation::take(&self.services.memory, bytes, limit)
+        MemoryReservation::try_reserve(&self.services.memory, bytes, limit)
     }
 
     /// What all instances hold, bytes.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.services.memory.held()
+        self.services.memory.held_bytes()
     }
 
     /// How much longer an entry's metadata may become, bytes.
-    pub(crate) fn most_attached(&self) -> usize {
+    pub(crate) fn max_attached_bytes(&self) -> usize {
         self.most_attached.load(Ordering::Relaxed)
     }
 
     /// How many instances are at work and at rest, and how many calls wait for one.
-    pub(crate) fn gauges(&self) -> (usize, usize, usize) {
-        (self.at_work(), self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
+    pub(crate) fn read_gauges(&self) -> (usize, usize, usize) {
+        (self.busy_instances(), self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
     }
 
     /// What faults may come to.
@@ -400,7 +407,7 @@ impl Pool {
         usize::try_from(self.limits.instances).unwrap_or(1)
     }
 
-    fn at_work(&self) -> usize {
+    fn busy_instances(&self) -> usize {
         self.most().saturating_sub(self.places.available_permits())
     }
 
@@ -410,36 +417,36 @@ impl Pool {
 }
 
 /// A configured instance, and what its plugin reported.
-async fn first(
-    program: &Program,
+async fn create_first_instance(
+    program: &PluginProgram,
     services: &HostServices,
     options: &str,
     due: CallDeadline,
-) -> Result<Result<(Instance, PluginInfo), ConfigProblem>, Fault> {
-    let mut instance = Instance::new(program, services.clone(), due).await?;
+) -> Result<Result<(PluginInstance, PluginInfo), ConfigProblem>, PluginFault> {
+    let mut instance = PluginInstance::new(program, services.clone(), due).await?;
     let configured = instance.configure(options, services.log.lowest_wanted(), due).await?;
-    Ok(configured.map(|configured| (instance, PluginInfo::of(configured, options))))
+    Ok(configured.map(|configured| (instance, PluginInfo::from_configure_reply(configured, options))))
 }
 
 /// Drops an instance in the background: unmapping takes the longer the larger it is, and no finished entry waits for it.
-fn retire(instance: Instance) {
+fn drop_in_background(instance: PluginInstance) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn_blocking(move || drop(instance));
     }
 }
 
 /// A call in the queue; leaves it when dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingCall<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
-    fn begin(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
+impl<'a> WaitingCall<'a> {
+    fn try_begin(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
         let one_more = |waiting| (waiting < most).then_some(waiting + 1);
         waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
         Some(Self(waiting))
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -16,10 +16,10 @@ use keepline_options::bucket_names::SessionIds;
 use parking_lot::Mutex;
 
 pub(super) use self::subject::NamedSubjects;
-pub(crate) use self::{owner::Owner, subject::Subject};
+pub(crate) use self::{owner::EntryOwner, subject::TaskSubject};
 use crate::{
     contract::{
-        storage_names::{NODES, OWNER, SESSION, SESSIONS},
+        storage_names::{NODES_MAP, OWNER_KEY, SESSION_MAP, SESSIONS_MAP},
         transcripts::Transcript,
     },
     store::{BucketId, BucketKind, EntryState, Operation, Outcome, Receipt, Transaction},
@@ -27,18 +27,18 @@ use crate::{
 
 /// The buckets that one call may reach.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Scope {
+pub(crate) enum CallScope {
     /// None at all.
     #[default]
     Nothing,
     /// Those of whom an entry is.
-    Entry(Arc<Owner>),
+    Entry(Arc<EntryOwner>),
     /// The same, to read them.
-    Look(Arc<Owner>),
+    ReadOnly(Arc<EntryOwner>),
     /// The same, for an operator who corrects or removes all that is there.
-    Correction(Arc<Owner>),
+    Correction(Arc<EntryOwner>),
     /// The same, and the nodes that the session's bucket lists.
-    Removal(Arc<Owner>, Arc<ObservedBuckets>),
+    Removal(Arc<EntryOwner>, Arc<ObservedBuckets>),
     /// This one.
     Bucket(BucketId),
     /// Those that a task is about.
@@ -46,16 +46,16 @@ pub(crate) enum Scope {
     /// None, but the names of all sessions.
     SessionNames,
     /// To read it, a user's bucket, and of the sessions that it lists those that name the user as their owner.
-    List(Arc<Owner>, Arc<ObservedBuckets>),
+    List(Arc<EntryOwner>, Arc<ObservedBuckets>),
     /// A user's bucket, and of the sessions and nodes that it lists, and the nodes of those sessions, those that name no
     /// other owner.
-    Forget(Arc<Owner>, Arc<ObservedBuckets>),
+    Forget(Arc<EntryOwner>, Arc<ObservedBuckets>),
 }
 
 /// The buckets of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskScope {
-    pub(crate) subject: Subject,
+    pub(crate) subject: TaskSubject,
     /// Whether the user's bucket is as if it were not there.
     pub(crate) is_user_withheld: bool,
 }
@@ -74,17 +74,17 @@ struct Seen {
 
 impl ObservedBuckets {
     /// One that a list is known to name.
-    pub(crate) fn listing(session: &str) -> Self {
+    pub(crate) fn with_listed_session(session: &str) -> Self {
         let found = Self::default();
         found.0.lock().listed.insert(BucketId { kind: BucketKind::Session, name: session.to_owned() });
         found
     }
 
-    fn lists(&self, bucket: &BucketId) -> bool {
+    fn is_listed(&self, bucket: &BucketId) -> bool {
         self.0.lock().listed.contains(bucket)
     }
 
-    pub(crate) fn is_theirs(&self, bucket: &BucketId) -> bool {
+    pub(crate) fn is_user_bucket(&self, bucket: &BucketId) -> bool {
         let seen = self.0.lock();
         seen.listed.contains(bucket) && seen.theirs.contains(bucket)
     }
@@ -92,32 +92,36 @@ impl ObservedBuckets {
 
 /// How a call may use a bucket that it reaches.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct BucketAccess {
     pub(in crate::runtime) reads_only: bool,
     /// What the bucket has to say of its owner: otherwise it is as if it were not there.
     pub(in crate::runtime) owner: Option<(EntryState, String)>,
 }
 
-impl Scope {
+impl CallScope {
     /// The session that an operator names.
-    pub(crate) fn session(name: &str) -> Self {
+    pub(crate) fn for_session(name: &str) -> Self {
         Self::Bucket(BucketId { kind: BucketKind::Session, name: name.into() })
     }
 
     /// The transcript of a session, or of one of its nodes, that an operator names.
-    pub(crate) fn transcript(transcript: &Transcript<'_>) -> Self {
+    pub(crate) fn for_transcript(transcript: &Transcript<'_>) -> Self {
         let Transcript { session, app_id, node_id } = *transcript;
         let named = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(CompactString::from);
-        let owner =
-            Owner { session: named(Some(session)), app: named(app_id), node: named(node_id), ..Owner::default() };
+        let owner = EntryOwner {
+            session: named(Some(session)),
+            app: named(app_id),
+            node: named(node_id),
+            ..EntryOwner::default()
+        };
         Self::Entry(owner.into())
     }
 
     /// The same, for an operator's correction, and the bucket of the session's owner, by its name; without one, that of the
     /// user who is to be it.
-    pub(crate) fn registered(transcript: &Transcript<'_>, owner: Option<&str>, user: Option<&str>) -> Self {
-        let Self::Entry(named) = Self::transcript(transcript) else { return Self::Nothing };
-        let mut all = Owner::clone(&named);
+    pub(crate) fn for_correction(transcript: &Transcript<'_>, owner: Option<&str>, user: Option<&str>) -> Self {
+        let Self::Entry(named) = Self::for_transcript(transcript) else { return Self::Nothing };
+        let mut all = EntryOwner::clone(&named);
         all.user = owner.or(user).filter(|name| !name.is_empty()).map(CompactString::from);
         if let Some(name) = owner {
             // It is hashed already, if it had to be.
@@ -129,32 +133,32 @@ impl Scope {
     /// Of a correction, the one that finds no bucket of the session's owner.
     pub(crate) fn without_user(self) -> Self {
         let Self::Correction(owner) = self else { return self };
-        Self::Correction(Owner { is_user_withheld: true, ..Owner::clone(&owner) }.into())
+        Self::Correction(EntryOwner { is_user_withheld: true, ..EntryOwner::clone(&owner) }.into())
     }
 
     /// Of a correction, the removal of all.
-    pub(crate) fn whole(self) -> Self {
+    pub(crate) fn into_removal(self) -> Self {
         if let Self::Correction(owner) = self { Self::Removal(owner, Arc::default()) } else { self }
     }
 
     /// The bucket of the user that an operator names.
-    pub(crate) fn of_user(user: &str) -> Self {
-        Self::Entry(Owner::user(user).into())
+    pub(crate) fn for_user(user: &str) -> Self {
+        Self::Entry(EntryOwner::from_user(user).into())
     }
 
     /// A session that an operator names, to read it.
-    pub(crate) fn look(session: &str) -> Self {
-        let Self::Entry(owner) = Self::transcript(&session.into()) else { return Self::Nothing };
-        Self::Look(owner)
+    pub(crate) fn for_reading(session: &str) -> Self {
+        let Self::Entry(owner) = Self::for_transcript(&session.into()) else { return Self::Nothing };
+        Self::ReadOnly(owner)
     }
 
     /// The same, of the session whose id it was made with in place of the name.
-    pub(crate) fn by_id(mut self, ids: SessionIds) -> Self {
+    pub(crate) fn with_session_ids(mut self, ids: SessionIds) -> Self {
         match &mut self {
             Self::Bucket(bucket) if bucket.kind == BucketKind::Session => {
                 bucket.name = ids.bucket_name_or_id(&bucket.name).into_owned();
             }
-            Self::Entry(owner) | Self::Look(owner) | Self::Correction(owner) | Self::Removal(owner, _) => {
+            Self::Entry(owner) | Self::ReadOnly(owner) | Self::Correction(owner) | Self::Removal(owner, _) => {
                 let id = owner.session.clone().unwrap_or_default();
                 let name = ids.bucket_name_or_id(&id);
                 if *name != *id {
@@ -168,37 +172,37 @@ impl Scope {
     }
 
     /// All that is a user's, to forget it.
-    pub(crate) fn forget(user: &str) -> Self {
-        Self::Forget(Owner::user(user).into(), Arc::default())
+    pub(crate) fn for_forgetting(user: &str) -> Self {
+        Self::Forget(EntryOwner::from_user(user).into(), Arc::default())
     }
 
     /// What a user's list names, to read it.
-    pub(crate) fn list(user: Arc<Owner>, found: Arc<ObservedBuckets>) -> Self {
+    pub(crate) fn for_user_list(user: Arc<EntryOwner>, found: Arc<ObservedBuckets>) -> Self {
         Self::List(user, found)
     }
 
     /// How a call may use the bucket. None: it does not reach it. To ask for a bucket's owner alone is less than to read it.
-    pub(crate) fn access(&self, bucket: &BucketId, asks_for_owner: bool) -> Option<Access> {
+    pub(crate) fn access_to(&self, bucket: &BucketId, asks_for_owner: bool) -> Option<BucketAccess> {
         let is_part = matches!(bucket.kind, BucketKind::Session | BucketKind::Node);
         let (reads_only, owner) = match self {
-            Self::Entry(owner) | Self::Correction(owner) if owner.has(bucket) => (false, None),
-            Self::Look(owner) if owner.has(bucket) => (true, None),
-            Self::Removal(_, found) if bucket.kind == BucketKind::Node && found.lists(bucket) => (false, None),
-            Self::Removal(owner, _) if owner.has(bucket) => (false, None),
+            Self::Entry(owner) | Self::Correction(owner) if owner.has_bucket(bucket) => (false, None),
+            Self::ReadOnly(owner) if owner.has_bucket(bucket) => (true, None),
+            Self::Removal(_, found) if bucket.kind == BucketKind::Node && found.is_listed(bucket) => (false, None),
+            Self::Removal(owner, _) if owner.has_bucket(bucket) => (false, None),
             Self::Bucket(only) if only == bucket => (false, None),
-            Self::Task(task) if task.holds(bucket) => (false, None),
-            Self::List(owner, _) if owner.has(bucket) => (true, None),
-            Self::List(owner, found) if bucket.kind == BucketKind::Session && found.lists(bucket) => {
-                (true, Some((EntryState::Equal, owner.user_name()?.to_owned())))
+            Self::Task(task) if task.is_reachable(bucket) => (false, None),
+            Self::List(owner, _) if owner.has_bucket(bucket) => (true, None),
+            Self::List(owner, found) if bucket.kind == BucketKind::Session && found.is_listed(bucket) => {
+                (true, Some((EntryState::Equal, owner.user_bucket_name()?.to_owned())))
             }
-            Self::Forget(owner, _) if owner.has(bucket) => (false, None),
+            Self::Forget(owner, _) if owner.has_bucket(bucket) => (false, None),
             Self::Forget(..) if is_part && asks_for_owner => (true, None),
-            Self::Forget(owner, found) if is_part && found.lists(bucket) => {
-                (false, Some((EntryState::AbsentOrEqual, owner.user_name()?.to_owned())))
+            Self::Forget(owner, found) if is_part && found.is_listed(bucket) => {
+                (false, Some((EntryState::AbsentOrEqual, owner.user_bucket_name()?.to_owned())))
             }
             _ => return None,
         };
-        Some(Access { reads_only, owner })
+        Some(BucketAccess { reads_only, owner })
     }
 
     /// Whether a call may change the bucket's lists of sessions and nodes: not if what it may reach follows from them.
@@ -208,7 +212,7 @@ impl Scope {
 
     /// What a transaction brought, before the component knows it. `is_theirs`: it was applied only because the bucket is the
     /// user's.
-    pub(in crate::runtime) fn observe(&self, transaction: &Transaction, receipt: &Receipt, is_theirs: bool) {
+    pub(in crate::runtime) fn observe_receipt(&self, transaction: &Transaction, receipt: &Receipt, is_theirs: bool) {
         let (owner, found) = match self {
             Self::Removal(owner, found) | Self::List(owner, found) | Self::Forget(owner, found) => (owner, found),
             _ => return,
@@ -219,7 +223,7 @@ impl Scope {
             seen.theirs.insert(bucket.clone());
         }
         let is_own = match bucket.kind {
-            BucketKind::User => owner.user_name() == Some(&*bucket.name),
+            BucketKind::User => owner.user_bucket_name() == Some(&*bucket.name),
             BucketKind::Session => is_theirs || owner.session.as_deref() == Some(&*bucket.name),
             _ => false,
         };
@@ -236,10 +240,10 @@ impl Scope {
                 _ => continue,
             };
             let kind = match &**map {
-                SESSIONS if bucket.kind == BucketKind::User => BucketKind::Session,
-                NODES => BucketKind::Node,
-                SESSION if asks_for_owner(operation) && unreadable.is_empty() => {
-                    if entries.iter().all(|entry| Some(&*entry.text) == owner.user_name()) {
+                SESSIONS_MAP if bucket.kind == BucketKind::User => BucketKind::Session,
+                NODES_MAP => BucketKind::Node,
+                SESSION_MAP if asks_for_owner(operation) && unreadable.is_empty() => {
+                    if entries.iter().all(|entry| Some(&*entry.text) == owner.user_bucket_name()) {
                         seen.theirs.insert(bucket.clone());
                     }
                     continue;
@@ -254,18 +258,18 @@ impl Scope {
     }
 
     /// Whether it is known that a bucket that this call reaches is the user's.
-    pub(in crate::runtime) fn is_theirs(&self, bucket: &BucketId) -> bool {
-        matches!(self, Self::List(_, found) | Self::Forget(_, found) if found.is_theirs(bucket))
+    pub(in crate::runtime) fn is_user_bucket(&self, bucket: &BucketId) -> bool {
+        matches!(self, Self::List(_, found) | Self::Forget(_, found) if found.is_user_bucket(bucket))
     }
 
-    fn holds(&self, bucket: &BucketId) -> bool {
-        self.access(bucket, false).is_some()
+    fn is_reachable(&self, bucket: &BucketId) -> bool {
+        self.access_to(bucket, false).is_some()
     }
 
     /// Whether a bucket beyond the scope is reported as absent rather than denied.
-    pub(crate) fn withholds(&self, bucket: &BucketId) -> bool {
+    pub(crate) fn is_withheld(&self, bucket: &BucketId) -> bool {
         match self {
-            Self::Correction(owner) | Self::Removal(owner, _) => owner.withholds(bucket),
+            Self::Correction(owner) | Self::Removal(owner, _) => owner.is_bucket_withheld(bucket),
             Self::Task(task) => task.is_user_withheld && task.subject.user.as_ref() == Some(bucket),
             _ => false,
         }
@@ -273,7 +277,7 @@ impl Scope {
 
     /// How many entries' work a call may do: correcting or clearing a large memory takes more than an entry, and only
     /// operators ask for it.
-    pub(crate) fn entries(&self) -> u64 {
+    pub(crate) fn entry_allowance(&self) -> u64 {
         if matches!(self, Self::Correction(_) | Self::Removal(..)) { 64 } else { 1 }
     }
 
@@ -282,51 +286,51 @@ impl Scope {
         if let Self::Task(own) = self {
             return own.subject.as_str() == subject;
         }
-        Subject::parse(subject).is_some_and(|subject| subject.buckets().all(|bucket| self.holds(bucket)))
+        TaskSubject::parse(subject).is_some_and(|subject| subject.buckets().all(|bucket| self.is_reachable(bucket)))
     }
 
-    pub(crate) fn lists(&self, kind: BucketKind) -> bool {
+    pub(crate) fn may_list_buckets(&self, kind: BucketKind) -> bool {
         matches!(self, Self::SessionNames) && kind == BucketKind::Session
     }
 }
 
 impl TaskScope {
-    fn holds(&self, bucket: &BucketId) -> bool {
+    fn is_reachable(&self, bucket: &BucketId) -> bool {
         *bucket == self.subject.bucket || (!self.is_user_withheld && self.subject.user.as_ref() == Some(bucket))
     }
 }
 
 /// Whether an operation asks for the owner that a bucket names, and for nothing else.
 pub(in crate::runtime) fn asks_for_owner(operation: &Operation) -> bool {
-    matches!(operation, Operation::Get(get) if get.map_name == SESSION && get.keys == [OWNER])
+    matches!(operation, Operation::Get(get) if get.map_name == SESSION_MAP && get.keys == [OWNER_KEY])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn owner(session: &str, user: &str, app: &str, node: &str) -> Arc<Owner> {
+    fn owner(session: &str, user: &str, app: &str, node: &str) -> Arc<EntryOwner> {
         let [session, user, app, node] =
             [session, user, app, node].map(|name| (!name.is_empty()).then(|| CompactString::from(name)));
-        Owner { session, user, app, node, ..Owner::default() }.into()
+        EntryOwner { session, user, app, node, ..EntryOwner::default() }.into()
     }
 
-    fn after(answer: Arc<Owner>, question: &Arc<Owner>) -> Arc<Owner> {
-        Owner::clone(&answer).after(question)
+    fn after(answer: Arc<EntryOwner>, question: &Arc<EntryOwner>) -> Arc<EntryOwner> {
+        EntryOwner::clone(&answer).merge_with_question(question)
     }
 
-    fn reaches(scope: &Scope, subjects: &[&str]) -> Vec<bool> {
+    fn reaches(scope: &CallScope, subjects: &[&str]) -> Vec<bool> {
         subjects.iter().map(|subject| scope.holds_subject(subject)).collect()
     }
 
     #[test]
-    fn an_entry_reaches_the_buckets_of_whom_it_names() {
-        let anna = Scope::Entry(owner("anna", "", "", ""));
+    fn an_entry_reaches_only_the_buckets_that_it_names() {
+        let anna = CallScope::Entry(owner("anna", "", "", ""));
         let others = ["session/bob", "session/", "session/anna/", "user/anna", "node/anna", "service/anna", "anna", ""];
         assert_eq!(reaches(&anna, &["session/anna"]), [true]);
         assert_eq!(reaches(&anna, &others), [false; 8]);
-        assert!(!anna.lists(BucketKind::Session));
-        let nobody = Scope::Entry(Arc::default());
+        assert!(!anna.may_list_buckets(BucketKind::Session));
+        let nobody = CallScope::Entry(Arc::default());
         assert_eq!(reaches(&nobody, &["session/", "user/", "node/", "session/anna"]), [false; 4]);
     }
 
@@ -337,19 +341,19 @@ mod tests {
             "user/h-zbuhucfklvxnebcdfd5gu2l2xduw3q2cshumea2k5dby436mnvsq",
             "node/h-fpcvl5jqqkvr3ct3to232gcmz5zr6ayszobyfvudoqo73z5x7rua",
         );
-        let scope = Scope::Entry(owner("s", "a b", "app", "n"));
+        let scope = CallScope::Entry(owner("s", "a b", "app", "n"));
         assert_eq!(reaches(&scope, &[a_b, node, "user/a b", "session/s"]), [true, true, false, true]);
-        let plain = Scope::Entry(owner("", "anna", "app", "n"));
+        let plain = CallScope::Entry(owner("", "anna", "app", "n"));
         assert_eq!(reaches(&plain, &["user/anna", a_b, node]), [true, false, false]);
         // A name of the form of a hash is hashed, so no user can take another's bucket by name.
-        let posing = Scope::Entry(owner("", a_b.trim_start_matches("user/"), "", ""));
+        let posing = CallScope::Entry(owner("", a_b.trim_start_matches("user/"), "", ""));
         assert_eq!(reaches(&posing, &[a_b]), [false]);
     }
 
     #[test]
     fn a_long_name_is_hashed_once_and_only_when_its_bucket_is_asked_for() {
         let owner = owner("s", "a b", "app", "n");
-        let hold = |kind| owner.has(&BucketId { kind, name: "x".into() });
+        let hold = |kind| owner.has_bucket(&BucketId { kind, name: "x".into() });
         assert!(!hold(BucketKind::Session) && owner.hashes.user.get().is_none() && owner.hashes.node.get().is_none());
         for (kind, kept) in [(BucketKind::User, &owner.hashes.user), (BucketKind::Node, &owner.hashes.node)] {
             assert!(!hold(kind));
@@ -359,9 +363,9 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_of_whom_its_question_was_unless_it_names_another_session() {
+    fn an_answer_inherits_its_questions_owner_unless_it_names_another_session() {
         let asked = owner("s", "u", "a", "n");
-        assert_eq!(Owner::default().after(&asked), asked);
+        assert_eq!(EntryOwner::default().merge_with_question(&asked), asked);
         assert_eq!(after(owner("s", "v", "", ""), &asked), owner("s", "v", "a", "n"));
         assert_eq!(after(owner("", "v", "", ""), &asked), owner("s", "v", "a", "n"));
         assert_eq!(after(owner("t", "", "", ""), &asked), owner("t", "", "", ""));
@@ -369,45 +373,58 @@ mod tests {
     }
 
     #[test]
-    fn operators_and_tasks_reach_what_they_name() {
-        assert_eq!(reaches(&Scope::session("a"), &["session/a", "session/b", "user/a"]), [true, false, false]);
+    fn operator_calls_and_tasks_reach_only_what_they_name() {
+        assert_eq!(reaches(&CallScope::for_session("a"), &["session/a", "session/b", "user/a"]), [true, false, false]);
         let a = |kind| BucketId { kind, name: "a".into() };
         let task = |subject: &str| {
-            Scope::Task(TaskScope { subject: Subject::parse(subject).unwrap(), is_user_withheld: false })
+            CallScope::Task(TaskScope { subject: TaskSubject::parse(subject).unwrap(), is_user_withheld: false })
         };
         assert_eq!(reaches(&task("user/a"), &["user/a", "session/a"]), [true, false]);
-        assert!(task("user/a").holds(&a(BucketKind::User)) && !task("user/a").holds(&a(BucketKind::Session)));
+        assert!(
+            task("user/a").is_reachable(&a(BucketKind::User)) && !task("user/a").is_reachable(&a(BucketKind::Session))
+        );
         // One that takes two buckets reaches both, and an entry has to reach both to name it.
         let both = task("session/a user/b");
-        assert!(both.holds(&a(BucketKind::Session)) && !both.holds(&a(BucketKind::User)));
+        assert!(both.is_reachable(&a(BucketKind::Session)) && !both.is_reachable(&a(BucketKind::User)));
         let b = BucketId { kind: BucketKind::User, name: "b".into() };
-        assert!(both.holds(&b) && !both.withholds(&b));
-        let withheld = TaskScope { subject: Subject::parse("session/a user/b").unwrap(), is_user_withheld: true };
-        let withheld = Scope::Task(withheld);
-        assert!(withheld.holds(&a(BucketKind::Session)) && !withheld.holds(&b) && withheld.withholds(&b));
+        assert!(both.is_reachable(&b) && !both.is_withheld(&b));
+        let withheld = TaskScope { subject: TaskSubject::parse("session/a user/b").unwrap(), is_user_withheld: true };
+        let withheld = CallScope::Task(withheld);
+        assert!(
+            withheld.is_reachable(&a(BucketKind::Session)) && !withheld.is_reachable(&b) && withheld.is_withheld(&b)
+        );
         assert_eq!(reaches(&both, &["session/a user/b", "session/a", "user/b"]), [true, false, false]);
-        let entry = Scope::Entry(owner("a", "b", "", ""));
+        let entry = CallScope::Entry(owner("a", "b", "", ""));
         let foreign = ["session/a user/c", "session/c user/b", "session/a  user/b", "session/a ", " session/a"];
         assert_eq!(reaches(&entry, &["session/a user/b"]), [true]);
         assert_eq!(reaches(&entry, &foreign), [false; 5]);
         let of_anna = ["user/anna", "user/bob", "session/s", "node/n", "service/x"];
-        assert_eq!(reaches(&Scope::of_user("anna"), &of_anna), [true, false, false, false, false]);
-        assert_eq!(reaches(&Scope::forget("anna"), &of_anna), [true, false, false, false, false]);
+        assert_eq!(reaches(&CallScope::for_user("anna"), &of_anna), [true, false, false, false, false]);
+        assert_eq!(reaches(&CallScope::for_forgetting("anna"), &of_anna), [true, false, false, false, false]);
         let node = Transcript { session: "s", app_id: Some("app"), node_id: Some("n") };
         let named = "node/h-fpcvl5jqqkvr3ct3to232gcmz5zr6ayszobyfvudoqo73z5x7rua";
-        assert_eq!(reaches(&Scope::transcript(&node), &["session/s", named, "user/anna"]), [true, true, false]);
-        assert_eq!(reaches(&Scope::transcript(&"s".into()), &["session/s", named, "session/t"]), [true, false, false]);
+        assert_eq!(reaches(&CallScope::for_transcript(&node), &["session/s", named, "user/anna"]), [true, true, false]);
+        assert_eq!(
+            reaches(&CallScope::for_transcript(&"s".into()), &["session/s", named, "session/t"]),
+            [true, false, false]
+        );
         // The owner is named by their bucket, and hashed no more.
-        let owned = Scope::registered(&node, Some("h-anna"), Some("bob"));
+        let owned = CallScope::for_correction(&node, Some("h-anna"), Some("bob"));
         assert_eq!(reaches(&owned, &["session/s", named, "user/h-anna", "user/bob"]), [true, true, true, false]);
         // Withheld, it is neither held nor denied, and no other one is.
-        let withheld = Scope::registered(&"s".into(), Some("h-anna"), None).without_user();
+        let withheld = CallScope::for_correction(&"s".into(), Some("h-anna"), None).without_user();
         assert_eq!(reaches(&withheld, &["session/s", "user/h-anna", named]), [true, false, false]);
-        let is_withheld = |name: &str| withheld.withholds(&BucketId { kind: BucketKind::User, name: name.into() });
-        assert!(is_withheld("h-anna") && !is_withheld("bob") && !owned.withholds(&a(BucketKind::User)));
-        let nobodys = Scope::registered(&"s".into(), None, Some("bob"));
+        let is_withheld = |name: &str| withheld.is_withheld(&BucketId { kind: BucketKind::User, name: name.into() });
+        assert!(is_withheld("h-anna") && !is_withheld("bob") && !owned.is_withheld(&a(BucketKind::User)));
+        let nobodys = CallScope::for_correction(&"s".into(), None, Some("bob"));
         assert_eq!(reaches(&nobodys, &["session/s", "user/bob", "user/anna", named]), [true, true, false, false]);
-        assert!(Scope::SessionNames.lists(BucketKind::Session) && !Scope::SessionNames.lists(BucketKind::User));
-        assert!(!Scope::SessionNames.holds_subject("session/a") && !Scope::session("a").lists(BucketKind::Session));
+        assert!(
+            CallScope::SessionNames.may_list_buckets(BucketKind::Session)
+                && !CallScope::SessionNames.may_list_buckets(BucketKind::User)
+        );
+        assert!(
+            !CallScope::SessionNames.holds_subject("session/a")
+                && !CallScope::for_session("a").may_list_buckets(BucketKind::Session)
+        );
     }
 }

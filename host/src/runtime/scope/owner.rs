@@ -9,7 +9,7 @@ use crate::store::{BucketId, BucketKind};
 
 /// Whom an entry belongs to, as its metadata name them: texts that are not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct EntryOwner {
     pub(crate) session: Option<CompactString>,
     pub(crate) user: Option<CompactString>,
     pub(crate) app: Option<CompactString>,
@@ -36,14 +36,14 @@ impl PartialEq for Hashes {
 
 impl Eq for Hashes {}
 
-impl Owner {
-    pub(crate) fn user(name: &str) -> Self {
+impl EntryOwner {
+    pub(crate) fn from_user(name: &str) -> Self {
         Self { user: Some(name).filter(|name| !name.is_empty()).map(CompactString::from), ..Self::default() }
     }
 
     /// Whom an answer belongs to that names these, after a question of the other's: what it leaves out is as it was,
     /// unless it is of another session.
-    pub(crate) fn after(self, question: &Arc<Self>) -> Arc<Self> {
+    pub(crate) fn merge_with_question(self, question: &Arc<Self>) -> Arc<Self> {
         if self == Self::default() {
             return question.clone();
         }
@@ -60,27 +60,29 @@ impl Owner {
         owner.into()
     }
 
-    pub(super) fn has(&self, bucket: &BucketId) -> bool {
+    pub(super) fn has_bucket(&self, bucket: &BucketId) -> bool {
         let name = bucket.name.as_str();
         match bucket.kind {
             BucketKind::Session => self.session.as_deref() == Some(name),
-            BucketKind::User => !self.is_user_withheld && self.user_name() == Some(name),
-            BucketKind::Node => self.node_name() == Some(name),
+            BucketKind::User => !self.is_user_withheld && self.user_bucket_name() == Some(name),
+            BucketKind::Node => self.node_bucket_name() == Some(name),
             BucketKind::Definition | BucketKind::Dataset | BucketKind::Service => false,
         }
     }
 
-    pub(super) fn withholds(&self, bucket: &BucketId) -> bool {
-        self.is_user_withheld && bucket.kind == BucketKind::User && self.user_name() == Some(bucket.name.as_str())
+    pub(super) fn is_bucket_withheld(&self, bucket: &BucketId) -> bool {
+        self.is_user_withheld
+            && bucket.kind == BucketKind::User
+            && self.user_bucket_name() == Some(bucket.name.as_str())
     }
 
     /// The name of the user's bucket.
-    pub(crate) fn user_name(&self) -> Option<&str> {
+    pub(crate) fn user_bucket_name(&self) -> Option<&str> {
         let user = self.user.as_deref()?;
         Some(if is_plain_user(user) { user } else { self.hashes.user.get_or_init(|| user_bucket_name(user).into()) })
     }
 
-    fn node_name(&self) -> Option<&str> {
+    fn node_bucket_name(&self) -> Option<&str> {
         let (session, node) = (self.session.as_deref()?, self.node.as_deref()?);
         Some(self.hashes.node.get_or_init(|| node_bucket_name(self.app.as_deref(), session, node)))
     }

@@ -11,25 +11,25 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::store::{BucketId, BucketKind, Guard, names::is_bucket};
+use crate::store::{BucketId, BucketKind, StoreGuard, names::is_bucket};
 
 /// What separates a session from its user.
 const AND_USER: &str = " user/";
 
 /// `session/NAME`, `node/NAME`, `user/NAME` or `session/NAME user/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Subject {
+pub(crate) struct TaskSubject {
     text: String,
     pub(crate) bucket: BucketId,
     /// The user's bucket, where the task works on that beside the session's.
     pub(crate) user: Option<BucketId>,
 }
 
-impl Subject {
+impl TaskSubject {
     /// None: it has another form, or a part of it can't be the name of a bucket.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (first, user) = match text.split_once(AND_USER) {
-            Some((first, user)) => (first, Some(bucket(BucketKind::User, user)?)),
+            Some((first, user)) => (first, Some(checked_bucket_id(BucketKind::User, user)?)),
             None => (text, None),
         };
         let (kind, name) = first.split_once('/')?;
@@ -39,7 +39,7 @@ impl Subject {
             BucketKind::Node | BucketKind::User => user.is_none(),
             BucketKind::Definition | BucketKind::Dataset | BucketKind::Service => false,
         };
-        let bucket = bucket(kind, name).filter(|_| is_allowed)?;
+        let bucket = checked_bucket_id(kind, name).filter(|_| is_allowed)?;
         Some(Self { text: text.to_owned(), bucket, user })
     }
 
@@ -57,39 +57,39 @@ impl Subject {
     }
 }
 
-fn bucket(kind: BucketKind, name: &str) -> Option<BucketId> {
+fn checked_bucket_id(kind: BucketKind, name: &str) -> Option<BucketId> {
     is_bucket(name).then(|| BucketId { kind, name: name.to_owned() })
 }
 
 /// How many subjects are kept. Of one that is forgotten, the user's list is asked.
-const KEPT: usize = 1024;
+const MAX_NAMED_SUBJECTS: usize = 1024;
 
 /// Subjects of a session and a user that replies to entries of both have named, by store.
 #[derive(Default)]
 pub(crate) struct NamedSubjects {
     /// The address of the store stays its own while it is kept here.
-    kept: Mutex<HashMap<(usize, String), Weak<Guard>>>,
+    kept: Mutex<HashMap<(usize, String), Weak<StoreGuard>>>,
 }
 
 impl NamedSubjects {
-    pub(in crate::runtime) fn note(&self, store: &Arc<Guard>, subject: &str) {
+    pub(in crate::runtime) fn add_subject(&self, store: &Arc<StoreGuard>, subject: &str) {
         if !subject.contains(AND_USER) {
             return;
         }
         let mut kept = self.kept.lock();
         let key = (address(store), subject.to_owned());
-        if kept.len() >= KEPT && !kept.contains_key(&key) {
+        if kept.len() >= MAX_NAMED_SUBJECTS && !kept.contains_key(&key) {
             kept.clear();
         }
         kept.entry(key).or_insert_with(|| Arc::downgrade(store));
     }
 
-    pub(crate) fn knows(&self, store: &Arc<Guard>, subject: &Subject) -> bool {
+    pub(crate) fn contains(&self, store: &Arc<StoreGuard>, subject: &TaskSubject) -> bool {
         self.kept.lock().contains_key(&(address(store), subject.text.clone()))
     }
 }
 
-fn address(store: &Arc<Guard>) -> usize {
+fn address(store: &Arc<StoreGuard>) -> usize {
     Arc::as_ptr(store) as usize
 }
 
@@ -101,11 +101,11 @@ mod tests {
     #[test]
     fn a_subject_has_one_of_four_forms() {
         for text in ["session/a", "node/h-a", "user/a", "session/a user/b"] {
-            assert_eq!(Subject::parse(text).unwrap().as_str(), text);
+            assert_eq!(TaskSubject::parse(text).unwrap().as_str(), text);
         }
-        let two = Subject::parse("session/a user/b").unwrap();
+        let two = TaskSubject::parse("session/a user/b").unwrap();
         assert_eq!(two.buckets().map(|bucket| &*bucket.name).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(Subject::of_session("a", Some("b")), Some(two));
+        assert_eq!(TaskSubject::of_session("a", Some("b")), Some(two));
         for text in [
             "",
             "a",
@@ -129,23 +129,23 @@ mod tests {
             "session/a/b",
             "session/é",
         ] {
-            assert_eq!(Subject::parse(text), None, "{text:?}");
+            assert_eq!(TaskSubject::parse(text), None, "{text:?}");
         }
         for owner in ["b session/c", "b node/c", "b user/c", "", " b", "b "] {
-            assert_eq!(Subject::of_session("a", Some(owner)), None, "{owner:?}");
+            assert_eq!(TaskSubject::of_session("a", Some(owner)), None, "{owner:?}");
         }
     }
 
     #[test]
     fn a_named_subject_is_known_for_its_store_alone() {
-        let store = || Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
+        let store = || Arc::new(StoreGuard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
         let (one, other, named) = (store(), store(), NamedSubjects::default());
-        let subject = Subject::parse("session/a user/b").unwrap();
-        named.note(&one, subject.as_str());
-        assert!(named.knows(&one, &subject) && !named.knows(&other, &subject));
+        let subject = TaskSubject::parse("session/a user/b").unwrap();
+        named.add_subject(&one, subject.as_str());
+        assert!(named.contains(&one, &subject) && !named.contains(&other, &subject));
         for number in 0..5000 {
-            named.note(&one, &format!("session/{number} user/b"));
+            named.add_subject(&one, &format!("session/{number} user/b"));
         }
-        assert!(named.kept.lock().len() <= KEPT);
+        assert!(named.kept.lock().len() <= MAX_NAMED_SUBJECTS);
     }
 }

@@ -189,14 +189,14 @@ fn is_allowed(operations: &[Operation]) -> bool {
         expectations: vec![],
         operations: operations.to_vec(),
     };
-    check::transaction(&transaction, &StoreCapabilities::ALL).is_ok()
+    check::validate_transaction(&transaction, &StoreCapabilities::ALL).is_ok()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_bucket_does_what_the_contract_says(calls in calls()) {
+    fn a_bucket_behaves_like_a_model_of_the_contract(calls in calls()) {
         let (mut bucket, mut model, mut now) = (Bucket::new(0, 0, None), Model::default(), 0);
         for (passed, expectations, mut operations) in calls {
             now += passed;
@@ -206,7 +206,7 @@ proptest! {
                 operations.pop();
             }
             let unmet = expectations.iter().position(|expectation| !model.meets(expectation, &operations));
-            let found = bucket.unmet(&expectations, &operations);
+            let found = bucket.find_unmet_expectation(&expectations, &operations);
             prop_assert_eq!(found, unmet.map(|place| u32::try_from(place).unwrap()));
 
             let mut after = model.clone();
@@ -214,8 +214,8 @@ proptest! {
             let before = bucket.cost();
             let freed = bucket.drop_outdated_leases(now);
             prop_assert_eq!(bucket.cost() + freed, before);
-            let probed = bucket.probe(&operations, now);
-            let outcomes = probed.clone().map(|growth| bucket.apply(&operations, growth, now));
+            let probed = bucket.probe_growth(&operations, now);
+            let outcomes = probed.clone().map(|growth| bucket.apply_operations(&operations, growth, now));
             prop_assert_eq!(outcomes.clone().map_err(|failure| failure.code), expected);
             prop_assert_eq!(bucket.cost(), bucket.counted_cost());
             if outcomes.is_ok() {
@@ -225,20 +225,20 @@ proptest! {
                 let map_name = map.into();
                 Operation::GetAll(GetAllOperation { map_name, max_entries: 100, max_bytes: 10_000 })
             });
-            prop_assert_eq!(bucket.repeat(&read, now), read.map(|operation| model.answer(&operation)));
+            prop_assert_eq!(bucket.answer_operations(&read, now), read.map(|operation| model.answer(&operation)));
         }
     }
 
     #[test]
-    fn a_repetition_is_answered_from_what_is_there(calls in calls()) {
+    fn a_repeated_transaction_is_answered_from_the_current_state(calls in calls()) {
         let mut bucket = Bucket::new(0, 0, None);
         for (_, _, operations) in calls {
             if !is_allowed(&operations) {
                 continue;
             }
-            if let Ok(growth) = bucket.probe(&operations, 0) {
-                let first = bucket.apply(&operations, growth, 0);
-                for ((operation, first), again) in operations.iter().zip(first).zip(bucket.repeat(&operations, 0)) {
+            if let Ok(growth) = bucket.probe_growth(&operations, 0) {
+                let first = bucket.apply_operations(&operations, growth, 0);
+                for ((operation, first), again) in operations.iter().zip(first).zip(bucket.answer_operations(&operations, 0)) {
                     match operation {
                         Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => {
                             prop_assert_eq!(again, changed(0));
@@ -257,7 +257,7 @@ proptest! {
 }
 
 #[test]
-fn a_bucket_has_so_many_parts_and_no_more() {
+fn the_number_of_parts_of_a_bucket_is_bounded() {
     let put = |map: &str| {
         let entries = vec![Entry { key: "k".into(), text: String::new() }];
         Operation::Put(PutOperation { map_name: map.into(), entries })
@@ -271,8 +271,8 @@ fn a_bucket_has_so_many_parts_and_no_more() {
     let mut bucket = Bucket::new(0, 0, None);
     let mut send = |operations: &[Operation], now| {
         bucket.drop_outdated_leases(now);
-        let growth = bucket.probe(operations, now).map_err(|failure| (failure.code, failure.limit))?;
-        bucket.apply(operations, growth, now);
+        let growth = bucket.probe_growth(operations, now).map_err(|failure| (failure.code, failure.limit))?;
+        bucket.apply_operations(operations, growth, now);
         Ok(())
     };
     let refused = Err((FailureCode::TooLarge, limits::MAX_PARTS));

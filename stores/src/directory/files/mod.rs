@@ -49,7 +49,7 @@ pub(crate) struct StoreFiles {
 
 impl StoreFiles {
     /// Looks at a directory, and creates it if it is not there.
-    pub(crate) fn prepare(path: &Path) -> Result<Self, DirectoryError> {
+    pub(crate) fn open_or_create(path: &Path) -> Result<Self, DirectoryError> {
         let unusable = |path: &Path| {
             let path = path.to_owned();
             move |source: io::Error| match source.kind() {
@@ -87,9 +87,9 @@ impl StoreFiles {
     }
 
     /// A directory that has a store, or had one, as far as its files tell.
-    pub(crate) fn existing(path: &Path) -> Result<Self, DirectoryError> {
+    pub(crate) fn open_existing(path: &Path) -> Result<Self, DirectoryError> {
         if path.join(DATABASE).exists() || path.join(LOG).exists() {
-            return Self::prepare(path);
+            return Self::open_or_create(path);
         }
         Err(DirectoryError::Missing { path: path.to_owned() })
     }
@@ -99,18 +99,20 @@ impl StoreFiles {
     }
 
     /// The length of a file; none: it isn't there.
-    fn length(&self, name: &str) -> Option<u64> {
+    fn file_length(&self, name: &str) -> Option<u64> {
         fs::metadata(self.directory.join(name)).ok().map(|file| file.len())
     }
 
     /// Whether the write-ahead log holds anything.
     pub(crate) fn has_log(&self) -> bool {
-        self.length(LOG).is_some_and(|length| length > 0)
+        self.file_length(LOG).is_some_and(|length| length > 0)
     }
 
     /// Whether there is a log, or a journal, of whatever database.
     pub(crate) fn has_leftovers(&self) -> bool {
-        BESIDE.iter().any(|suffix| *suffix != "-shm" && self.length(&format!("{DATABASE}{suffix}")).unwrap_or(0) > 0)
+        BESIDE
+            .iter()
+            .any(|suffix| *suffix != "-shm" && self.file_length(&format!("{DATABASE}{suffix}")).unwrap_or(0) > 0)
     }
 
     /// Whether there is a database.
@@ -119,7 +121,7 @@ impl StoreFiles {
     /// When it is empty, or missing beside its log: SQLite would begin a new one then, and delete the log.
     pub(crate) fn has_database(&self) -> Result<bool, DirectoryError> {
         let damaged = |detail: String| Err(DirectoryError::Damaged { detail });
-        match self.length(DATABASE) {
+        match self.file_length(DATABASE) {
             None if self.has_log() => damaged(format!("{DATABASE} is missing, and its log {LOG} is there")),
             None => Ok(false),
             Some(0) if self.has_log() => damaged(format!("{DATABASE} is empty, and its log {LOG} is not")),
@@ -131,7 +133,7 @@ impl StoreFiles {
     /// Of a database that ends within a page SQLite takes the rest of that page for zeros, so that whatever stood there is
     /// gone without a word. Where there is a log, it may have the page.
     pub(crate) fn check_length(&self) -> Result<(), DirectoryError> {
-        if !self.has_log() && !self.length(DATABASE).unwrap_or(0).is_multiple_of(PAGE_BYTES) {
+        if !self.has_log() && !self.file_length(DATABASE).unwrap_or(0).is_multiple_of(PAGE_BYTES) {
             return Err(DirectoryError::Damaged { detail: format!("{DATABASE} ends within a page") });
         }
         Ok(())
@@ -141,8 +143,8 @@ impl StoreFiles {
     /// that is there is noted as the one that the log to come belongs to. The directory must be held alone.
     ///
     /// False: the database has no number of its own yet.
-    pub(crate) fn check_together(&self) -> Result<bool, DirectoryError> {
-        let (noted, number) = (self.noted_number(), self.number());
+    pub(crate) fn check_log_matches_database(&self) -> Result<bool, DirectoryError> {
+        let (noted, number) = (self.noted_number(), self.database_number());
         let (Some(noted), Some(number)) = (noted, number) else { return Ok(number.is_none() || self.has_log()) };
         if noted == number {
             return Ok(true);
@@ -155,7 +157,7 @@ impl StoreFiles {
     }
 
     /// The number that the database is marked with; none: it is no database, or can't be read. No process may have it open.
-    fn number(&self) -> Option<u32> {
+    fn database_number(&self) -> Option<u32> {
         let mut header = [0; 100];
         File::open(self.database()).and_then(|mut file| file.read_exact(&mut header)).ok()?;
         let number: [u8; 4] = header.get(COOKIE)?.try_into().ok()?;
@@ -172,7 +174,7 @@ impl StoreFiles {
 
     /// Notes the database that is there, all of it in its file, as the one that the log belongs to.
     pub(crate) fn note_number(&self) -> Result<(), DirectoryError> {
-        let Some(number) = self.number() else { return self.forget_number() };
+        let Some(number) = self.database_number() else { return self.forget_number() };
         let (mut lock, (before, after)) = (&self.lock, MARK);
         let mut note = || {
             lock.set_len(0)?;
@@ -200,8 +202,8 @@ impl StoreFiles {
     /// Where a database is written that is not whole yet, after what is left of another such one has been removed. The
     /// directory must be held alone.
     pub(crate) fn begin_partial(&self) -> Result<PathBuf, DirectoryError> {
-        self.remove(PARTIAL)?;
-        BESIDE.iter().try_for_each(|suffix| self.remove(&format!("{PARTIAL}{suffix}")))?;
+        self.remove_file(PARTIAL)?;
+        BESIDE.iter().try_for_each(|suffix| self.remove_file(&format!("{PARTIAL}{suffix}")))?;
         Ok(self.directory.join(PARTIAL))
     }
 
@@ -213,18 +215,18 @@ impl StoreFiles {
         let partial = self.directory.join(PARTIAL);
         File::open(&partial).and_then(|file| file.sync_all()).map_err(unusable)?;
         fs::rename(&partial, self.database()).map_err(unusable)?;
-        self.sync()?;
-        BESIDE.iter().try_for_each(|suffix| self.remove(&format!("{DATABASE}{suffix}")))?;
-        self.sync()?;
+        self.sync_directory()?;
+        BESIDE.iter().try_for_each(|suffix| self.remove_file(&format!("{DATABASE}{suffix}")))?;
+        self.sync_directory()?;
         self.note_number()
     }
 
-    fn sync(&self) -> Result<(), DirectoryError> {
+    fn sync_directory(&self) -> Result<(), DirectoryError> {
         let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
         synced.map_err(|source| DirectoryError::Unusable { path: self.directory.clone(), source })
     }
 
-    fn remove(&self, name: &str) -> Result<(), DirectoryError> {
+    fn remove_file(&self, name: &str) -> Result<(), DirectoryError> {
         let path = self.directory.join(name);
         match fs::remove_file(&path) {
             Err(source) if source.kind() != ErrorKind::NotFound => Err(DirectoryError::Unusable { path, source }),
@@ -233,31 +235,31 @@ impl StoreFiles {
     }
 
     /// The database's write-ahead log, once somebody has read from that.
-    pub(crate) fn log(&self) -> Result<LogFile, DirectoryError> {
+    pub(crate) fn open_wal_file(&self) -> Result<LogFile, DirectoryError> {
         let path = self.directory.join(LOG);
         LogFile::open(&path).map_err(|source| DirectoryError::Unusable { path, source })
     }
 
     /// Hold it together with others.
-    pub(crate) fn share(&self, wait: Duration) -> Result<(), DirectoryError> {
+    pub(crate) fn lock_shared(&self, wait: Duration) -> Result<(), DirectoryError> {
         self.hold(wait, "it can't be opened", File::try_lock_shared)
     }
 
     /// Hold it alone.
-    pub(crate) fn own(&self, wait: Duration, what: &'static str) -> Result<(), DirectoryError> {
+    pub(crate) fn lock_exclusive(&self, wait: Duration, what: &'static str) -> Result<(), DirectoryError> {
         self.hold(wait, what, File::try_lock)
     }
 
     /// Takes the exclusive lock, if it is free.
     pub(crate) fn try_own(&self) -> Result<bool, DirectoryError> {
-        match self.own(Duration::ZERO, "") {
+        match self.lock_exclusive(Duration::ZERO, "") {
             Err(DirectoryError::InUse { .. }) => Ok(false),
             owned => owned.map(|()| true),
         }
     }
 
     /// Hold it no longer.
-    pub(crate) fn release(&self) -> Result<(), DirectoryError> {
+    pub(crate) fn unlock(&self) -> Result<(), DirectoryError> {
         self.lock.unlock().map_err(|source| DirectoryError::Unusable { path: self.directory.join(LOCK), source })
     }
 

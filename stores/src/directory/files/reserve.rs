@@ -20,7 +20,7 @@ static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
 
 impl StoreFiles {
     /// Makes the reserve if it isn't there and there is room for it. False: there is none, and the disk is as good as full.
-    pub(crate) fn keep_reserve(&self) -> bool {
+    pub(crate) fn ensure_reserve(&self) -> bool {
         let path = self.directory.join(RESERVE);
         if fs::metadata(&path).is_ok_and(|file| file.len() >= BYTES) {
             return true;

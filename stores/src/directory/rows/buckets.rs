@@ -4,10 +4,10 @@ use rusqlite::{OptionalExtension as _, params};
 
 use crate::{
     BucketId, BucketKind, BucketPage, TimeToLive,
-    bucket::{Expiry, incarnation},
+    bucket::{Expiry, format_incarnation},
     directory::{
-        error::Stop,
-        time::{Moment, signed, unsigned},
+        error::TransactionError,
+        time::{TransactionContext, from_column, to_column},
     },
     failure::expiry_in_doubt,
     limits::{MAX_RECORDS, PAGE},
@@ -20,10 +20,10 @@ pub(crate) struct BucketRow {
     pub(crate) expiry: Expiry,
 }
 
-impl Moment<'_> {
+impl TransactionContext<'_> {
     /// # Errors
     /// `unavailable` where it has expired only by a clock that was set ahead just now.
-    pub(crate) fn find(&self, id: &BucketId) -> Result<Option<BucketRow>, Stop> {
+    pub(crate) fn find_bucket(&self, id: &BucketId) -> Result<Option<BucketRow>, TransactionError> {
         let found = self.find_as(id.kind.name(), &id.name)?;
         let over_at = |now_ms| found.as_ref().is_some_and(|life| life.expiry.is_over(now_ms));
         if over_at(self.shown_ms) && !over_at(self.now_ms) {
@@ -38,10 +38,10 @@ impl Moment<'_> {
         )?;
         let life = found.query_row([kind, name], |row| {
             let (stamp, milliseconds, sliding, at) =
-                (unsigned(row.get(0)?), row.get::<_, Option<i64>>(1)?, row.get(2)?, row.get::<_, Option<i64>>(3)?);
-            let time_to_live = milliseconds.map(|time| TimeToLive { milliseconds: unsigned(time), sliding });
-            let expiry = Expiry { time_to_live, at: at.map(unsigned) };
-            let incarnation = row.get::<_, Option<String>>(4)?.unwrap_or_else(|| incarnation(stamp).into());
+                (from_column(row.get(0)?), row.get::<_, Option<i64>>(1)?, row.get(2)?, row.get::<_, Option<i64>>(3)?);
+            let time_to_live = milliseconds.map(|time| TimeToLive { milliseconds: from_column(time), sliding });
+            let expiry = Expiry { time_to_live, at: at.map(from_column) };
+            let incarnation = row.get::<_, Option<String>>(4)?.unwrap_or_else(|| format_incarnation(stamp).into());
             Ok(BucketRow { stamp, incarnation, expiry })
         });
         life.optional()
@@ -50,24 +50,28 @@ impl Moment<'_> {
     /// A bucket that begins now, without a row yet.
     pub(crate) fn new_life(&self, time_to_live: Option<TimeToLive>) -> BucketRow {
         let stamp = self.next_stamp();
-        BucketRow { stamp, incarnation: incarnation(stamp).into(), expiry: Expiry::new(time_to_live, self.now_ms) }
+        BucketRow {
+            stamp,
+            incarnation: format_incarnation(stamp).into(),
+            expiry: Expiry::new(time_to_live, self.now_ms),
+        }
     }
 
-    pub(crate) fn settle(&self, id: &BucketId, life: &BucketRow) -> Result<(), rusqlite::Error> {
+    pub(crate) fn insert_bucket(&self, id: &BucketId, life: &BucketRow) -> Result<(), rusqlite::Error> {
         self.settle_as(id.kind.name(), &id.name, life)
     }
 
     pub(crate) fn settle_as(&self, kind: &str, name: &str, life: &BucketRow) -> Result<(), rusqlite::Error> {
         let ttl = life.expiry.time_to_live;
-        let foreign = Some(&life.incarnation).filter(|foreign| **foreign != incarnation(life.stamp));
+        let foreign = Some(&life.incarnation).filter(|foreign| **foreign != format_incarnation(life.stamp));
         let mut settle = self.db.prepare_cached("INSERT INTO bucket VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
         settle.execute(params![
             kind,
             name,
-            signed(life.stamp),
-            ttl.map(|ttl| signed(ttl.milliseconds)),
+            to_column(life.stamp),
+            ttl.map(|ttl| to_column(ttl.milliseconds)),
             ttl.is_some_and(|ttl| ttl.sliding),
-            life.expiry.at.map(signed),
+            life.expiry.at.map(to_column),
             foreign,
         ])?;
         Ok(())
@@ -76,13 +80,13 @@ impl Moment<'_> {
     /// Note when a bucket ends that has been renewed.
     pub(crate) fn put_expiry(&self, id: &BucketId, expiry: Expiry) -> Result<(), rusqlite::Error> {
         let mut renew = self.db.prepare_cached("UPDATE bucket SET expires_at = ?3 WHERE kind = ?1 AND name = ?2")?;
-        renew.execute(params![id.kind.name(), id.name, expiry.at.map(signed)])?;
+        renew.execute(params![id.kind.name(), id.name, expiry.at.map(to_column)])?;
         Ok(())
     }
 
     /// End a bucket. What it held is erased later.
-    pub(crate) fn bury(&self, kind: &str, name: &str, stamp: u64) -> Result<(), rusqlite::Error> {
-        let life = signed(stamp);
+    pub(crate) fn retire_bucket(&self, kind: &str, name: &str, stamp: u64) -> Result<(), rusqlite::Error> {
+        let life = to_column(stamp);
         self.db
             .prepare_cached("INSERT OR REPLACE INTO dead SELECT id, ?2 FROM part WHERE life = ?1")?
             .execute([life, i64::MAX])?;
@@ -100,7 +104,7 @@ impl Moment<'_> {
             "SELECT name, coalesce(expires_at, 9223372036854775807) > ?3 FROM bucket
              WHERE kind = ?1 AND name > ?2 ORDER BY name LIMIT ?4",
         )?;
-        let mut rows = listed.query(params![kind.name(), cursor, self.now(), signed(most + 1)])?;
+        let mut rows = listed.query(params![kind.name(), cursor, self.now_as_column(), to_column(most + 1)])?;
         let (mut names, mut seen, mut last) = (Vec::new(), 0, String::new());
         while let Some(row) = rows.next()? {
             if seen == most {

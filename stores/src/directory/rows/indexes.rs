@@ -2,16 +2,16 @@
 
 use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
-use super::{Form, Part, Rows};
+use super::{BucketRows, PartKind, PartState};
 use crate::{
     FoundMatches, IndexExtent, MatchOperation, PostOperation, UnpostOperation,
     directory::{
-        error::Stop,
-        time::{Moment, signed, unsigned},
+        error::TransactionError,
+        time::{TransactionContext, from_column, to_column},
     },
     index::{
-        self, Matches, SEGMENT, check_above,
-        segments::{self, Field, MARK, OCCURRENCE, Sought},
+        self, MatchCollector, SEGMENT, check_above,
+        segments::{self, IndexField, MARK, OCCURRENCE, SoughtTerms},
     },
     transfer::NamedKeys,
 };
@@ -19,15 +19,15 @@ use crate::{
 /// Places of a segment.
 pub(crate) const PLACES: u64 = 512;
 
-impl Field {
+impl IndexField {
     /// Where its row is.
-    pub(crate) fn place(self) -> i64 {
+    pub(crate) fn row_place(self) -> i64 {
         let own = self.shard.map_or(0, |shard| 1 + u64::from(shard));
-        signed(self.segment.saturating_mul(PLACES).saturating_add(own))
+        to_column(self.segment.saturating_mul(PLACES).saturating_add(own))
     }
 
     /// The field of a row.
-    pub(crate) fn at(place: u64) -> Self {
+    pub(crate) fn from_row_place(place: u64) -> Self {
         let shard = (place % PLACES).checked_sub(1).and_then(|shard| u8::try_from(shard).ok());
         Self { segment: place / PLACES, shard }
     }
@@ -35,77 +35,79 @@ impl Field {
 
 const FIELD: &str = "SELECT bytes FROM segment WHERE idx = ?1 AND place = ?2";
 
-impl Rows<'_, '_> {
+impl BucketRows<'_, '_> {
     pub(crate) fn index_extent(&self, index: &str) -> Result<IndexExtent, rusqlite::Error> {
-        let Part { first, length, .. } = self.part(Form::Index, index)?;
+        let PartState { first, length, .. } = self.load_part(PartKind::Index, index)?;
         Ok(IndexExtent { next: first, documents: length })
     }
 
-    pub(crate) fn post(&self, step: &PostOperation) -> Result<(), Stop> {
-        let mut part = self.part(Form::Index, &step.index)?;
+    pub(crate) fn post_documents(&self, step: &PostOperation) -> Result<(), TransactionError> {
+        let mut part = self.load_part(PartKind::Index, &step.index)?;
         check_above(step, part.first)?;
         if step.documents.is_empty() {
             return Ok(());
         }
-        let id = *part.id.get_or_insert_with(|| signed(self.at.next_stamp()));
+        let id = *part.id.get_or_insert_with(|| to_column(self.at.next_stamp()));
         // What `||` makes is a text, of the same bytes.
-        let mut append = self.sql(
+        let mut append = self.prepare_statement(
             "INSERT INTO segment VALUES (?1, ?2, ?3) ON CONFLICT (idx, place) DO UPDATE
              SET bytes = CAST(bytes || excluded.bytes AS BLOB)",
         )?;
-        for (field, bytes) in segments::appended(&step.documents) {
-            append.execute(params![id, field.place(), bytes])?;
+        for (field, bytes) in segments::appended_fields(&step.documents) {
+            append.execute(params![id, field.row_place(), bytes])?;
         }
         part.first = index::next_after(step, part.first);
         part.length = part.length.saturating_add(step.documents.len() as u64);
         part.terms += step.documents.iter().map(|document| document.terms.len() as u64).sum::<u64>();
-        self.set_part(Form::Index, &step.index, part);
+        self.set_part(PartKind::Index, &step.index, part);
         Ok(())
     }
 
-    pub(crate) fn unpost(&self, step: &UnpostOperation) -> Result<(), Stop> {
-        let mut part = self.part(Form::Index, &step.index)?;
+    pub(crate) fn unpost_documents(&self, step: &UnpostOperation) -> Result<(), TransactionError> {
+        let mut part = self.load_part(PartKind::Index, &step.index)?;
         let Some(id) = part.id else { return Ok(()) };
-        let mut field = self.sql(FIELD)?;
-        let mut all = self.sql("SELECT place, bytes FROM segment WHERE idx = ?1 AND place > ?2 AND place < ?3")?;
-        let mut put = self.sql("UPDATE segment SET bytes = ?3 WHERE idx = ?1 AND place = ?2")?;
-        let mut remove = self.sql("DELETE FROM segment WHERE idx = ?1 AND place = ?2")?;
-        let mut change = |changed: Field, bytes: &[u8]| {
+        let mut field = self.prepare_statement(FIELD)?;
+        let mut all =
+            self.prepare_statement("SELECT place, bytes FROM segment WHERE idx = ?1 AND place > ?2 AND place < ?3")?;
+        let mut put = self.prepare_statement("UPDATE segment SET bytes = ?3 WHERE idx = ?1 AND place = ?2")?;
+        let mut remove = self.prepare_statement("DELETE FROM segment WHERE idx = ?1 AND place = ?2")?;
+        let mut change = |changed: IndexField, bytes: &[u8]| {
             if bytes.is_empty() {
-                remove.execute(params![id, changed.place()])
+                remove.execute(params![id, changed.row_place()])
             } else {
-                put.execute(params![id, changed.place(), bytes])
+                put.execute(params![id, changed.row_place(), bytes])
             }
         };
-        for runs in index::runs(&step.positions).chunk_by(|one, other| one.segment == other.segment) {
+        for runs in index::group_into_runs(&step.positions).chunk_by(|one, other| one.segment == other.segment) {
             let Some(segment) = runs.first().map(|run| run.segment) else { continue };
-            let marks = Field { segment, shard: None };
-            let Some(mut bytes) = read(&mut field, id, marks)? else { continue };
-            let documents = segments::cut(&mut bytes, MARK, runs);
+            let marks = IndexField { segment, shard: None };
+            let Some(mut bytes) = read_field_bytes(&mut field, id, marks)? else { continue };
+            let documents = segments::remove_runs(&mut bytes, MARK, runs);
             if documents == 0 {
                 continue;
             }
             change(marks, &bytes)?;
             part.length = part.length.saturating_sub(documents);
             // Their terms may be in any of the shards.
-            let shards = all.query_map(params![id, marks.place(), marks.place() + signed(PLACES)], |row| {
-                Ok((Field::at(unsigned(row.get(0)?)), row.get(1)?))
-            })?;
-            for (field, mut bytes) in shards.collect::<Result<Vec<(Field, Vec<u8>)>, _>>()? {
-                let terms = segments::cut(&mut bytes, OCCURRENCE, runs);
+            let shards = all
+                .query_map(params![id, marks.row_place(), marks.row_place() + to_column(PLACES)], |row| {
+                    Ok((IndexField::from_row_place(from_column(row.get(0)?)), row.get(1)?))
+                })?;
+            for (field, mut bytes) in shards.collect::<Result<Vec<(IndexField, Vec<u8>)>, _>>()? {
+                let terms = segments::remove_runs(&mut bytes, OCCURRENCE, runs);
                 part.terms = part.terms.saturating_sub(terms);
                 if terms > 0 {
                     change(field, &bytes)?;
                 }
             }
         }
-        self.set_part(Form::Index, &step.index, part);
+        self.set_part(PartKind::Index, &step.index, part);
         Ok(())
     }
 
     /// All indexes that hold something, with the names of their fields; both sorted.
     pub(crate) fn indexes(&self) -> Result<Vec<NamedKeys>, rusqlite::Error> {
-        let mut all = self.sql("SELECT name, id FROM part WHERE life = ?1 AND form = 2 ORDER BY name")?;
+        let mut all = self.prepare_statement("SELECT name, id FROM part WHERE life = ?1 AND form = 2 ORDER BY name")?;
         let all = all.query_map([self.life()], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut indexes = Vec::new();
         for (name, id) in all.collect::<Result<Vec<(String, i64)>, _>>()? {
@@ -121,42 +123,42 @@ impl Rows<'_, '_> {
 
     /// The bytes of a field, if there is one of that name.
     pub(crate) fn field_named(&self, index: &str, name: &str) -> Result<Option<Vec<u8>>, rusqlite::Error> {
-        match (self.part(Form::Index, index)?.id, Field::named(name)) {
-            (Some(id), Some(field)) => read(&mut self.sql(FIELD)?, id, field),
+        match (self.load_part(PartKind::Index, index)?.id, IndexField::from_name(name)) {
+            (Some(id), Some(field)) => read_field_bytes(&mut self.prepare_statement(FIELD)?, id, field),
             _ => Ok(None),
         }
     }
 
     /// Set a field of an index that is there, and count what is in it.
-    pub(crate) fn put_field(&self, index: &str, field: Field, bytes: &[u8]) -> Result<(), rusqlite::Error> {
-        let mut part = self.part(Form::Index, index)?;
+    pub(crate) fn put_field(&self, index: &str, field: IndexField, bytes: &[u8]) -> Result<(), rusqlite::Error> {
+        let mut part = self.load_part(PartKind::Index, index)?;
         let Some(id) = part.id else { return Ok(()) };
         // It may come twice.
-        let before = read(&mut self.sql(FIELD)?, id, field)?.map_or(0, |before| before.len());
+        let before = read_field_bytes(&mut self.prepare_statement(FIELD)?, id, field)?.map_or(0, |before| before.len());
         let (count, width) = match field.shard {
             None => (&mut part.length, MARK),
             Some(_) => (&mut part.terms, OCCURRENCE),
         };
         *count = count.saturating_add((bytes.len() / width) as u64).saturating_sub((before / width) as u64);
-        self.set_part(Form::Index, index, part);
-        let mut put = self.sql("INSERT OR REPLACE INTO segment VALUES (?1, ?2, ?3)")?;
-        put.execute(params![id, field.place(), bytes])?;
+        self.set_part(PartKind::Index, index, part);
+        let mut put = self.prepare_statement("INSERT OR REPLACE INTO segment VALUES (?1, ?2, ?3)")?;
+        put.execute(params![id, field.row_place(), bytes])?;
         Ok(())
     }
 
     /// Segments are read from the newest on, until they are more than a transaction may read.
-    pub(crate) fn matches(&self, step: &MatchOperation) -> Result<FoundMatches, rusqlite::Error> {
-        let Part { id, first: next, length: documents, .. } = self.part(Form::Index, &step.index)?;
+    pub(crate) fn find_matches(&self, step: &MatchOperation) -> Result<FoundMatches, rusqlite::Error> {
+        let PartState { id, first: next, length: documents, .. } = self.load_part(PartKind::Index, &step.index)?;
         let extent = IndexExtent { next, documents };
-        let mut oldest = index::oldest(step, next);
-        let sought = Sought::new(&step.terms);
+        let mut oldest = index::oldest_matched_position(step, next);
+        let sought = SoughtTerms::new(&step.terms);
         let mut held = Vec::new();
-        let mut field = self.sql(FIELD)?;
+        let mut field = self.prepare_statement(FIELD)?;
         for segment in (oldest / SEGMENT..next.div_ceil(SEGMENT)).rev() {
             let Some(id) = id.filter(|_| step.newest > 0) else { break };
-            let marks = Field { segment, shard: None };
-            if let Some(marks) = read(&mut field, id, marks)? {
-                let shard = |shard| read(&mut field, id, Field { segment, shard: Some(shard) });
+            let marks = IndexField { segment, shard: None };
+            if let Some(marks) = read_field_bytes(&mut field, id, marks)? {
+                let shard = |shard| read_field_bytes(&mut field, id, IndexField { segment, shard: Some(shard) });
                 let shards = sought.shards().map(shard).collect::<Result<Vec<_>, _>>()?;
                 let read = marks.len() + shards.iter().flatten().map(Vec::len).sum::<usize>();
                 self.matched_bytes.set(self.matched_bytes.get().saturating_sub(read as u64));
@@ -167,26 +169,30 @@ impl Rows<'_, '_> {
                 break;
             }
         }
-        let mut found = Matches::new(extent, oldest, step.terms.len());
+        let mut found = MatchCollector::new(extent, oldest, step.terms.len());
         for (segment, marks, shards) in held.iter().rev() {
-            sought.note(*segment, marks, shards, &mut found);
+            sought.collect_segment(*segment, marks, shards, &mut found);
         }
         Ok(found.finish(step.max_bytes))
     }
 }
 
-impl Moment<'_> {
+impl TransactionContext<'_> {
     /// All fields of an index.
-    pub(crate) fn each_field(&self, id: i64, mut see: impl FnMut(Field, &[u8])) -> Result<(), rusqlite::Error> {
+    pub(crate) fn each_field(&self, id: i64, mut see: impl FnMut(IndexField, &[u8])) -> Result<(), rusqlite::Error> {
         let mut all = self.db.prepare_cached("SELECT place, bytes FROM segment WHERE idx = ?1 ORDER BY place")?;
         let mut rows = all.query([id])?;
         while let Some(row) = rows.next()? {
-            see(Field::at(unsigned(row.get(0)?)), row.get_ref(1)?.as_blob()?);
+            see(IndexField::from_row_place(from_column(row.get(0)?)), row.get_ref(1)?.as_blob()?);
         }
         Ok(())
     }
 }
 
-fn read(statement: &mut CachedStatement<'_>, id: i64, field: Field) -> Result<Option<Vec<u8>>, rusqlite::Error> {
-    statement.query_row(params![id, field.place()], |row| row.get(0)).optional()
+fn read_field_bytes(
+    statement: &mut CachedStatement<'_>,
+    id: i64,
+    field: IndexField,
+) -> Result<Option<Vec<u8>>, rusqlite::Error> {
+    statement.query_row(params![id, field.row_place()], |row| row.get(0)).optional()
 }

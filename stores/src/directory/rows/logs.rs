@@ -2,16 +2,16 @@
 
 use rusqlite::{Row, params};
 
-use super::{Form, Part, Rows};
+use super::{BucketRows, PartKind, PartState};
 use crate::{
     LogEnd, LogExtent, LogRecords, LogSpans, OverflowOperation, ReadAtOperation, ReadOperation, ReplaceOldestOperation,
     ResetLogOperation, RewriteOperation, SpanRecords,
-    bucket::{AnswerRoom, Contents as _, check_replacement, no_record_at},
-    directory::{error::Stop, time::signed},
+    bucket::{AnswerBudget, BucketContents as _, check_replacement, no_record_at},
+    directory::{error::TransactionError, time::to_column},
     limits::{MAX_RECORD_BYTES, MAX_RECORDS},
 };
 
-impl Part {
+impl PartState {
     fn next(self) -> u64 {
         self.first.saturating_add(self.length)
     }
@@ -26,39 +26,40 @@ impl Part {
     }
 }
 
-impl Rows<'_, '_> {
+impl BucketRows<'_, '_> {
     /// Append records; returns the position of the first one.
     pub(crate) fn append(&self, log: &str, records: &[String]) -> Result<u64, rusqlite::Error> {
-        let mut part = self.part(Form::Log, log)?;
+        let mut part = self.load_part(PartKind::Log, log)?;
         let first = part.next();
         if records.is_empty() {
             return Ok(first);
         }
-        let id = *part.id.get_or_insert_with(|| signed(self.at.next_stamp()));
-        let mut append = self.sql("INSERT INTO record VALUES (?1, ?2, ?3)")?;
+        let id = *part.id.get_or_insert_with(|| to_column(self.at.next_stamp()));
+        let mut append = self.prepare_statement("INSERT INTO record VALUES (?1, ?2, ?3)")?;
         for (position, record) in (first..).zip(records) {
-            append.execute(params![id, signed(position), record])?;
+            append.execute(params![id, to_column(position), record])?;
         }
         part.length = part.length.saturating_add(records.len() as u64);
-        self.set_part(Form::Log, log, part);
+        self.set_part(PartKind::Log, log, part);
         Ok(first)
     }
 
     /// Drop all records, then append these; returns the position of the first one.
-    pub(crate) fn reset(&self, step: &ResetLogOperation) -> Result<u64, rusqlite::Error> {
-        let part = self.part(Form::Log, &step.log)?;
+    pub(crate) fn reset_log(&self, step: &ResetLogOperation) -> Result<u64, rusqlite::Error> {
+        let part = self.load_part(PartKind::Log, &step.log)?;
         if let Some(id) = part.id
             && part.length > 0
         {
-            self.let_go(id, i64::MAX)?;
-            let emptied = Part { id: Some(signed(self.at.next_stamp())), first: part.next(), ..Part::default() };
-            self.set_part(Form::Log, &step.log, emptied);
+            self.mark_dead(id, i64::MAX)?;
+            let emptied =
+                PartState { id: Some(to_column(self.at.next_stamp())), first: part.next(), ..PartState::default() };
+            self.set_part(PartKind::Log, &step.log, emptied);
         }
         self.append(&step.log, &step.records)
     }
 
-    pub(crate) fn replace_oldest(&self, step: &ReplaceOldestOperation) -> Result<(), Stop> {
-        let mut part = self.part(Form::Log, &step.log)?;
+    pub(crate) fn replace_oldest(&self, step: &ReplaceOldestOperation) -> Result<(), TransactionError> {
+        let mut part = self.load_part(PartKind::Log, &step.log)?;
         let oldest = part.surplus(0, step.count.min(MAX_RECORDS));
         check_replacement(step, oldest)?;
         let fewer = oldest.saturating_sub(step.records.len() as u64);
@@ -66,17 +67,17 @@ impl Rows<'_, '_> {
         part.length = part.length.saturating_sub(fewer);
         let Some(id) = part.id else { return Ok(()) };
         if fewer > 0 {
-            self.let_go(id, signed(part.first))?;
+            self.mark_dead(id, to_column(part.first))?;
         }
         for (position, record) in (part.first..).zip(&step.records) {
             self.put_record(id, position, record)?;
         }
-        self.set_part(Form::Log, &step.log, part);
+        self.set_part(PartKind::Log, &step.log, part);
         Ok(())
     }
 
-    pub(crate) fn rewrite(&self, step: &RewriteOperation) -> Result<(), Stop> {
-        let part = self.part(Form::Log, &step.log)?;
+    pub(crate) fn rewrite(&self, step: &RewriteOperation) -> Result<(), TransactionError> {
+        let part = self.load_part(PartKind::Log, &step.log)?;
         for record in &step.records {
             let id = part.id.filter(|_| (part.first..part.next()).contains(&record.position));
             let id = id.ok_or_else(|| no_record_at(&step.log, record.position))?;
@@ -87,16 +88,16 @@ impl Rows<'_, '_> {
 
     /// In the place of one that is there.
     fn put_record(&self, id: i64, position: u64, text: &str) -> Result<(), rusqlite::Error> {
-        let mut put = self.sql("UPDATE record SET text = ?3 WHERE log = ?1 AND position = ?2")?;
-        put.execute(params![id, signed(position), text])?;
+        let mut put = self.prepare_statement("UPDATE record SET text = ?3 WHERE log = ?1 AND position = ?2")?;
+        put.execute(params![id, to_column(position), text])?;
         Ok(())
     }
 
-    pub(crate) fn read(&self, step: &ReadOperation) -> Result<LogRecords, rusqlite::Error> {
-        let part = self.part(Form::Log, &step.log)?;
-        let mut room = self.room.borrow().answer(step.max_records, step.max_bytes);
+    pub(crate) fn read_records(&self, step: &ReadOperation) -> Result<LogRecords, rusqlite::Error> {
+        let part = self.load_part(PartKind::Log, &step.log)?;
+        let mut room = self.room.borrow().answer_budget(step.max_records, step.max_bytes);
         match step.end {
-            LogEnd::Oldest => self.records(part, part.first, part.next(), &mut room),
+            LogEnd::Oldest => self.records_between(part, part.first, part.next(), &mut room),
             LogEnd::Newest => {
                 let mut records = self.fitting(part, LogEnd::Newest, part.first, part.next(), &mut room)?;
                 records.reverse();
@@ -107,17 +108,17 @@ impl Rows<'_, '_> {
     }
 
     /// The oldest of a log that is too long; none: it is not, or none may be read.
-    pub(crate) fn overflow(&self, step: &OverflowOperation) -> Result<Option<LogRecords>, rusqlite::Error> {
-        let part = self.part(Form::Log, &step.log)?;
+    pub(crate) fn read_overflow(&self, step: &OverflowOperation) -> Result<Option<LogRecords>, rusqlite::Error> {
+        let part = self.load_part(PartKind::Log, &step.log)?;
         let surplus = if part.length > step.limit { part.surplus(step.keep, step.max_records) } else { 0 };
-        let mut room = self.room.borrow().answer(surplus, step.max_bytes);
-        let found = self.records(part, part.first, part.next(), &mut room)?;
+        let mut room = self.room.borrow().answer_budget(surplus, step.max_bytes);
+        let found = self.records_between(part, part.first, part.next(), &mut room)?;
         Ok((!found.records.is_empty()).then_some(found))
     }
 
     pub(crate) fn read_at(&self, step: &ReadAtOperation) -> Result<LogSpans, rusqlite::Error> {
-        let part = self.part(Form::Log, &step.log)?;
-        let mut room = self.room.borrow().answer(MAX_RECORDS, step.max_bytes);
+        let part = self.load_part(PartKind::Log, &step.log)?;
+        let mut room = self.room.borrow().answer_budget(MAX_RECORDS, step.max_bytes);
         let mut spans = Vec::new();
         for span in &step.spans {
             let from = span.position.max(part.first);
@@ -125,17 +126,23 @@ impl Rows<'_, '_> {
             if from >= to {
                 continue;
             }
-            let LogRecords { first, records, .. } = self.records(part, from, to, &mut room)?;
+            let LogRecords { first, records, .. } = self.records_between(part, from, to, &mut room)?;
             if records.is_empty() {
                 break;
             }
             spans.push(SpanRecords { first, records });
         }
-        Ok(LogSpans { extent: self.extent(&step.log)?, spans })
+        Ok(LogSpans { extent: self.log_extent(&step.log)?, spans })
     }
 
     /// As many as there is room for, from a position on.
-    fn records(&self, part: Part, from: u64, to: u64, room: &mut AnswerRoom) -> Result<LogRecords, rusqlite::Error> {
+    fn records_between(
+        &self,
+        part: PartState,
+        from: u64,
+        to: u64,
+        room: &mut AnswerBudget,
+    ) -> Result<LogRecords, rusqlite::Error> {
         let records = self.fitting(part, LogEnd::Oldest, from, to, room)?;
         let first = if records.is_empty() { part.next() } else { from };
         Ok(LogRecords { extent: part.extent(), first, records })
@@ -145,15 +152,15 @@ impl Rows<'_, '_> {
     /// is longer than any may be is not read, and is empty here.
     fn fitting(
         &self,
-        part: Part,
+        part: PartState,
         end: LogEnd,
         from: u64,
         to: u64,
-        room: &mut AnswerRoom,
+        room: &mut AnswerBudget,
     ) -> Result<Vec<String>, rusqlite::Error> {
         let (mut records, mut bytes) = (Vec::new(), 0_u64);
         let Some(id) = part.id.filter(|_| room.is_left()) else { return Ok(records) };
-        let mut found = self.sql(match end {
+        let mut found = self.prepare_statement(match end {
             LogEnd::Oldest => {
                 "SELECT CASE WHEN octet_length(text) <= ?4 THEN text ELSE '' END FROM record
                  WHERE log = ?1 AND position >= ?2 AND position < ?3 ORDER BY position"
@@ -163,10 +170,10 @@ impl Rows<'_, '_> {
                  WHERE log = ?1 AND position >= ?2 AND position < ?3 ORDER BY position DESC"
             }
         })?;
-        let mut rows = found.query(params![id, signed(from), signed(to), signed(MAX_RECORD_BYTES)])?;
+        let mut rows = found.query(params![id, to_column(from), to_column(to), to_column(MAX_RECORD_BYTES)])?;
         while let Some(row) = rows.next()? {
-            let text = text(row)?;
-            if !room.takes(text.len() as u64) {
+            let text = row_text(row)?;
+            if !room.try_take_record(text.len() as u64) {
                 break;
             }
             bytes = bytes.saturating_add(text.len() as u64);
@@ -175,12 +182,12 @@ impl Rows<'_, '_> {
                 break;
             }
         }
-        self.room.borrow_mut().take(records.len() as u64, bytes);
+        self.room.borrow_mut().consume(records.len() as u64, bytes);
         Ok(records)
     }
 }
 
-fn text<'r>(row: &'r Row<'_>) -> Result<&'r str, rusqlite::Error> {
+fn row_text<'r>(row: &'r Row<'_>) -> Result<&'r str, rusqlite::Error> {
     let text = row.get_ref(0)?.as_str();
     text.map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error)))
 }

@@ -2,52 +2,55 @@
 
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::{Form, Part, Rows};
+use super::{BucketRows, PartKind, PartState};
 use crate::{
     Entry, EntryPage, FoundEntries, Outcome, PageOperation, ResetMapOperation, Size,
-    bucket::on_a_page,
-    directory::time::{signed, unsigned},
+    bucket::page_entry_limit,
+    directory::time::{from_column, to_column},
     limits::MAX_VALUES,
     names::VALUES,
 };
 
 /// An entry's text, as far as it was to be read.
-pub(crate) struct Bounded {
+pub(crate) struct BoundedText {
     bytes: u64,
     /// None: it is longer than asked for.
     pub(crate) text: Option<String>,
 }
 
-impl Rows<'_, '_> {
+impl BucketRows<'_, '_> {
     /// The text of an entry if it has at most so many bytes; else, only how long it is. A longer one is not read: others
     /// may have written one of hundreds of megabytes.
-    pub(crate) fn entry_within(&self, map: &str, key: &str, most: u64) -> Result<Option<Bounded>, rusqlite::Error> {
-        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(None) };
-        let mut found = self.sql(
+    pub(crate) fn entry_within(&self, map: &str, key: &str, most: u64) -> Result<Option<BoundedText>, rusqlite::Error> {
+        let Some(id) = self.load_part(PartKind::Map, map)?.id else { return Ok(None) };
+        let mut found = self.prepare_statement(
             "SELECT octet_length(text), CASE WHEN octet_length(text) <= ?3 THEN text END FROM entry
              WHERE map = ?1 AND key = ?2",
         )?;
-        let bounded = |row: &Row<'_>| Ok(Bounded { bytes: unsigned(row.get(0)?), text: row.get(1)? });
-        found.query_row(params![id, key, signed(most)], bounded).optional()
+        let bounded = |row: &Row<'_>| Ok(BoundedText { bytes: from_column(row.get(0)?), text: row.get(1)? });
+        found.query_row(params![id, key, to_column(most)], bounded).optional()
     }
 
     pub(crate) fn has_entry(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {
-        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(false) };
-        self.sql("SELECT 1 FROM entry WHERE map = ?1 AND key = ?2")?.exists(params![id, key])
+        let Some(id) = self.load_part(PartKind::Map, map)?.id else { return Ok(false) };
+        self.prepare_statement("SELECT 1 FROM entry WHERE map = ?1 AND key = ?2")?.exists(params![id, key])
     }
 
     /// Set an entry and tell whether its key is new.
-    pub(crate) fn set(&self, map: &str, key: &str, text: &str) -> Result<bool, rusqlite::Error> {
-        let mut part = self.part(Form::Map, map)?;
+    pub(crate) fn set_entry(&self, map: &str, key: &str, text: &str) -> Result<bool, rusqlite::Error> {
+        let mut part = self.load_part(PartKind::Map, map)?;
         if let Some(id) = part.id
-            && self.sql("UPDATE entry SET text = ?3 WHERE map = ?1 AND key = ?2")?.execute(params![id, key, text])? > 0
+            && self
+                .prepare_statement("UPDATE entry SET text = ?3 WHERE map = ?1 AND key = ?2")?
+                .execute(params![id, key, text])?
+                > 0
         {
             return Ok(false);
         }
-        let id = *part.id.get_or_insert_with(|| signed(self.at.next_stamp()));
-        self.sql("INSERT INTO entry VALUES (?1, ?2, ?3)")?.execute(params![id, key, text])?;
+        let id = *part.id.get_or_insert_with(|| to_column(self.at.next_stamp()));
+        self.prepare_statement("INSERT INTO entry VALUES (?1, ?2, ?3)")?.execute(params![id, key, text])?;
         part.length = part.length.saturating_add(1);
-        self.set_part(Form::Map, map, part);
+        self.set_part(PartKind::Map, map, part);
         self.count_values(u64::from(map == VALUES), 0);
         Ok(true)
     }
@@ -56,25 +59,25 @@ impl Rows<'_, '_> {
     pub(crate) fn set_all(&self, map: &str, entries: &[Entry]) -> Result<u64, rusqlite::Error> {
         let mut new = 0;
         for entry in entries {
-            new += u64::from(self.set(map, &entry.key, &entry.text)?);
+            new += u64::from(self.set_entry(map, &entry.key, &entry.text)?);
         }
         Ok(new)
     }
 
     /// Remove entries and tell how many were there.
     pub(crate) fn remove(&self, map: &str, keys: &[String]) -> Result<u64, rusqlite::Error> {
-        let mut part = self.part(Form::Map, map)?;
+        let mut part = self.load_part(PartKind::Map, map)?;
         let Some(id) = part.id else { return Ok(0) };
-        let mut remove = self.sql("DELETE FROM entry WHERE map = ?1 AND key = ?2")?;
+        let mut remove = self.prepare_statement("DELETE FROM entry WHERE map = ?1 AND key = ?2")?;
         let mut removed = 0;
         for key in keys {
             removed += remove.execute(params![id, key])? as u64;
         }
         part.length = part.length.saturating_sub(removed);
         if part.length == 0 {
-            part = Part::default();
+            part = PartState::default();
         }
-        self.set_part(Form::Map, map, part);
+        self.set_part(PartKind::Map, map, part);
         Ok(removed)
     }
 
@@ -83,7 +86,8 @@ impl Rows<'_, '_> {
         let ResetMapOperation { map_name, entries } = step;
         // What is set again is none that is created, and matters only near the limit.
         let mut again = 0;
-        if map_name == VALUES && self.part(Form::Map, VALUES)?.length.saturating_add(entries.len() as u64) > MAX_VALUES
+        if map_name == VALUES
+            && self.load_part(PartKind::Map, VALUES)?.length.saturating_add(entries.len() as u64) > MAX_VALUES
         {
             for entry in entries {
                 again += u64::from(self.has_entry(VALUES, &entry.key)?);
@@ -97,23 +101,23 @@ impl Rows<'_, '_> {
 
     /// Remove all entries and tell how many there were.
     fn clear(&self, map: &str) -> Result<u64, rusqlite::Error> {
-        let part = self.part(Form::Map, map)?;
+        let part = self.load_part(PartKind::Map, map)?;
         if let Some(id) = part.id {
-            self.let_go(id, i64::MAX)?;
-            self.set_part(Form::Map, map, Part::default());
+            self.mark_dead(id, i64::MAX)?;
+            self.set_part(PartKind::Map, map, PartState::default());
         }
         Ok(part.length)
     }
 
     /// The first of the keys of a map.
     pub(crate) fn keys(&self, map: &str, most: u64) -> Result<Vec<String>, rusqlite::Error> {
-        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(Vec::new()) };
-        let mut keys = self.sql("SELECT key FROM entry WHERE map = ?1 ORDER BY key LIMIT ?2")?;
-        keys.query_map([id, signed(most)], |row| row.get(0))?.collect()
+        let Some(id) = self.load_part(PartKind::Map, map)?.id else { return Ok(Vec::new()) };
+        let mut keys = self.prepare_statement("SELECT key FROM entry WHERE map = ?1 ORDER BY key LIMIT ?2")?;
+        keys.query_map([id, to_column(most)], |row| row.get(0))?.collect()
     }
 
     /// The entries with these keys, or how much they are. No more texts are read than fit.
-    pub(crate) fn some(&self, map: &str, keys: &[String], max_bytes: u64) -> Result<Outcome, rusqlite::Error> {
+    pub(crate) fn read_entries(&self, map: &str, keys: &[String], max_bytes: u64) -> Result<Outcome, rusqlite::Error> {
         let mut entries = Vec::new();
         let (mut count, mut bytes) = (0_u64, 0_u64);
         let mut room = self.room.borrow_mut();
@@ -130,34 +134,39 @@ impl Rows<'_, '_> {
         if bytes > max_bytes || count > room.pieces(u64::MAX) {
             return Ok(Outcome::Oversize(Size { bytes, entries: count }));
         }
-        room.take(count, bytes);
+        room.consume(count, bytes);
         Ok(found(entries))
     }
 
     /// All entries, or how much they are, as far as that was looked at.
-    pub(crate) fn all(&self, map: &str, max_entries: u64, max_bytes: u64) -> Result<Outcome, rusqlite::Error> {
-        let Part { id, length, .. } = self.part(Form::Map, map)?;
+    pub(crate) fn read_all_entries(
+        &self,
+        map: &str,
+        max_entries: u64,
+        max_bytes: u64,
+    ) -> Result<Outcome, rusqlite::Error> {
+        let PartState { id, length, .. } = self.load_part(PartKind::Map, map)?;
         let Some(id) = id else { return Ok(found(Vec::new())) };
         let mut room = self.room.borrow_mut();
         let max_bytes = room.bytes(max_bytes);
         if length > room.pieces(max_entries) {
             return Ok(Outcome::Oversize(Size { bytes: 0, entries: length }));
         }
-        let mut all = self.sql(
+        let mut all = self.prepare_statement(
             "SELECT key, octet_length(text), CASE WHEN octet_length(text) <= ?2 THEN text END FROM entry
              WHERE map = ?1 ORDER BY key",
         )?;
-        let mut rows = all.query([id, signed(max_bytes)])?;
+        let mut rows = all.query([id, to_column(max_bytes)])?;
         let (mut entries, mut bytes) = (Vec::new(), 0_u64);
         while let Some(row) = rows.next()? {
             let key: String = row.get(0)?;
-            bytes = bytes.saturating_add(key.len() as u64).saturating_add(unsigned(row.get(1)?));
+            bytes = bytes.saturating_add(key.len() as u64).saturating_add(from_column(row.get(1)?));
             if bytes > max_bytes {
                 return Ok(Outcome::Oversize(Size { bytes, entries: length }));
             }
             entries.push(Entry { key, text: row.get(2)? });
         }
-        room.take(length, bytes);
+        room.consume(length, bytes);
         Ok(found(entries))
     }
 
@@ -165,13 +174,14 @@ impl Rows<'_, '_> {
     /// step forward, room or not. Only texts that fit are read.
     pub(crate) fn page(&self, step: &PageOperation) -> Result<EntryPage, rusqlite::Error> {
         let mut page = EntryPage { entries: Vec::new(), unreadable: Vec::new(), cursor: String::new() };
-        let Some(id) = self.part(Form::Map, &step.map_name)?.id else { return Ok(page) };
+        let Some(id) = self.load_part(PartKind::Map, &step.map_name)?.id else { return Ok(page) };
         let mut room = self.room.borrow_mut();
-        let most = room.pieces(on_a_page(step.max_entries)).max(1);
+        let most = room.pieces(page_entry_limit(step.max_entries)).max(1);
         let max_bytes = room.bytes(step.max_bytes);
-        let mut keys =
-            self.sql("SELECT key, octet_length(text) FROM entry WHERE map = ?1 AND key > ?2 ORDER BY key LIMIT ?3")?;
-        let mut rows = keys.query(params![id, step.cursor, signed(most.saturating_add(1))])?;
+        let mut keys = self.prepare_statement(
+            "SELECT key, octet_length(text) FROM entry WHERE map = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
+        )?;
+        let mut rows = keys.query(params![id, step.cursor, to_column(most.saturating_add(1))])?;
         let (mut seen, mut last, mut bytes) = (0, String::new(), 0_u64);
         while let Some(row) = rows.next()? {
             if seen == most {
@@ -180,7 +190,7 @@ impl Rows<'_, '_> {
             }
             seen += 1;
             last = row.get(0)?;
-            let length = if step.keys_only { 0 } else { unsigned(row.get(1)?) };
+            let length = if step.keys_only { 0 } else { from_column(row.get(1)?) };
             let longer = bytes.saturating_add(last.len() as u64).saturating_add(length);
             if longer > max_bytes {
                 page.unreadable.push(last.clone());
@@ -191,7 +201,7 @@ impl Rows<'_, '_> {
             let text = found.and_then(|found| found.text).unwrap_or_default();
             page.entries.push(Entry { key: last.clone(), text });
         }
-        room.take((page.entries.len() + page.unreadable.len()) as u64, bytes);
+        room.consume((page.entries.len() + page.unreadable.len()) as u64, bytes);
         Ok(page)
     }
 }

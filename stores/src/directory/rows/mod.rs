@@ -14,10 +14,10 @@ use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
 use crate::{
     Description, IndexDescription, IndexExtent, LogDescription, LogExtent, MapDescription,
-    bucket::{Contents, Expiry, Room, check_parts, check_values},
+    bucket::{BucketContents, Expiry, TransactionBudget, check_parts, check_values},
     directory::{
-        error::Stop,
-        time::{Moment, signed, unsigned},
+        error::TransactionError,
+        time::{TransactionContext, from_column, to_column},
     },
     index,
     limits::MAX_MATCHED_BYTES,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PartKind {
     Map = 0,
     Log = 1,
     Index = 2,
@@ -33,7 +33,7 @@ pub(crate) enum Form {
 
 /// Where a map, a log or an index stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct PartState {
     /// What its rows go by; none: it is not there.
     pub(crate) id: Option<i64>,
     /// Of a log. Of an index, one more than its highest position.
@@ -45,42 +45,42 @@ pub(crate) struct Part {
 }
 
 #[derive(Debug)]
-struct Known {
-    form: Form,
+struct CachedPart {
+    form: PartKind,
     name: String,
-    now: Part,
+    now: PartState,
     /// As the table has it.
-    stored: Part,
+    stored: PartState,
     /// As it was when the transaction began.
-    before: Part,
+    before: PartState,
 }
 
 /// A bucket's rows. Nothing is looked at that is not asked for.
-pub(crate) struct Rows<'a, 'c> {
-    pub(crate) at: &'a Moment<'c>,
+pub(crate) struct BucketRows<'a, 'c> {
+    pub(crate) at: &'a TransactionContext<'c>,
     life: i64,
     expiry: Expiry,
-    parts: RefCell<Vec<Known>>,
+    parts: RefCell<Vec<CachedPart>>,
     /// Leases that the transaction takes, and those that it gives back.
     leases: RefCell<(u64, u64)>,
     /// Values that it creates.
     created_values: Cell<u64>,
     /// For the answers that are still to come.
-    pub(crate) room: RefCell<Room>,
+    pub(crate) room: RefCell<TransactionBudget>,
     /// How many bytes of indexes may still be read for them.
     pub(crate) matched_bytes: Cell<u64>,
 }
 
-impl<'a, 'c> Rows<'a, 'c> {
-    pub(crate) fn new(at: &'a Moment<'c>, stamp: u64, expiry: Expiry) -> Self {
+impl<'a, 'c> BucketRows<'a, 'c> {
+    pub(crate) fn new(at: &'a TransactionContext<'c>, stamp: u64, expiry: Expiry) -> Self {
         Self {
             at,
-            life: signed(stamp),
+            life: to_column(stamp),
             expiry,
             parts: RefCell::default(),
             leases: RefCell::default(),
             created_values: Cell::new(0),
-            room: RefCell::new(Room::new()),
+            room: RefCell::new(TransactionBudget::new()),
             matched_bytes: Cell::new(MAX_MATCHED_BYTES),
         }
     }
@@ -89,28 +89,29 @@ impl<'a, 'c> Rows<'a, 'c> {
         self.life
     }
 
-    pub(crate) fn sql(&self, sql: &str) -> Result<CachedStatement<'c>, rusqlite::Error> {
+    pub(crate) fn prepare_statement(&self, sql: &str) -> Result<CachedStatement<'c>, rusqlite::Error> {
         self.at.db.prepare_cached(sql)
     }
 
-    pub(crate) fn part(&self, form: Form, name: &str) -> Result<Part, rusqlite::Error> {
+    pub(crate) fn load_part(&self, form: PartKind, name: &str) -> Result<PartState, rusqlite::Error> {
         if let Some(known) = self.parts.borrow().iter().find(|known| known.form == form && known.name == name) {
             return Ok(known.now);
         }
-        let mut part =
-            self.sql("SELECT id, first, length, terms FROM part WHERE life = ?1 AND form = ?2 AND name = ?3")?;
+        let mut part = self.prepare_statement(
+            "SELECT id, first, length, terms FROM part WHERE life = ?1 AND form = ?2 AND name = ?3",
+        )?;
         let stored = part.query_row(params![self.life, form as i64, name], |row| {
-            let [first, length, terms] = [row.get(1)?, row.get(2)?, row.get(3)?].map(unsigned);
-            Ok(Part { id: row.get(0)?, first, length, terms })
+            let [first, length, terms] = [row.get(1)?, row.get(2)?, row.get(3)?].map(from_column);
+            Ok(PartState { id: row.get(0)?, first, length, terms })
         });
         let stored = stored.optional()?.unwrap_or_default();
-        let known = Known { form, name: name.to_owned(), now: stored, stored, before: stored };
+        let known = CachedPart { form, name: name.to_owned(), now: stored, stored, before: stored };
         self.parts.borrow_mut().push(known);
         Ok(stored)
     }
 
     /// Say where a part stands that was [looked at](Self::part).
-    pub(crate) fn set_part(&self, form: Form, name: &str, part: Part) {
+    pub(crate) fn set_part(&self, form: PartKind, name: &str, part: PartState) {
         let mut parts = self.parts.borrow_mut();
         if let Some(known) = parts.iter_mut().find(|known| known.form == form && known.name == name) {
             known.now = part;
@@ -118,8 +119,8 @@ impl<'a, 'c> Rows<'a, 'c> {
     }
 
     /// Have rows erased that belong to nothing any more: those of a part before a position, or all of them.
-    pub(crate) fn let_go(&self, id: i64, below: i64) -> Result<(), rusqlite::Error> {
-        let mut dead = self.sql(
+    pub(crate) fn mark_dead(&self, id: i64, below: i64) -> Result<(), rusqlite::Error> {
+        let mut dead = self.prepare_statement(
             "INSERT INTO dead VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET below = max(below, excluded.below)",
         )?;
         dead.execute([id, below])?;
@@ -141,16 +142,17 @@ impl<'a, 'c> Rows<'a, 'c> {
     pub(crate) fn flush(&self) -> Result<(), rusqlite::Error> {
         for known in self.parts.borrow_mut().iter_mut().filter(|known| known.now != known.stored) {
             match known.now {
-                Part { id: Some(id), first, length, terms } => {
-                    let mut set = self.sql(
+                PartState { id: Some(id), first, length, terms } => {
+                    let mut set = self.prepare_statement(
                         "INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (life, form, name) DO UPDATE
                          SET id = excluded.id, first = excluded.first, length = excluded.length, terms = excluded.terms",
                     )?;
-                    let [first, length, terms] = [first, length, terms].map(signed);
+                    let [first, length, terms] = [first, length, terms].map(to_column);
                     set.execute(params![self.life, known.form as i64, known.name, id, first, length, terms])?;
                 }
-                Part { id: None, .. } => {
-                    let mut remove = self.sql("DELETE FROM part WHERE life = ?1 AND form = ?2 AND name = ?3")?;
+                PartState { id: None, .. } => {
+                    let mut remove =
+                        self.prepare_statement("DELETE FROM part WHERE life = ?1 AND form = ?2 AND name = ?3")?;
                     remove.execute(params![self.life, known.form as i64, known.name])?;
                 }
             }
@@ -160,10 +162,10 @@ impl<'a, 'c> Rows<'a, 'c> {
     }
 
     /// Write back what changed, and refuse more parts than a bucket may have.
-    pub(crate) fn finish(self) -> Result<(), Stop> {
+    pub(crate) fn flush_and_check_limits(self) -> Result<(), TransactionError> {
         self.flush()?;
         let (mut created, mut dropped) = *self.leases.borrow();
-        for known in self.parts.borrow().iter().filter(|known| known.name != VALUES || known.form != Form::Map) {
+        for known in self.parts.borrow().iter().filter(|known| known.name != VALUES || known.form != PartKind::Map) {
             match (known.before.id.is_some(), known.now.id.is_some()) {
                 (false, true) => created += 1,
                 (true, false) => dropped += 1,
@@ -171,17 +173,17 @@ impl<'a, 'c> Rows<'a, 'c> {
             }
         }
         if created > 0 {
-            let mut count = self.sql(
+            let mut count = self.prepare_statement(
                 "SELECT (SELECT count(*) FROM part WHERE life = ?1 AND NOT (form = 0 AND name = 'values'))
                  + (SELECT count(*) FROM lease WHERE life = ?1 AND ends_at > ?2)",
             )?;
-            let now: i64 = count.query_row([self.life, self.at.now()], |row| row.get(0))?;
-            let before = unsigned(now).saturating_add(dropped).saturating_sub(created);
+            let now: i64 = count.query_row([self.life, self.at.now_as_column()], |row| row.get(0))?;
+            let before = from_column(now).saturating_add(dropped).saturating_sub(created);
             check_parts(before, created)?;
         }
         if self.created_values.get() > 0 {
             let parts = self.parts.borrow();
-            let values = parts.iter().find(|known| known.form == Form::Map && known.name == VALUES);
+            let values = parts.iter().find(|known| known.form == PartKind::Map && known.name == VALUES);
             check_values(values.map_or(0, |values| values.before.length), self.created_values.get())?;
         }
         Ok(())
@@ -191,16 +193,17 @@ impl<'a, 'c> Rows<'a, 'c> {
         let (mut maps, mut logs, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
         if parts {
             self.flush()?;
-            let mut all =
-                self.sql("SELECT form, name, first, length, terms FROM part WHERE life = ?1 ORDER BY form, name")?;
+            let mut all = self.prepare_statement(
+                "SELECT form, name, first, length, terms FROM part WHERE life = ?1 ORDER BY form, name",
+            )?;
             let mut rows = all.query([self.life])?;
             while let Some(row) = rows.next()? {
                 let (form, name): (i64, String) = (row.get(0)?, row.get(1)?);
-                let (first, length) = (unsigned(row.get(2)?), unsigned(row.get(3)?));
-                if form == Form::Log as i64 {
+                let (first, length) = (from_column(row.get(2)?), from_column(row.get(3)?));
+                if form == PartKind::Log as i64 {
                     logs.push(LogDescription { log: name, extent: LogExtent { first, length } });
-                } else if form == Form::Index as i64 {
-                    let bytes = index::bytes(length, unsigned(row.get(4)?));
+                } else if form == PartKind::Index as i64 {
+                    let bytes = index::estimate_bytes(length, from_column(row.get(4)?));
                     let extent = IndexExtent { next: first, documents: length };
                     indexes.push(IndexDescription { index: name, extent, bytes });
                 } else if name != VALUES {
@@ -210,8 +213,8 @@ impl<'a, 'c> Rows<'a, 'c> {
         }
         Ok(Description {
             time_to_live: self.expiry.time_to_live,
-            expires_in: self.expiry.left(self.at.now_ms),
-            values: self.part(Form::Map, VALUES)?.length,
+            expires_in: self.expiry.remaining_ms(self.at.now_ms),
+            values: self.load_part(PartKind::Map, VALUES)?.length,
             maps,
             logs,
             indexes,
@@ -219,24 +222,24 @@ impl<'a, 'c> Rows<'a, 'c> {
     }
 }
 
-impl Contents for Rows<'_, '_> {
+impl BucketContents for BucketRows<'_, '_> {
     type Error = rusqlite::Error;
 
-    fn is(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, rusqlite::Error> {
+    fn entry_equals(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, rusqlite::Error> {
         let found = self.entry_within(map, key, text.len() as u64)?;
         Ok(found.map(|found| found.text.is_some_and(|found| found == text)))
     }
 
-    fn has(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {
+    fn contains_entry(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {
         self.has_entry(map, key)
     }
 
-    fn entries(&self, map: &str) -> Result<u64, rusqlite::Error> {
-        Ok(self.part(Form::Map, map)?.length)
+    fn count_entries(&self, map: &str) -> Result<u64, rusqlite::Error> {
+        Ok(self.load_part(PartKind::Map, map)?.length)
     }
 
-    fn extent(&self, log: &str) -> Result<LogExtent, rusqlite::Error> {
-        let Part { first, length, .. } = self.part(Form::Log, log)?;
+    fn log_extent(&self, log: &str) -> Result<LogExtent, rusqlite::Error> {
+        let PartState { first, length, .. } = self.load_part(PartKind::Log, log)?;
         Ok(LogExtent { first, length })
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, params};
 
 use crate::{
     BucketId, Deadline, Writer,
-    directory::time::{Moment, signed, unsigned},
+    directory::time::{TransactionContext, from_column, to_column},
 };
 
 /// For how long a number is kept whose call has no deadline.
@@ -19,30 +19,31 @@ pub(crate) const MARGIN_MS: u64 = 60 * 1000;
 const LOOKED_AT: i64 = 256;
 
 /// For how long a number has to be kept, in milliseconds.
-pub(crate) fn memory(deadline: Deadline) -> u64 {
+pub(crate) fn writer_memory_ms(deadline: Deadline) -> u64 {
     let left = deadline.left().map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
     left.map_or(MEMORY_MS, |left| left.saturating_add(MARGIN_MS).min(MEMORY_MS))
 }
 
 /// Where a walk through all writers is: kind, bucket and id.
-pub(crate) type Walk = (String, String, String);
+pub(crate) type WriterKey = (String, String, String);
 
 /// What one step of a walk found.
-pub(crate) struct Seen {
+pub(crate) struct OverdueWriters {
     /// Writers that can be forgotten.
-    pub(crate) overdue: Vec<Walk>,
+    pub(crate) overdue: Vec<WriterKey>,
     /// Where to go on; none: there are no others.
-    pub(crate) next: Option<Walk>,
+    pub(crate) next: Option<WriterKey>,
 }
 
-impl Moment<'_> {
+impl TransactionContext<'_> {
     /// Whether this call, or a later one of the same writer, has been applied.
     pub(crate) fn has_seen(&self, writer: &Writer, id: &BucketId) -> Result<bool, rusqlite::Error> {
         let mut known = self
             .db
             .prepare_cached("SELECT sequence FROM writer WHERE kind = ?1 AND bucket = ?2 AND id = ?3 AND until > ?4")?;
-        let known = known.query_row(params![id.kind.name(), id.name, writer.id(), self.now()], |row| row.get(0));
-        Ok(known.optional()?.is_some_and(|sequence| writer.sequence() <= unsigned(sequence)))
+        let known =
+            known.query_row(params![id.kind.name(), id.name, writer.id(), self.now_as_column()], |row| row.get(0));
+        Ok(known.optional()?.is_some_and(|sequence| writer.sequence() <= from_column(sequence)))
     }
 
     /// Note that the writer's call is applied.
@@ -50,40 +51,40 @@ impl Moment<'_> {
         if writer.id().is_empty() {
             return Ok(());
         }
-        let until = signed(self.now_ms.saturating_add(memory));
+        let until = to_column(self.now_ms.saturating_add(memory));
         let mut remember = self.db.prepare_cached(
             "INSERT INTO writer VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (kind, bucket, id) DO UPDATE
              SET sequence = excluded.sequence, until = excluded.until",
         )?;
-        remember.execute(params![id.kind.name(), id.name, writer.id(), signed(writer.sequence()), until])?;
+        remember.execute(params![id.kind.name(), id.name, writer.id(), to_column(writer.sequence()), until])?;
         Ok(())
     }
 
     /// Look at some writers.
-    pub(crate) fn overdue_writers(&self, (kind, bucket, id): &Walk) -> Result<Seen, rusqlite::Error> {
+    pub(crate) fn overdue_writers(&self, (kind, bucket, id): &WriterKey) -> Result<OverdueWriters, rusqlite::Error> {
         let mut next = self.db.prepare_cached(
             "SELECT kind, bucket, id, until <= ?4 FROM writer WHERE (kind, bucket, id) > (?1, ?2, ?3)
              ORDER BY kind, bucket, id LIMIT ?5",
         )?;
-        let mut rows = next.query(params![kind, bucket, id, self.now(), LOOKED_AT])?;
+        let mut rows = next.query(params![kind, bucket, id, self.now_as_column(), LOOKED_AT])?;
         let (mut overdue, mut last, mut count) = (Vec::new(), None, 0);
         while let Some(row) = rows.next()? {
-            let writer: Walk = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let writer: WriterKey = (row.get(0)?, row.get(1)?, row.get(2)?);
             if row.get(3)? {
                 overdue.push(writer.clone());
             }
             last = Some(writer);
             count += 1;
         }
-        Ok(Seen { overdue, next: last.filter(|_| count == LOOKED_AT) })
+        Ok(OverdueWriters { overdue, next: last.filter(|_| count == LOOKED_AT) })
     }
 
     /// Forget those of these writers that did not write again meanwhile.
-    pub(crate) fn forget_writers(&self, writers: &[Walk]) -> Result<(), rusqlite::Error> {
+    pub(crate) fn forget_writers(&self, writers: &[WriterKey]) -> Result<(), rusqlite::Error> {
         let mut forget =
             self.db.prepare_cached("DELETE FROM writer WHERE kind = ?1 AND bucket = ?2 AND id = ?3 AND until <= ?4")?;
         for (kind, bucket, id) in writers {
-            forget.execute(params![kind, bucket, id, self.now()])?;
+            forget.execute(params![kind, bucket, id, self.now_as_column()])?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::{Connection, ErrorCode, wal::CheckpointMode};
 
-use super::{queue::Taken, shared::Shared};
+use super::{queue::DequeueOutcome, shared::SharedState};
 
 /// Pages of the log from which on it is started again.
 const LONG: usize = 4000;
@@ -16,40 +16,40 @@ const LONG: usize = 4000;
 const BUSY: Duration = Duration::from_millis(20);
 
 pub(crate) struct CheckpointThread {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     db: Connection,
 }
 
 impl CheckpointThread {
-    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, rusqlite::Error> {
+    pub(crate) fn new(shared: Arc<SharedState>) -> Result<Self, rusqlite::Error> {
         let db = shared.connect(BUSY)?;
         Ok(Self { shared, db })
     }
 
     pub(crate) fn run(self) {
         loop {
-            match self.shared.checkpoints.take(usize::MAX, None) {
-                Taken::Items(pages) => self.serve(pages.into_iter().max().unwrap_or(0)),
-                Taken::Nothing => {}
-                Taken::Closed => break,
+            match self.shared.checkpoints.wait_for_items(usize::MAX, None) {
+                DequeueOutcome::Items(pages) => self.make_checkpoint(pages.into_iter().max().unwrap_or(0)),
+                DequeueOutcome::TimedOut => {}
+                DequeueOutcome::Closed => break,
             }
         }
         let Self { shared, db } = self;
         shared.disconnect(db);
     }
 
-    fn serve(&self, pages: usize) {
+    fn make_checkpoint(&self, pages: usize) {
         // Most is copied and synced while everybody goes on, so that little is left to be waited for.
-        self.shared.checkpoint(&self.db, CheckpointMode::PASSIVE);
+        self.shared.try_checkpoint(&self.db, CheckpointMode::PASSIVE);
         if pages >= LONG {
-            self.shared.checkpoint(&self.db, CheckpointMode::RESTART);
+            self.shared.try_checkpoint(&self.db, CheckpointMode::RESTART);
         }
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Copies what is in the log to the database. False: somebody was in the way.
-    pub(crate) fn checkpoint(&self, db: &Connection, mode: CheckpointMode) -> bool {
+    pub(crate) fn try_checkpoint(&self, db: &Connection, mode: CheckpointMode) -> bool {
         if self.is_broken() {
             return true;
         }

@@ -7,23 +7,23 @@
 
 use parking_lot::{Condvar, Mutex};
 
-use super::shared::{Answer, Reply, ended};
+use super::shared::{ReplySender, WorkAnswer, store_closed};
 
 /// An answer that waits for the disk.
 #[derive(Debug)]
 pub(crate) struct PendingAck {
-    pub(crate) answer: Answer,
-    pub(crate) reply: Reply,
+    pub(crate) answer: WorkAnswer,
+    pub(crate) reply: ReplySender,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingAcks {
-    state: Mutex<State>,
+    state: Mutex<PendingState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingState {
     waiting: Vec<PendingAck>,
     /// How many were taken, and are not yet [kept](PendingAcks::kept).
     syncing: usize,
@@ -32,14 +32,14 @@ struct State {
 
 impl PendingAcks {
     /// Adds those of one commit. Never waits.
-    pub(crate) fn add(&self, acks: Vec<PendingAck>) {
+    pub(crate) fn add_acks(&self, acks: Vec<PendingAck>) {
         if acks.is_empty() {
             return;
         }
         let mut state = self.state.lock();
         if state.closed {
             drop(state);
-            acks.into_iter().for_each(|ack| _ = ack.reply.send(Err(ended())));
+            acks.into_iter().for_each(|ack| _ = ack.reply.send(Err(store_closed())));
             return;
         }
         state.waiting.extend(acks);
@@ -48,10 +48,10 @@ impl PendingAcks {
     }
 
     /// Waits until a sync is worth its while and takes all that it is for; none: there will be no more.
-    pub(crate) fn take(&self) -> Option<Vec<PendingAck>> {
+    pub(crate) fn wait_for_batch(&self) -> Option<Vec<PendingAck>> {
         let mut state = self.state.lock();
         loop {
-            if let Some(acks) = state.take() {
+            if let Some(acks) = state.take_batch() {
                 return Some(acks);
             }
             if state.closed && state.waiting.is_empty() {
@@ -62,7 +62,7 @@ impl PendingAcks {
     }
 
     /// So many that were taken need no sync any more.
-    pub(crate) fn kept(&self, count: usize) {
+    pub(crate) fn mark_synced(&self, count: usize) {
         let mut state = self.state.lock();
         state.syncing = state.syncing.saturating_sub(count);
         drop(state);
@@ -86,8 +86,8 @@ impl PendingAcks {
     }
 }
 
-impl State {
-    fn take(&mut self) -> Option<Vec<PendingAck>> {
+impl PendingState {
+    fn take_batch(&mut self) -> Option<Vec<PendingAck>> {
         if self.waiting.is_empty() || self.waiting.len() < self.syncing {
             return None;
         }
@@ -107,36 +107,36 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_begins_beside_another_when_as_many_wait_for_it() {
+    fn a_second_sync_starts_once_as_many_calls_wait_as_for_the_first() {
         let all = PendingAcks::default();
-        let taken = || all.state.lock().take().map(|acks| acks.len());
+        let taken = || all.state.lock().take_batch().map(|acks| acks.len());
         assert_eq!(taken(), None);
-        all.add(acks(3));
+        all.add_acks(acks(3));
         assert_eq!(taken(), Some(3));
-        all.add(acks(2));
+        all.add_acks(acks(2));
         assert_eq!(taken(), None, "two wait for the sync that is for three");
-        all.add(acks(1));
+        all.add_acks(acks(1));
         assert_eq!(taken(), Some(3));
-        all.add(acks(3));
+        all.add_acks(acks(3));
         assert_eq!(taken(), None);
-        all.kept(3);
+        all.mark_synced(3);
         assert_eq!(taken(), Some(3));
-        all.add(acks(1));
-        all.kept(3);
-        all.kept(3);
+        all.add_acks(acks(1));
+        all.mark_synced(3);
+        all.mark_synced(3);
         assert_eq!(taken(), Some(1), "no sync is under way that it could wait for");
     }
 
     #[test]
-    fn what_is_there_when_it_is_closed_is_handed_out_and_nothing_more() {
+    fn closing_hands_out_pending_acks_and_refuses_new_ones() {
         let all = PendingAcks::default();
-        all.add(acks(1));
+        all.add_acks(acks(1));
         all.close();
         let (reply, answer) = oneshot::channel();
         let late = acks(1).into_iter().map(|PendingAck { answer, .. }| answer);
-        all.add(late.zip([reply]).map(|(answer, reply)| PendingAck { answer, reply }).collect());
+        all.add_acks(late.zip([reply]).map(|(answer, reply)| PendingAck { answer, reply }).collect());
         assert!(matches!(answer.blocking_recv(), Ok(Err(_))));
-        assert_eq!(all.take().map(|acks| acks.len()), Some(1));
-        assert!(all.take().is_none());
+        assert_eq!(all.wait_for_batch().map(|acks| acks.len()), Some(1));
+        assert!(all.wait_for_batch().is_none());
     }
 }

@@ -8,30 +8,30 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
-    state: Mutex<State<T>>,
+pub(crate) struct WorkQueue<T> {
+    state: Mutex<QueueState<T>>,
     added: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     items: VecDeque<T>,
     closed: bool,
 }
 
 /// What a thread that waited got.
-pub(crate) enum Taken<T> {
+pub(crate) enum DequeueOutcome<T> {
     /// At least one, in the order in which they were added.
     Items(Vec<T>),
     /// The time was over.
-    Nothing,
+    TimedOut,
     /// There will be no more.
     Closed,
 }
 
-impl<T> Queue<T> {
+impl<T> WorkQueue<T> {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State { items: VecDeque::new(), closed: false }), added: Condvar::new() }
+        Self { state: Mutex::new(QueueState { items: VecDeque::new(), closed: false }), added: Condvar::new() }
     }
 
     /// Adds an item, or gives it back when the queue is closed. Never waits.
@@ -55,18 +55,18 @@ impl<T> Queue<T> {
     }
 
     /// Takes the first items, at most so many, and waits for one until then; none: for as long as it takes.
-    pub(crate) fn take(&self, most: usize, until: Option<Duration>) -> Taken<T> {
+    pub(crate) fn wait_for_items(&self, most: usize, until: Option<Duration>) -> DequeueOutcome<T> {
         let mut state = self.state.lock();
         let end = until.and_then(|time| Instant::now().checked_add(time));
         while state.items.is_empty() {
             if state.closed {
-                return Taken::Closed;
+                return DequeueOutcome::Closed;
             }
             match end {
                 None => self.added.wait(&mut state),
                 Some(end) => {
                     if self.added.wait_until(&mut state, end).timed_out() && state.items.is_empty() {
-                        return if state.closed { Taken::Closed } else { Taken::Nothing };
+                        return if state.closed { DequeueOutcome::Closed } else { DequeueOutcome::TimedOut };
                     }
                 }
             }
@@ -76,7 +76,7 @@ impl<T> Queue<T> {
         if !state.items.is_empty() {
             self.added.notify_one();
         }
-        Taken::Items(items)
+        DequeueOutcome::Items(items)
     }
 
     /// From now on nothing is taken in. What is in it is still handed out.
@@ -104,27 +104,27 @@ mod tests {
 
     const NO_TIME: Option<Duration> = Some(Duration::ZERO);
 
-    fn taken(taken: Taken<u32>) -> Vec<u32> {
+    fn taken(taken: DequeueOutcome<u32>) -> Vec<u32> {
         match taken {
-            Taken::Items(items) => items,
-            Taken::Nothing | Taken::Closed => Vec::new(),
+            DequeueOutcome::Items(items) => items,
+            DequeueOutcome::TimedOut | DequeueOutcome::Closed => Vec::new(),
         }
     }
 
     #[test]
     fn items_come_in_order_and_no_more_than_asked_for() {
-        let queue = Queue::new();
+        let queue = WorkQueue::new();
         (0..5).for_each(|item| queue.add(item).unwrap());
-        assert_eq!(taken(queue.take(2, None)), [0, 1]);
-        assert_eq!(taken(queue.take(9, None)), [2, 3, 4]);
-        assert!(matches!(queue.take(1, NO_TIME), Taken::Nothing));
+        assert_eq!(taken(queue.wait_for_items(2, None)), [0, 1]);
+        assert_eq!(taken(queue.wait_for_items(9, None)), [2, 3, 4]);
+        assert!(matches!(queue.wait_for_items(1, NO_TIME), DequeueOutcome::TimedOut));
     }
 
     #[test]
-    fn who_waits_is_woken_by_an_item_and_by_the_end() {
-        let queue = Queue::new();
+    fn a_waiting_thread_is_woken_by_an_item_and_by_closing() {
+        let queue = WorkQueue::new();
         thread::scope(|scope| {
-            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| taken(queue.take(1, None)))).collect();
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| taken(queue.wait_for_items(1, None)))).collect();
             (0..3).for_each(|item| queue.add(item).unwrap());
             while !queue.state.lock().items.is_empty() {
                 thread::yield_now();
@@ -137,17 +137,17 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_queue_hands_out_what_it_has_and_an_abandoned_one_nothing() {
-        let queue = Queue::new();
+    fn a_closed_queue_hands_out_its_items_and_an_abandoned_one_drops_them() {
+        let queue = WorkQueue::new();
         queue.add(1).unwrap();
         queue.close();
         assert_eq!(queue.add(2), Err(2));
-        assert_eq!(taken(queue.take(1, None)), [1]);
-        assert!(matches!(queue.take(1, None), Taken::Closed));
-        let queue = Queue::new();
+        assert_eq!(taken(queue.wait_for_items(1, None)), [1]);
+        assert!(matches!(queue.wait_for_items(1, None), DequeueOutcome::Closed));
+        let queue = WorkQueue::new();
         queue.add(1).unwrap();
         queue.abandon();
         assert_eq!(queue.add(2), Err(2));
-        assert!(matches!(queue.take(1, None), Taken::Closed));
+        assert!(matches!(queue.wait_for_items(1, None), DequeueOutcome::Closed));
     }
 }

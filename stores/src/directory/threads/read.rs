@@ -13,10 +13,10 @@ use std::{
 use rusqlite::Connection;
 
 use super::{
-    queue::Taken,
-    shared::{Request, Shared, ended, timed_out},
+    queue::DequeueOutcome,
+    shared::{SharedState, StoreRequest, store_closed, timed_out},
 };
-use crate::directory::error::Stop;
+use crate::directory::error::TransactionError;
 
 /// For what locks readers out: another process that is the first to open the store after a crash.
 const BUSY: Duration = Duration::from_secs(1);
@@ -26,12 +26,12 @@ const MOST: usize = 16;
 const PATIENCE: Duration = Duration::from_millis(1);
 
 pub(crate) struct ReadThread {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     db: Connection,
 }
 
 impl ReadThread {
-    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, rusqlite::Error> {
+    pub(crate) fn new(shared: Arc<SharedState>) -> Result<Self, rusqlite::Error> {
         let db = shared.connect(BUSY)?;
         db.pragma_update(None, "query_only", true)?;
         Ok(Self { shared, db })
@@ -39,23 +39,23 @@ impl ReadThread {
 
     pub(crate) fn run(self) {
         loop {
-            match self.shared.reads.take(MOST, None) {
-                Taken::Items(requests) => self.serve(requests.into()),
-                Taken::Nothing => {}
-                Taken::Closed => break,
+            match self.shared.reads.wait_for_items(MOST, None) {
+                DequeueOutcome::Items(requests) => self.serve_requests(requests.into()),
+                DequeueOutcome::TimedOut => {}
+                DequeueOutcome::Closed => break,
             }
         }
         let Self { shared, db } = self;
         shared.disconnect(db);
     }
 
-    fn serve(&self, mut requests: VecDeque<Request>) {
+    fn serve_requests(&self, mut requests: VecDeque<StoreRequest>) {
         let end = Instant::now() + PATIENCE;
         while !requests.is_empty() {
             if let Err(stop) = self.serve_together(&mut requests, end)
                 && let Some(request) = requests.pop_front()
             {
-                request.answer(Err(self.shared.told(&stop)));
+                request.send_answer(Err(self.shared.to_failure(&stop)));
             }
             if !self.db.is_autocommit() {
                 _ = self.execute("ROLLBACK");
@@ -70,24 +70,24 @@ impl ReadThread {
     }
 
     /// Serve requests from one state of the database until one fails, or the time is over. On an error, none was served.
-    fn serve_together(&self, requests: &mut VecDeque<Request>, end: Instant) -> Result<(), Stop> {
+    fn serve_together(&self, requests: &mut VecDeque<StoreRequest>, end: Instant) -> Result<(), TransactionError> {
         self.execute("BEGIN")?;
-        let at = self.shared.time.moment(&self.db)?;
+        let at = self.shared.time.begin_context(&self.db)?;
         while let Some(request) = requests.pop_front() {
             if request.is_over() {
-                request.answer(Err(timed_out(self.shared.timeout)));
+                request.send_answer(Err(timed_out(self.shared.timeout)));
                 continue;
             }
             match request.work.read(&at) {
-                Ok(Some(answer)) => request.answer(Ok(answer)),
+                Ok(Some(answer)) => request.send_answer(Ok(answer)),
                 Ok(None) => {
                     if let Err(request) = self.shared.writes.add(request) {
-                        request.answer(Err(ended()));
+                        request.send_answer(Err(store_closed()));
                     }
                 }
                 // SQLite may have ended the transaction with it.
                 Err(stop) => {
-                    request.answer(Err(self.shared.told(&stop)));
+                    request.send_answer(Err(self.shared.to_failure(&stop)));
                     break;
                 }
             }

@@ -9,78 +9,78 @@ use std::{
 use rusqlite::{Connection, config::DbConfig};
 use tokio::sync::oneshot;
 
-use super::{pending_acks::PendingAcks, queue::Queue};
+use super::{pending_acks::PendingAcks, queue::WorkQueue};
 use crate::{
     Deadline, Failure, FailureCode,
     directory::{
         DirectorySync,
-        connection::Settings,
-        error::Stop,
+        connection::ConnectionSettings,
+        error::TransactionError,
         files::StoreFiles,
-        time::{Moment, Time},
+        time::{StoreTime, TransactionContext},
     },
     failure,
 };
 
 /// A call of the store's.
-pub(crate) struct Request {
-    pub(crate) work: Box<dyn Work>,
+pub(crate) struct StoreRequest {
+    pub(crate) work: Box<dyn RequestedWork>,
     /// Whether it removes things and brings nothing of its own but what takes their place.
     pub(crate) frees: bool,
     pub(crate) deadline: Deadline,
     /// Whether the caller relies on what the answer says: then it is given when that is on disk.
     pub(crate) needs_disk: bool,
-    pub(crate) reply: Reply,
+    pub(crate) reply: ReplySender,
 }
 
 /// What a call does. It may be done more than once, each time from the beginning.
-pub(crate) trait Work: Send {
+pub(crate) trait RequestedWork: Send {
     /// Does it for the writer.
-    fn write(&self, at: &Moment<'_>) -> Result<Answer, Stop>;
+    fn write(&self, at: &TransactionContext<'_>) -> Result<WorkAnswer, TransactionError>;
 
     /// Does it where nothing may be written. None: it would write something.
-    fn read(&self, at: &Moment<'_>) -> Result<Option<Answer>, Stop> {
+    fn read(&self, at: &TransactionContext<'_>) -> Result<Option<WorkAnswer>, TransactionError> {
         self.write(at).map(Some)
     }
 }
 
-impl<F: Fn(&Moment<'_>) -> Result<Answer, Stop> + Send> Work for F {
-    fn write(&self, at: &Moment<'_>) -> Result<Answer, Stop> {
+impl<F: Fn(&TransactionContext<'_>) -> Result<WorkAnswer, TransactionError> + Send> RequestedWork for F {
+    fn write(&self, at: &TransactionContext<'_>) -> Result<WorkAnswer, TransactionError> {
         self(at)
     }
 }
 
 /// What the work came to; its caller knows the type.
-pub(crate) type Answer = Box<dyn Any + Send>;
+pub(crate) type WorkAnswer = Box<dyn Any + Send>;
 
-pub(crate) type Reply = oneshot::Sender<Result<Answer, Failure>>;
+pub(crate) type ReplySender = oneshot::Sender<Result<WorkAnswer, Failure>>;
 
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub(crate) sync: DirectorySync,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ConnectionSettings,
     pub(crate) timeout: Duration,
-    pub(crate) time: Time,
+    pub(crate) time: StoreTime,
     pub(crate) place: StoreFiles,
     /// Requests that may write: for the writer.
-    pub(crate) writes: Queue<Request>,
+    pub(crate) writes: WorkQueue<StoreRequest>,
     /// Requests that write nothing, as far as is known: for the readers.
-    pub(crate) reads: Queue<Request>,
+    pub(crate) reads: WorkQueue<StoreRequest>,
     /// What is committed and not synced.
     pub(crate) pending_acks: PendingAcks,
     /// How many pages the write-ahead log has, when it is worth a checkpoint.
-    pub(crate) checkpoints: Queue<usize>,
+    pub(crate) checkpoints: WorkQueue<usize>,
     /// Whether the disk failed to keep what it was given: from then on it is unknown what is on it.
     broken: AtomicBool,
     pub(crate) commits: AtomicU64,
     pub(crate) syncs: AtomicU64,
 }
 
-impl Shared {
+impl SharedState {
     pub(crate) fn new(
         sync: DirectorySync,
-        settings: Settings,
+        settings: ConnectionSettings,
         timeout: Duration,
-        time: Time,
+        time: StoreTime,
         place: StoreFiles,
     ) -> Self {
         Self {
@@ -89,10 +89,10 @@ impl Shared {
             timeout,
             time,
             place,
-            writes: Queue::new(),
-            reads: Queue::new(),
+            writes: WorkQueue::new(),
+            reads: WorkQueue::new(),
             pending_acks: PendingAcks::default(),
-            checkpoints: Queue::new(),
+            checkpoints: WorkQueue::new(),
             broken: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
@@ -103,7 +103,7 @@ impl Shared {
     pub(crate) fn connect(&self, busy: Duration) -> Result<Connection, rusqlite::Error> {
         // Another process may have it locked for a moment: it reads the log of one that was killed, or is the last to end.
         let db = self.settings.open(&self.place.database(), false, crate::directory::MAKING)?;
-        crate::directory::time::Noted::read(&db)?;
+        crate::directory::time::StoredProgress::read(&db)?;
         db.busy_timeout(busy)?;
         Ok(db)
     }
@@ -126,30 +126,30 @@ impl Shared {
         drop(db);
     }
 
-    pub(crate) fn told(&self, stop: &Stop) -> Failure {
+    pub(crate) fn to_failure(&self, stop: &TransactionError) -> Failure {
         stop.to_failure(self.settings.max_bytes)
     }
 }
 
-impl Request {
+impl StoreRequest {
     /// Whether an answer would come too late, or the caller is gone.
     pub(crate) fn is_over(&self) -> bool {
         self.reply.is_closed() || self.deadline.is_over()
     }
 
     /// Sends the answer, if the caller still waits for it.
-    pub(crate) fn answer(self, answer: Result<Answer, Failure>) {
+    pub(crate) fn send_answer(self, answer: Result<WorkAnswer, Failure>) {
         _ = self.reply.send(answer);
     }
 }
 
 /// The failure of who asks a store that has ended.
-pub(crate) fn ended() -> Failure {
+pub(crate) fn store_closed() -> Failure {
     failure(FailureCode::Unavailable, "", "the store is closed")
 }
 
 /// The failure of who asks a store whose disk failed.
-pub(crate) fn broken() -> Failure {
+pub(crate) fn store_broken() -> Failure {
     let message = "the disk failed to store data, so the store takes no more writes until it is opened again";
     failure(FailureCode::Unavailable, "", message)
 }

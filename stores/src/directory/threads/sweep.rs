@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 
 use crate::directory::{
-    error::Stop,
+    error::TransactionError,
     maintenance::give_back,
-    rows::writers::Walk,
-    time::{Moment, Time, signed, unsigned},
+    rows::writers::WriterKey,
+    time::{StoreTime, TransactionContext, from_column, to_column},
 };
 
 /// Between two steps while there is work, at least.
@@ -53,19 +53,19 @@ const SEGMENTS: Table = Table {
     erase: "DELETE FROM segment WHERE idx = ?1 AND place <= ?2",
 };
 
-pub(crate) struct Sweep {
+pub(crate) struct Sweeper {
     /// Whether all empty pages are given back: there is no room on the disk.
     pub(crate) keeps_no_pages: bool,
     /// Whether the last step left something to do.
     busy: bool,
     next: Instant,
     /// Where the walk through all writers is.
-    writers: Walk,
+    writers: WriterKey,
 }
 
-impl Sweep {
+impl Sweeper {
     pub(crate) fn new() -> Self {
-        Self { keeps_no_pages: false, busy: true, next: Instant::now(), writers: Walk::default() }
+        Self { keeps_no_pages: false, busy: true, next: Instant::now(), writers: WriterKey::default() }
     }
 
     /// Something was written: there may be more to do than was there when last looked at.
@@ -77,7 +77,7 @@ impl Sweep {
     }
 
     /// How long nothing is to be done.
-    pub(crate) fn wait(&self) -> Option<Duration> {
+    pub(crate) fn time_until_due(&self) -> Option<Duration> {
         Some(self.next.saturating_duration_since(Instant::now()))
     }
 
@@ -90,18 +90,23 @@ impl Sweep {
     }
 
     /// Look again in a while.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn schedule_rest(&mut self) {
         self.busy = false;
         self.next = Instant::now() + REST;
     }
 
     /// Do a little. The database is locked for that only if there is something to do, and never waited for.
     /// `at_once`: what has only just expired, too.
-    pub(crate) fn step(&mut self, time: &Time, db: &Connection, at_once: bool) -> Result<(), Stop> {
+    pub(crate) fn run_step(
+        &mut self,
+        time: &StoreTime,
+        db: &Connection,
+        at_once: bool,
+    ) -> Result<(), TransactionError> {
         let grace = if at_once { 0 } else { GRACE_MS };
         let began = Instant::now();
         self.next = began + PAUSE;
-        let at = time.moment(db)?;
+        let at = time.begin_context(db)?;
         let writers = at.overdue_writers(&self.writers)?;
         let free: i64 = db.pragma_query_value(None, "freelist_count", |row| row.get(0))?;
         let spare = if self.keeps_no_pages { 0 } else { SPARE_PAGES };
@@ -109,11 +114,11 @@ impl Sweep {
         self.busy = rows || !writers.overdue.is_empty() || free > spare;
         if rows || !writers.overdue.is_empty() {
             db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let at = time.moment(db)?;
+            let at = time.begin_context(db)?;
             end_buckets(&at, grace)?;
             erase_rows(&at)?;
             at.forget_writers(&writers.overdue)?;
-            at.note()?;
+            at.save_progress()?;
             db.prepare_cached("COMMIT")?.execute([])?;
         }
         if at.has_news() {
@@ -134,15 +139,15 @@ impl Sweep {
 }
 
 /// Stores what other processes have to know of the clock. On a full disk that has to wait: it frees nothing.
-fn note_news(time: &Time, db: &Connection) -> Result<(), Stop> {
-    let note = || -> Result<(), Stop> {
+fn note_news(time: &StoreTime, db: &Connection) -> Result<(), TransactionError> {
+    let note = || -> Result<(), TransactionError> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        time.moment(db)?.note()?;
+        time.begin_context(db)?.save_progress()?;
         db.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     };
     match note() {
-        Err(stop) if Stop::is_full(&stop) => {
+        Err(stop) if TransactionError::is_full(&stop) => {
             time.watch_not_stored();
             if !db.is_autocommit() {
                 db.prepare_cached("ROLLBACK")?.execute([])?;
@@ -153,25 +158,25 @@ fn note_news(time: &Time, db: &Connection) -> Result<(), Stop> {
     }
 }
 
-fn has_dead_rows(at: &Moment<'_>, grace: u64) -> Result<bool, rusqlite::Error> {
+fn has_dead_rows(at: &TransactionContext<'_>, grace: u64) -> Result<bool, rusqlite::Error> {
     let mut found = at
         .db
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM bucket WHERE expires_at <= ?1) OR EXISTS (SELECT 1 FROM dead)")?;
-    found.query_row([signed(at.now_ms.saturating_sub(grace))], |row| row.get(0))
+    found.query_row([to_column(at.now_ms.saturating_sub(grace))], |row| row.get(0))
 }
 
-fn end_buckets(at: &Moment<'_>, grace: u64) -> Result<(), rusqlite::Error> {
+fn end_buckets(at: &TransactionContext<'_>, grace: u64) -> Result<(), rusqlite::Error> {
     let mut over = at.db.prepare_cached("SELECT kind, name, life FROM bucket WHERE expires_at <= ?1 LIMIT ?2")?;
     let over = over
-        .query_map([signed(at.now_ms.saturating_sub(grace)), BUCKETS], |row| {
-            Ok((row.get(0)?, row.get(1)?, unsigned(row.get(2)?)))
+        .query_map([to_column(at.now_ms.saturating_sub(grace)), BUCKETS], |row| {
+            Ok((row.get(0)?, row.get(1)?, from_column(row.get(2)?)))
         })?
         .collect::<Result<Vec<(String, String, u64)>, _>>()?;
-    over.iter().try_for_each(|(kind, name, stamp)| at.bury(kind, name, *stamp))
+    over.iter().try_for_each(|(kind, name, stamp)| at.retire_bucket(kind, name, *stamp))
 }
 
 /// Erase some rows of the first part that is gone, or the mark of it when it has none left.
-fn erase_rows(at: &Moment<'_>) -> Result<(), rusqlite::Error> {
+fn erase_rows(at: &TransactionContext<'_>) -> Result<(), rusqlite::Error> {
     let mut room = ROWS;
     while room > 0 {
         let mut dead = at.db.prepare_cached("SELECT id, below FROM dead LIMIT 1")?;
@@ -200,13 +205,19 @@ fn erase_rows(at: &Moment<'_>) -> Result<(), rusqlite::Error> {
 }
 
 /// How many rows were erased; none: as many bytes as a step may.
-fn erase_some(at: &Moment<'_>, table: &Table, id: i64, below: i64, most: i64) -> Result<Option<i64>, rusqlite::Error> {
+fn erase_some(
+    at: &TransactionContext<'_>,
+    table: &Table,
+    id: i64,
+    below: i64,
+    most: i64,
+) -> Result<Option<i64>, rusqlite::Error> {
     let mut next = at.db.prepare_cached(table.next)?;
     let mut rows = next.query(params![id, most, below])?;
     let (mut last, mut bytes, mut count) = (None, 0_u64, 0);
     while let Some(row) = rows.next()? {
         last = Some(row.get::<_, rusqlite::types::Value>(0)?);
-        bytes = bytes.saturating_add(unsigned(row.get(1)?));
+        bytes = bytes.saturating_add(from_column(row.get(1)?));
         count += 1;
         if bytes >= BYTES {
             break;

@@ -37,27 +37,27 @@ use std::{
 
 use rusqlite::Connection;
 
-use super::shared::{Shared, broken};
+use super::shared::{SharedState, store_broken};
 use crate::directory::{error::DirectoryError, files::log_file::LogFile};
 
 /// Syncs at a time, at most: a third one makes next to no difference.
 pub(crate) const AT_A_TIME: usize = 2;
 
 pub(crate) struct SyncThread {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     db: Connection,
     log: LogFile,
 }
 
 impl SyncThread {
-    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, DirectoryError> {
+    pub(crate) fn new(shared: Arc<SharedState>) -> Result<Self, DirectoryError> {
         let db = shared.connect(Duration::from_secs(1))?;
-        let log = shared.place.log()?;
+        let log = shared.place.open_wal_file()?;
         Ok(Self { shared, db, log })
     }
 
     pub(crate) fn run(self) {
-        while let Some(acks) = self.shared.pending_acks.take() {
+        while let Some(acks) = self.shared.pending_acks.wait_for_batch() {
             if !self.shared.is_broken() {
                 self.shared.syncs.fetch_add(1, Ordering::Relaxed);
                 if let Err(error) = self.log.sync(&self.db) {
@@ -65,9 +65,9 @@ impl SyncThread {
                 }
             }
             let failed = self.shared.is_broken();
-            self.shared.pending_acks.kept(acks.len());
+            self.shared.pending_acks.mark_synced(acks.len());
             for ack in acks {
-                _ = ack.reply.send(if failed { Err(broken()) } else { Ok(ack.answer) });
+                _ = ack.reply.send(if failed { Err(store_broken()) } else { Ok(ack.answer) });
             }
         }
         let Self { shared, db, .. } = self;

@@ -17,14 +17,14 @@ use rusqlite::{Connection, wal::CheckpointMode};
 
 use super::{
     pending_acks::PendingAck,
-    shared::{Answer, Request, Shared, broken, timed_out},
-    sweep::Sweep,
+    shared::{SharedState, StoreRequest, WorkAnswer, store_broken, timed_out},
+    sweep::Sweeper,
 };
 use crate::{
     Failure,
     directory::{
         DirectorySync,
-        error::{DirectoryError, Stop, full},
+        error::{DirectoryError, TransactionError, store_full},
         files::log_file::LogFile,
     },
 };
@@ -55,10 +55,10 @@ enum Undo {
 }
 
 pub(crate) struct WriteThread {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     db: Connection,
     log: LogFile,
-    sweep: Sweep,
+    sweep: Sweeper,
     /// As the last commit left the log.
     log_pages: Arc<AtomicUsize>,
     /// When a checkpoint was last asked for.
@@ -68,28 +68,28 @@ pub(crate) struct WriteThread {
 }
 
 impl WriteThread {
-    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, DirectoryError> {
+    pub(crate) fn new(shared: Arc<SharedState>) -> Result<Self, DirectoryError> {
         let mut db = shared.connect(Duration::ZERO)?;
-        shared.settings.limit(&db, 0)?;
-        let log = shared.place.log()?;
+        shared.settings.limit_pages(&db, 0)?;
+        let log = shared.place.open_wal_file()?;
         let log_pages = Arc::new(AtomicUsize::new(0));
         let pages = log_pages.clone();
         db.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, count: std::ffi::c_int| {
             pages.store(usize::try_from(count).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         }))?;
-        let room = (shared.place.keep_reserve(), Instant::now());
-        Ok(Self { shared, db, log, sweep: Sweep::new(), log_pages, asked_at: 0, room })
+        let room = (shared.place.ensure_reserve(), Instant::now());
+        Ok(Self { shared, db, log, sweep: Sweeper::new(), log_pages, asked_at: 0, room })
     }
 
     pub(crate) fn run(mut self) {
-        use super::queue::Taken;
+        use super::queue::DequeueOutcome;
         let most = if self.shared.sync == DirectorySync::Always { 1 } else { MOST };
         loop {
-            match self.shared.writes.take(most, self.sweep.wait()) {
-                Taken::Items(requests) => self.serve(requests),
-                Taken::Nothing => {}
-                Taken::Closed => break,
+            match self.shared.writes.wait_for_items(most, self.sweep.time_until_due()) {
+                DequeueOutcome::Items(requests) => self.serve_requests(requests),
+                DequeueOutcome::TimedOut => {}
+                DequeueOutcome::Closed => break,
             }
             if self.sweep.is_due() && !self.shared.is_broken() {
                 self.sweep_a_little(false);
@@ -103,17 +103,17 @@ impl WriteThread {
         shared.disconnect(db);
     }
 
-    fn serve(&mut self, mut requests: Vec<Request>) {
+    fn serve_requests(&mut self, mut requests: Vec<StoreRequest>) {
         self.sweep.expect_work();
         if !self.has_room() {
             // What is free is for what frees more.
             let (freeing, others) = requests.into_iter().partition(|request| request.frees);
-            let failure = full(self.shared.settings.max_bytes);
-            Vec::into_iter(others).for_each(|request: Request| request.answer(Err(failure.clone())));
+            let failure = store_full(self.shared.settings.max_bytes);
+            Vec::into_iter(others).for_each(|request: StoreRequest| request.send_answer(Err(failure.clone())));
             requests = freeing;
         }
         let mut served = self.serve_together(requests, Undo::All);
-        if let Err((Stop::Refused(_), requests)) = served {
+        if let Err((TransactionError::Refused(_), requests)) = served {
             served = self.serve_together(requests, Undo::Each);
         }
         let Err((stop, requests)) = served else { return };
@@ -130,16 +130,16 @@ impl WriteThread {
     }
 
     /// Expired buckets may make room for a request that found none. Every other failure is reported.
-    fn serve_once_more(&mut self, stop: &Stop, request: Request) {
+    fn serve_once_more(&mut self, stop: &TransactionError, request: StoreRequest) {
         if !stop.is_full() {
-            return request.answer(Err(self.shared.told(stop)));
+            return request.send_answer(Err(self.shared.to_failure(stop)));
         }
         self.make_room();
         let frees = request.frees;
         let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) else { return };
         // Removing takes room, too, before it gives some back.
         let served = if stop.is_full() && frees {
-            _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
+            _ = self.shared.settings.limit_pages(&self.db, SPARE_PAGES);
             let mut served = self.serve_together(requests, Undo::Each);
             if let Err((stop, requests)) = served {
                 served = if stop.is_full() {
@@ -149,30 +149,34 @@ impl WriteThread {
                     Err((stop, requests))
                 };
             }
-            _ = self.shared.settings.limit(&self.db, 0);
+            _ = self.shared.settings.limit_pages(&self.db, 0);
             served
         } else {
             Err((stop, requests))
         };
         if let Err((stop, requests)) = served {
-            let failure = self.shared.told(&stop);
-            requests.into_iter().for_each(|request| request.answer(Err(failure.clone())));
+            let failure = self.shared.to_failure(&stop);
+            requests.into_iter().for_each(|request| request.send_answer(Err(failure.clone())));
         }
     }
 
     /// Serve requests in one commit, or none of them, which are given back.
-    fn serve_together(&mut self, mut requests: Vec<Request>, undo: Undo) -> Result<(), (Stop, Vec<Request>)> {
+    fn serve_together(
+        &mut self,
+        mut requests: Vec<StoreRequest>,
+        undo: Undo,
+    ) -> Result<(), (TransactionError, Vec<StoreRequest>)> {
         loop {
             requests = self.without_overdue(requests);
             if requests.is_empty() {
                 return Ok(());
             }
             if self.shared.is_broken() {
-                requests.into_iter().for_each(|request| request.answer(Err(broken())));
+                requests.into_iter().for_each(|request| request.send_answer(Err(store_broken())));
                 return Ok(());
             }
             let answers = match self.begin(&requests) {
-                Ok(true) => self.apply(&requests, undo),
+                Ok(true) => self.apply_requests(&requests, undo),
                 Ok(false) => continue,
                 Err(error) => Err(error),
             };
@@ -184,7 +188,7 @@ impl WriteThread {
                 }
             };
             // What is answered as timed out is not applied later.
-            if requests.iter().any(Request::is_over) {
+            if requests.iter().any(StoreRequest::is_over) {
                 self.roll_back();
                 continue;
             }
@@ -199,16 +203,16 @@ impl WriteThread {
     }
 
     /// Lock the database for writing; false: some request has become too old meanwhile.
-    fn begin(&self, requests: &[Request]) -> Result<bool, Stop> {
+    fn begin(&self, requests: &[StoreRequest]) -> Result<bool, TransactionError> {
         let began = Instant::now();
         let mut pause = SHORTEST_PAUSE;
         loop {
-            match self.execute("BEGIN IMMEDIATE").map_err(Stop::from) {
+            match self.execute("BEGIN IMMEDIATE").map_err(TransactionError::from) {
                 Ok(()) => return Ok(true),
                 Err(stop) if stop.is_busy() && began.elapsed() < self.shared.timeout => {}
                 Err(stop) => return Err(stop),
             }
-            if requests.iter().any(Request::is_over) {
+            if requests.iter().any(StoreRequest::is_over) {
                 return Ok(false);
             }
             thread::sleep(pause);
@@ -216,8 +220,12 @@ impl WriteThread {
         }
     }
 
-    fn apply(&self, requests: &[Request], undo: Undo) -> Result<Vec<Result<Answer, Failure>>, Stop> {
-        let at = self.shared.time.moment(&self.db)?;
+    fn apply_requests(
+        &self,
+        requests: &[StoreRequest],
+        undo: Undo,
+    ) -> Result<Vec<Result<WorkAnswer, Failure>>, TransactionError> {
+        let at = self.shared.time.begin_context(&self.db)?;
         let before = self.db.total_changes();
         let mut answers = Vec::with_capacity(requests.len());
         for request in requests {
@@ -227,11 +235,11 @@ impl WriteThread {
             }
             match request.work.write(&at) {
                 Ok(answer) => answers.push(Ok(answer)),
-                Err(Stop::Refused(failure)) => {
+                Err(TransactionError::Refused(failure)) => {
                     if undo == Undo::Each {
                         self.execute("ROLLBACK TO request")?;
                     } else if self.db.total_changes() != written {
-                        return Err(Stop::Refused(failure));
+                        return Err(TransactionError::Refused(failure));
                     }
                     answers.push(Err(failure));
                 }
@@ -242,12 +250,12 @@ impl WriteThread {
             }
         }
         if self.db.total_changes() != before {
-            at.note()?;
+            at.save_progress()?;
         }
         Ok(answers)
     }
 
-    fn deliver(&self, requests: Vec<Request>, answers: Vec<Result<Answer, Failure>>) {
+    fn deliver(&self, requests: Vec<StoreRequest>, answers: Vec<Result<WorkAnswer, Failure>>) {
         let kept = match self.shared.sync {
             DirectorySync::Always => {
                 self.shared.syncs.fetch_add(1, Ordering::Relaxed);
@@ -259,7 +267,7 @@ impl WriteThread {
         };
         if let Err(error) = kept {
             self.shared.mark_broken(&error);
-            requests.into_iter().for_each(|request| request.answer(Err(broken())));
+            requests.into_iter().for_each(|request| request.send_answer(Err(store_broken())));
             return;
         }
         let mut acks = Vec::with_capacity(requests.len());
@@ -268,16 +276,16 @@ impl WriteThread {
                 Ok(answer) if request.needs_disk && self.shared.sync == DirectorySync::Group => {
                     acks.push(PendingAck { answer, reply: request.reply });
                 }
-                answer => request.answer(answer),
+                answer => request.send_answer(answer),
             }
         }
         // Together, as they were committed: so that one sync is for all of them.
-        self.shared.pending_acks.add(acks);
+        self.shared.pending_acks.add_acks(acks);
     }
 
-    fn without_overdue(&self, requests: Vec<Request>) -> Vec<Request> {
-        let (over, left): (Vec<_>, Vec<_>) = requests.into_iter().partition(Request::is_over);
-        over.into_iter().for_each(|request| request.answer(Err(timed_out(self.shared.timeout))));
+    fn without_overdue(&self, requests: Vec<StoreRequest>) -> Vec<StoreRequest> {
+        let (over, left): (Vec<_>, Vec<_>) = requests.into_iter().partition(StoreRequest::is_over);
+        over.into_iter().for_each(|request| request.send_answer(Err(timed_out(self.shared.timeout))));
         left
     }
 
@@ -296,11 +304,11 @@ impl WriteThread {
 
     /// Whether others had the database locked.
     fn sweep_a_little(&mut self, at_once: bool) -> bool {
-        let mut swept = self.sweep.step(&self.shared.time, &self.db, at_once);
-        if swept.as_ref().is_err_and(Stop::is_full) {
+        let mut swept = self.sweep.run_step(&self.shared.time, &self.db, at_once);
+        if swept.as_ref().is_err_and(TransactionError::is_full) {
             self.roll_back();
             self.use_reserve();
-            swept = self.sweep.step(&self.shared.time, &self.db, at_once);
+            swept = self.sweep.run_step(&self.shared.time, &self.db, at_once);
         }
         if !self.room.0 {
             // So that it begins again, in place of growing.
@@ -308,9 +316,9 @@ impl WriteThread {
         }
         let Err(stop) = swept else { return false };
         self.roll_back();
-        self.sweep.rest();
+        self.sweep.schedule_rest();
         if !stop.is_busy() {
-            self.shared.told(&stop);
+            self.shared.to_failure(&stop);
         }
         stop.is_busy()
     }
@@ -319,7 +327,7 @@ impl WriteThread {
     fn has_room(&mut self) -> bool {
         // While something is being cleared up, that needs the room.
         if self.room.1.elapsed() >= LOOK && (self.room.0 || !self.sweep.is_busy()) {
-            self.room = (self.shared.place.keep_reserve(), Instant::now());
+            self.room = (self.shared.place.ensure_reserve(), Instant::now());
             self.sweep.keeps_no_pages = !self.room.0;
         }
         self.room.0
@@ -336,7 +344,7 @@ impl WriteThread {
     /// Have all of the log in the database and give its room back to the disk. Readers are waited for: they are soon done.
     fn empty_log(&self) {
         let began = Instant::now();
-        while !self.shared.checkpoint(&self.db, CheckpointMode::TRUNCATE) && began.elapsed() < EMPTYING {
+        while !self.shared.try_checkpoint(&self.db, CheckpointMode::TRUNCATE) && began.elapsed() < EMPTYING {
             thread::sleep(SHORTEST_PAUSE);
         }
     }
@@ -344,7 +352,7 @@ impl WriteThread {
     /// Have everything erased that is dead already, as far as that makes a difference to somebody who waits.
     fn make_room(&mut self) {
         // Erasing takes room, too, before it gives some back.
-        _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
+        _ = self.shared.settings.limit_pages(&self.db, SPARE_PAGES);
         let (began, mut steps) = (Instant::now(), 0);
         while steps < MAKING_ROOM {
             if self.sweep_a_little(true) {
@@ -360,7 +368,7 @@ impl WriteThread {
                 break;
             }
         }
-        _ = self.shared.settings.limit(&self.db, 0);
+        _ = self.shared.settings.limit_pages(&self.db, 0);
     }
 
     fn ask_for_a_checkpoint(&mut self) {

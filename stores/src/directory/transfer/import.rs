@@ -10,21 +10,23 @@ use rusqlite::params;
 
 use crate::{
     BucketId, Failure, FailureCode,
-    bucket::{Expiry, incarnation},
+    bucket::{Expiry, format_incarnation},
     directory::{
-        DirectoryStore, Writes,
-        error::Stop,
+        DirectoryStore, WriteDurability,
+        error::TransactionError,
         rows::{
-            Form, Part, Rows,
+            BucketRows, PartKind, PartState,
             buckets::BucketRow,
             writers::{MARGIN_MS, MEMORY_MS},
         },
-        time::{Moment, signed},
+        time::{TransactionContext, to_column},
     },
     failure,
-    index::segments::Field,
+    index::segments::IndexField,
     names::{VALUES, check_key, check_part, is_part, is_token},
-    transfer::{Head, Incoming, Keyed, Piece, Replaces, Stamp, Taken, metadata},
+    transfer::{
+        BucketHead, IncomingBucket, KeyedPart, PieceOutcome, ReplaceCondition, TransferPiece, WriterStamp, metadata,
+    },
 };
 
 /// For how long the next piece is waited for, in milliseconds.
@@ -39,75 +41,89 @@ struct Arriving {
     id: String,
 }
 
-/// A [`Head`] as text.
-struct Known {
+/// A [`BucketHead`] as text.
+struct TextHead {
     expires_at: Option<u64>,
     fields: BTreeMap<String, String>,
     logs: Vec<String>,
 }
 
 impl DirectoryStore {
-    pub(crate) async fn take_in(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
-        let Incoming { bucket, head, id } = incoming;
+    pub(crate) async fn import_piece(
+        &self,
+        incoming: IncomingBucket<'_>,
+        piece: TransferPiece<'_>,
+    ) -> Result<PieceOutcome, Failure> {
+        let IncomingBucket { bucket, head, id } = incoming;
         let arriving =
             Arriving { bucket: bucket.clone(), kind: format!("arriving-{}", bucket.kind.name()), id: id.to_owned() };
         match piece {
-            Piece::Begin { overwrite } => {
-                let known = Known::of(head)?;
-                self.run(Writes::Something, false, move |at| at.begin_arrival(&arriving, &known, overwrite)).await
+            TransferPiece::Begin { overwrite } => {
+                let known = TextHead::from_head(head)?;
+                self.run_job(WriteDurability::Something, false, move |at| {
+                    at.begin_arrival(&arriving, &known, overwrite)
+                })
+                .await
             }
-            Piece::Entries { of: Keyed::Index(index), entries } => {
-                let index = part("index", index)?;
+            TransferPiece::Entries { of: KeyedPart::Index(index), entries } => {
+                let index = checked_part_name("index", index)?;
                 let field = |(name, bytes): &(&[u8], &[u8])| {
-                    let name = text("field of an index", name)?;
-                    let field = Field::named(&name).ok_or_else(|| no_field(&index, &name))?;
+                    let name = name_text("field of an index", name)?;
+                    let field = IndexField::from_name(&name).ok_or_else(|| no_field(&index, &name))?;
                     Ok::<_, Failure>((field, bytes.to_vec()))
                 };
                 let fields = entries.iter().map(field).collect::<Result<Vec<_>, _>>()?;
-                self.run(Writes::Something, false, move |at| at.add_fields(&arriving, &index, &fields)).await
+                self.run_job(WriteDurability::Something, false, move |at| at.add_fields(&arriving, &index, &fields))
+                    .await
             }
-            Piece::Entries { of: Keyed::Map(map), entries } => {
-                let map = part("map", map)?;
+            TransferPiece::Entries { of: KeyedPart::Map(map), entries } => {
+                let map = checked_part_name("map", map)?;
                 let entries = entries.iter().map(|(key, value)| {
-                    let key = text("key", key)?;
+                    let key = name_text("key", key)?;
                     check_key(&map, &key)?;
                     let value = text_of(value).ok_or_else(|| no_text(format!("the value of {key}")))?;
                     Ok::<_, Failure>((key, value))
                 });
                 let entries = entries.collect::<Result<Vec<_>, _>>()?;
-                self.run(Writes::Something, false, move |at| at.add_entries(&arriving, &map, &entries)).await
+                self.run_job(WriteDurability::Something, false, move |at| at.add_entries(&arriving, &map, &entries))
+                    .await
             }
-            Piece::Records { log, before, records } => {
-                let log = part("log", log)?;
+            TransferPiece::Records { log, before, records } => {
+                let log = checked_part_name("log", log)?;
                 let record =
                     |record: &Vec<u8>| text_of(record).ok_or_else(|| no_text(format!("a record of the log {log}")));
                 let records = records.iter().map(record).collect::<Result<Vec<_>, _>>()?;
-                self.run(Writes::Something, false, move |at| at.add_records(&arriving, &log, before, &records)).await
+                self.run_job(WriteDurability::Something, false, move |at| {
+                    at.add_records(&arriving, &log, before, &records)
+                })
+                .await
             }
-            Piece::Stamps(stamps) => {
+            TransferPiece::Stamps(stamps) => {
                 let stamps = stamps.to_vec();
-                self.run(Writes::Something, false, move |at| at.add_stamps(&arriving, &stamps)).await
+                self.run_job(WriteDurability::Something, false, move |at| at.add_stamps(&arriving, &stamps)).await
             }
-            Piece::End { replaces } => {
-                let known = Known::of(head)?;
+            TransferPiece::End { replaces } => {
+                let known = TextHead::from_head(head)?;
                 let replaces = replaces.clone();
-                let end = move |at: &Moment<'_>| at.end_arrival(&arriving, &known, &replaces);
-                self.run(Writes::ToDisk, false, end).await
+                let end = move |at: &TransactionContext<'_>| at.end_arrival(&arriving, &known, &replaces);
+                self.run_job(WriteDurability::ToDisk, false, end).await
             }
-            Piece::Abandon => self.run(Writes::Something, true, move |at| at.abandon_arrival(&arriving)).await,
+            TransferPiece::Abandon => {
+                self.run_job(WriteDurability::Something, true, move |at| at.abandon_arrival(&arriving)).await
+            }
         }
     }
 }
 
-impl Known {
-    fn of(head: &Head) -> Result<Self, Failure> {
+impl TextHead {
+    fn from_head(head: &BucketHead) -> Result<Self, Failure> {
         let mut fields = BTreeMap::new();
         for (name, value) in &head.fields {
-            let name = text("field of the metadata", name)?;
+            let name = name_text("field of the metadata", name)?;
             let value = text_of(value).ok_or_else(|| no_text(format!("the field {name} of the metadata")))?;
             fields.insert(name, value);
         }
-        let logs = head.logs.iter().map(|(log, _)| part("log", log)).collect::<Result<_, _>>()?;
+        let logs = head.logs.iter().map(|(log, _)| checked_part_name("log", log)).collect::<Result<_, _>>()?;
         Ok(Self { expires_at: head.expires_at, fields, logs })
     }
 
@@ -116,7 +132,7 @@ impl Known {
     }
 
     /// Parts of a kind that the metadata names. A name that no part can have is somebody else's.
-    fn named<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    fn named_parts<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let named = self.fields.iter().filter_map(move |(field, value)| Some((field.strip_prefix(kind)?, &**value)));
         named.filter(|(name, _)| is_part(name))
     }
@@ -126,13 +142,13 @@ fn text_of(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-fn text(what: &str, name: &[u8]) -> Result<String, Failure> {
+fn name_text(what: &str, name: &[u8]) -> Result<String, Failure> {
     text_of(name).ok_or_else(|| no_text(format!("the name of a {what}, {:?},", String::from_utf8_lossy(name))))
 }
 
 /// The name of a map or a log that has something in it.
-fn part(what: &str, name: &[u8]) -> Result<String, Failure> {
-    let name = text(what, name)?;
+fn checked_part_name(what: &str, name: &[u8]) -> Result<String, Failure> {
+    let name = name_text(what, name)?;
     if name != VALUES {
         check_part(what, &name)?;
     }
@@ -148,87 +164,108 @@ fn no_text(what: String) -> Failure {
     failure(FailureCode::Invalid, "", format!("{what} is not UTF-8, and a directory holds only text"))
 }
 
-impl Moment<'_> {
-    fn begin_arrival(&self, arriving: &Arriving, known: &Known, overwrite: bool) -> Result<Taken, Stop> {
-        if !overwrite && self.living(&arriving.bucket)?.is_some() {
-            return Ok(Taken::Exists);
+impl TransactionContext<'_> {
+    fn begin_arrival(
+        &self,
+        arriving: &Arriving,
+        known: &TextHead,
+        overwrite: bool,
+    ) -> Result<PieceOutcome, TransactionError> {
+        if !overwrite && self.find_living_bucket(&arriving.bucket)?.is_some() {
+            return Ok(PieceOutcome::Exists);
         }
         // Whatever one that was broken off left.
         if let Some(left) = self.find_as(&arriving.kind, &arriving.bucket.name)? {
-            self.bury(&arriving.kind, &arriving.bucket.name, left.stamp)?;
+            self.retire_bucket(&arriving.kind, &arriving.bucket.name, left.stamp)?;
         }
         let expiry = Expiry { time_to_live: None, at: Some(self.now_ms.saturating_add(WAIT_MS)) };
         let life = BucketRow { stamp: self.next_stamp(), incarnation: arriving.id.clone(), expiry };
         self.settle_as(&arriving.kind, &arriving.bucket.name, &life)?;
-        let rows = Rows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
         // The original's log has no name, and begins at 0.
         let unnamed = known.logs.iter().map(|log| (log.as_str(), "0"));
-        for (log, first) in unnamed.chain(known.named("log:")) {
-            let id = rows.part(Form::Log, log)?.id.unwrap_or_else(|| signed(self.next_stamp()));
+        for (log, first) in unnamed.chain(known.named_parts("log:")) {
+            let id = rows.load_part(PartKind::Log, log)?.id.unwrap_or_else(|| to_column(self.next_stamp()));
             let first = first.parse().unwrap_or_default();
-            rows.set_part(Form::Log, log, Part { id: Some(id), first, ..Part::default() });
+            rows.set_part(PartKind::Log, log, PartState { id: Some(id), first, ..PartState::default() });
         }
-        for (index, stands) in known.named("index:") {
+        for (index, stands) in known.named_parts("index:") {
             // What others wrote there is no index. The rest is counted as it arrives.
             let mut numbers = stands.split(' ').map(|number| number.parse::<u64>().ok());
             if let (Some(Some(first)), Some(Some(_)), Some(Some(_)), None) =
                 (numbers.next(), numbers.next(), numbers.next(), numbers.next())
             {
-                rows.part(Form::Index, index)?;
-                let id = Some(signed(self.next_stamp()));
-                rows.set_part(Form::Index, index, Part { id, first, ..Part::default() });
+                rows.load_part(PartKind::Index, index)?;
+                let id = Some(to_column(self.next_stamp()));
+                rows.set_part(PartKind::Index, index, PartState { id, first, ..PartState::default() });
             }
         }
         rows.flush()?;
         let mut lease = self.db.prepare_cached("INSERT INTO lease VALUES (?1, ?2, ?3, ?4)")?;
-        for (name, value) in known.named("lease:") {
+        for (name, value) in known.named_parts("lease:") {
             let Some((ends_at, holder)) = value.split_once(' ') else { continue };
             if let Ok(ends_at) = ends_at.parse::<u64>()
                 && is_token(holder)
             {
-                lease.execute(params![signed(life.stamp), name, holder, signed(ends_at)])?;
+                lease.execute(params![to_column(life.stamp), name, holder, to_column(ends_at)])?;
             }
         }
-        Ok(Taken::Yes)
+        Ok(PieceOutcome::Yes)
     }
 
-    fn add_entries(&self, arriving: &Arriving, map: &str, entries: &[(String, String)]) -> Result<Taken, Stop> {
-        let Some(life) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
-        let rows = Rows::new(self, life.stamp, life.expiry);
+    fn add_entries(
+        &self,
+        arriving: &Arriving,
+        map: &str,
+        entries: &[(String, String)],
+    ) -> Result<PieceOutcome, TransactionError> {
+        let Some(life) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
         for (key, text) in entries {
-            rows.set(map, key, text)?;
+            rows.set_entry(map, key, text)?;
         }
         rows.flush()?;
-        Ok(Taken::Yes)
+        Ok(PieceOutcome::Yes)
     }
 
-    fn add_fields(&self, arriving: &Arriving, index: &str, fields: &[(Field, Vec<u8>)]) -> Result<Taken, Stop> {
-        let Some(life) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
-        let rows = Rows::new(self, life.stamp, life.expiry);
+    fn add_fields(
+        &self,
+        arriving: &Arriving,
+        index: &str,
+        fields: &[(IndexField, Vec<u8>)],
+    ) -> Result<PieceOutcome, TransactionError> {
+        let Some(life) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
         for (field, bytes) in fields {
             rows.put_field(index, *field, bytes)?;
         }
         rows.flush()?;
-        Ok(Taken::Yes)
+        Ok(PieceOutcome::Yes)
     }
 
-    fn add_records(&self, arriving: &Arriving, log: &str, before: u64, records: &[String]) -> Result<Taken, Stop> {
-        let Some(life) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
-        let rows = Rows::new(self, life.stamp, life.expiry);
-        let length = rows.part(Form::Log, log)?.length;
+    fn add_records(
+        &self,
+        arriving: &Arriving,
+        log: &str,
+        before: u64,
+        records: &[String],
+    ) -> Result<PieceOutcome, TransactionError> {
+        let Some(life) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let length = rows.load_part(PartKind::Log, log)?.length;
         if length == before {
             rows.append(log, records)?;
             rows.flush()?;
         } else if length != before.saturating_add(records.len() as u64) {
             // Else it is a piece whose answer was lost.
-            return Ok(Taken::Displaced);
+            return Ok(PieceOutcome::Displaced);
         }
-        Ok(Taken::Yes)
+        Ok(PieceOutcome::Yes)
     }
 
-    fn add_stamps(&self, arriving: &Arriving, stamps: &[Stamp]) -> Result<Taken, Stop> {
-        if self.arriving(arriving)?.is_none() {
-            return Ok(Taken::Displaced);
+    fn add_stamps(&self, arriving: &Arriving, stamps: &[WriterStamp]) -> Result<PieceOutcome, TransactionError> {
+        if self.renew_arrival(arriving)?.is_none() {
+            return Ok(PieceOutcome::Displaced);
         }
         let BucketId { kind, name } = &arriving.bucket;
         let mut add = self.db.prepare_cached(
@@ -236,49 +273,54 @@ impl Moment<'_> {
              SET sequence = excluded.sequence, until = excluded.until WHERE excluded.sequence > sequence",
         )?;
         let latest = self.now_ms.saturating_add(MEMORY_MS);
-        for Stamp { writer, sequence, deadline } in stamps {
+        for WriterStamp { writer, sequence, deadline } in stamps {
             let until = deadline.saturating_add(MARGIN_MS).min(latest);
             if until > self.now_ms {
-                add.execute(params![kind.name(), name, writer, signed(*sequence), signed(until)])?;
+                add.execute(params![kind.name(), name, writer, to_column(*sequence), to_column(until)])?;
             }
         }
-        Ok(Taken::Yes)
+        Ok(PieceOutcome::Yes)
     }
 
-    fn end_arrival(&self, arriving: &Arriving, known: &Known, replaces: &Replaces) -> Result<Taken, Stop> {
-        let Some(BucketRow { stamp, .. }) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
+    fn end_arrival(
+        &self,
+        arriving: &Arriving,
+        known: &TextHead,
+        replaces: &ReplaceCondition,
+    ) -> Result<PieceOutcome, TransactionError> {
+        let Some(BucketRow { stamp, .. }) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
         let BucketId { kind, name } = &arriving.bucket;
         let mut expires_at = known.expires_at;
-        if let Replaces::Unchanged(weight) | Replaces::Seen(weight) = replaces {
-            let Some(there) = self.living(&arriving.bucket)? else { return Ok(Taken::Exists) };
+        if let ReplaceCondition::Unchanged(weight) | ReplaceCondition::Seen(weight) = replaces {
+            let Some(there) = self.find_living_bucket(&arriving.bucket)? else { return Ok(PieceOutcome::Exists) };
             if self.digest(&there)? != weight.digest {
-                return Ok(Taken::Exists);
+                return Ok(PieceOutcome::Exists);
             }
-            if matches!(replaces, Replaces::Unchanged(_)) {
+            if matches!(replaces, ReplaceCondition::Unchanged(_)) {
                 expires_at = there.expiry.at;
             }
         }
-        if let Some(there) = self.find(&arriving.bucket)? {
-            if matches!(replaces, Replaces::Nothing) && !there.expiry.is_over(self.now_ms) {
-                return Ok(Taken::Exists);
+        if let Some(there) = self.find_bucket(&arriving.bucket)? {
+            if matches!(replaces, ReplaceCondition::Nothing) && !there.expiry.is_over(self.now_ms) {
+                return Ok(PieceOutcome::Exists);
             }
-            self.bury(kind.name(), name, there.stamp)?;
+            self.retire_bucket(kind.name(), name, there.stamp)?;
         }
         let created_at = known.field("created_at");
-        let incarnation = if is_token(created_at) { created_at.to_owned() } else { incarnation(stamp).into() };
+        let incarnation = if is_token(created_at) { created_at.to_owned() } else { format_incarnation(stamp).into() };
         let time_to_live = metadata::time_to_live(known.field("ttl_seconds"), known.field("sliding_ms"));
         let life = BucketRow { stamp, incarnation, expiry: Expiry { time_to_live, at: expires_at } };
         self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?.execute([&arriving.kind, name])?;
-        self.settle(&arriving.bucket, &life)?;
+        self.insert_bucket(&arriving.bucket, &life)?;
         self.keep_foreign_fields(&life, known)?;
-        Ok(Taken::Yes)
+        Ok(PieceOutcome::Yes)
     }
 
     /// Note where the metadata that came differ from what the rows make of them.
-    fn keep_foreign_fields(&self, life: &BucketRow, known: &Known) -> Result<(), rusqlite::Error> {
+    fn keep_foreign_fields(&self, life: &BucketRow, known: &TextHead) -> Result<(), rusqlite::Error> {
         let own = self.own_fields(life)?;
         let mut keep = self.db.prepare_cached("INSERT INTO field VALUES (?1, ?2, ?3, ?4)")?;
-        let stamp = signed(life.stamp);
+        let stamp = to_column(life.stamp);
         for (name, text) in known.fields.iter().filter(|(name, text)| own.get(*name) != Some(text)) {
             keep.execute(params![stamp, name, own.get(name), text])?;
         }
@@ -288,21 +330,21 @@ impl Moment<'_> {
         Ok(())
     }
 
-    fn abandon_arrival(&self, arriving: &Arriving) -> Result<Taken, Stop> {
+    fn abandon_arrival(&self, arriving: &Arriving) -> Result<PieceOutcome, TransactionError> {
         if let Some(left) = self.find_as(&arriving.kind, &arriving.bucket.name)?
             && left.incarnation == arriving.id
         {
-            self.bury(&arriving.kind, &arriving.bucket.name, left.stamp)?;
+            self.retire_bucket(&arriving.kind, &arriving.bucket.name, left.stamp)?;
         }
-        Ok(Taken::Yes)
+        Ok(PieceOutcome::Yes)
     }
 
     /// What has arrived so far, which is waited for again. None: another arrival has taken its place, or it came too slowly.
-    fn arriving(&self, arriving: &Arriving) -> Result<Option<BucketRow>, Stop> {
+    fn renew_arrival(&self, arriving: &Arriving) -> Result<Option<BucketRow>, TransactionError> {
         let found = self.find_as(&arriving.kind, &arriving.bucket.name)?;
         let Some(life) = found.filter(|life| life.incarnation == arriving.id) else { return Ok(None) };
         let mut renew = self.db.prepare_cached("UPDATE bucket SET expires_at = ?3 WHERE kind = ?1 AND name = ?2")?;
-        let until = signed(self.now_ms.saturating_add(WAIT_MS));
+        let until = to_column(self.now_ms.saturating_add(WAIT_MS));
         renew.execute(params![arriving.kind, arriving.bucket.name, until])?;
         Ok(Some(life))
     }

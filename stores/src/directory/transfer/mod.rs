@@ -13,20 +13,20 @@ use rusqlite::{Row, params};
 use crate::{
     BucketId, Failure,
     directory::{
-        DirectoryStore, Writes,
-        error::Stop,
+        DirectoryStore, WriteDurability,
+        error::TransactionError,
         rows::{
-            Form, Rows,
+            BucketRows, PartKind,
             buckets::BucketRow,
             writers::{MARGIN_MS, MEMORY_MS},
         },
-        time::{Moment, signed, unsigned},
+        time::{TransactionContext, from_column, to_column},
     },
     names::VALUES,
     transfer::{
-        Head, Incoming, Keyed, MOVED, Mark, PART_BYTES, PART_COUNT, Piece, Removed, Stamp, Taken, TransferStore,
-        Weighed, Weight,
-        digest::{Digest, LogDigest},
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MOVED, MarkAction, PART_BYTES, PART_COUNT, PieceOutcome,
+        RemovalOutcome, TransferPiece, TransferStore, WeighedBucket, WriterStamp,
+        digest::{BucketDigest, LogDigest},
         metadata, same_instant,
     },
 };
@@ -36,81 +36,81 @@ const MARK_MS: u64 = 60_000;
 
 #[async_trait]
 impl TransferStore for DirectoryStore {
-    async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure> {
+    async fn head(&self, bucket: &BucketId) -> Result<Option<BucketHead>, Failure> {
         let bucket = bucket.clone();
-        self.run(Writes::Nothing, false, move |at| at.head(&bucket)).await
+        self.run_job(WriteDurability::Nothing, false, move |at| at.head(&bucket)).await
     }
 
     async fn entries(
         &self,
         bucket: &BucketId,
-        of: Keyed<'_>,
+        of: KeyedPart<'_>,
         keys: &[Vec<u8>],
     ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-        let (bucket, keys) = (bucket.clone(), keys.iter().map(|key| text(key)).collect::<Vec<_>>());
+        let (bucket, keys) = (bucket.clone(), keys.iter().map(|key| lossy_text(key)).collect::<Vec<_>>());
         let (form, name) = match of {
-            Keyed::Map(map) => (Form::Map, text(map)),
-            Keyed::Index(index) => (Form::Index, text(index)),
+            KeyedPart::Map(map) => (PartKind::Map, lossy_text(map)),
+            KeyedPart::Index(index) => (PartKind::Index, lossy_text(index)),
         };
-        self.run(Writes::Nothing, false, move |at| at.some_entries(&bucket, form, &name, &keys)).await
+        self.run_job(WriteDurability::Nothing, false, move |at| at.some_entries(&bucket, form, &name, &keys)).await
     }
 
     async fn records(&self, bucket: &BucketId, log: &[u8], before: u64) -> Result<Vec<Vec<u8>>, Failure> {
-        let (bucket, log) = (bucket.clone(), text(log));
-        self.run(Writes::Nothing, false, move |at| at.some_records(&bucket, &log, before)).await
+        let (bucket, log) = (bucket.clone(), lossy_text(log));
+        self.run_job(WriteDurability::Nothing, false, move |at| at.some_records(&bucket, &log, before)).await
     }
 
-    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure> {
+    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<WriterStamp>, Failure> {
         let bucket = bucket.clone();
-        self.run(Writes::Nothing, false, move |at| Ok(at.stamps(&bucket)?)).await
+        self.run_job(WriteDurability::Nothing, false, move |at| Ok(at.stamps(&bucket)?)).await
     }
 
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
-        self.take_in(incoming, piece).await
+    async fn import(&self, incoming: IncomingBucket<'_>, piece: TransferPiece<'_>) -> Result<PieceOutcome, Failure> {
+        self.import_piece(incoming, piece).await
     }
 
-    async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
+    async fn weigh(&self, bucket: &BucketId) -> Result<WeighedBucket, Failure> {
         let bucket = bucket.clone();
-        self.run(Writes::Nothing, false, move |at| at.weigh(&bucket)).await
+        self.run_job(WriteDurability::Nothing, false, move |at| at.weigh(&bucket)).await
     }
 
-    async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
+    async fn remove_if(&self, bucket: &BucketId, weight: &BucketWeight) -> Result<RemovalOutcome, Failure> {
         let (bucket, weight) = (bucket.clone(), weight.clone());
-        self.run(Writes::ToDisk, true, move |at| at.remove_if(&bucket, &weight)).await
+        self.run_job(WriteDurability::ToDisk, true, move |at| at.remove_if(&bucket, &weight)).await
     }
 
     async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
-        let (bucket, record) = (bucket.clone(), moved(Some(&text(incarnation))));
-        let has_moved = move |at: &Moment<'_>| {
+        let (bucket, record) = (bucket.clone(), moved_record_id(Some(&lossy_text(incarnation))));
+        let has_moved = move |at: &TransactionContext<'_>| {
             let mut found = at
                 .db
                 .prepare_cached("SELECT 1 FROM writer WHERE kind = ?1 AND bucket = ?2 AND id = ?3 AND until > ?4")?;
-            Ok(found.exists(params![bucket.kind.name(), bucket.name, record, at.now()])?)
+            Ok(found.exists(params![bucket.kind.name(), bucket.name, record, at.now_as_column()])?)
         };
-        self.run(Writes::Nothing, false, has_moved).await
+        self.run_job(WriteDurability::Nothing, false, has_moved).await
     }
 
-    async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure> {
+    async fn mark(&self, what: MarkAction, name: &str) -> Result<bool, Failure> {
         let name = name.to_owned();
-        let writes = if what == Mark::Look { Writes::Nothing } else { Writes::Something };
-        self.run(writes, what == Mark::Take, move |at| at.mark(what, &name)).await
+        let writes = if what == MarkAction::Look { WriteDurability::Nothing } else { WriteDurability::Something };
+        self.run_job(writes, what == MarkAction::Take, move |at| at.apply_mark(what, &name)).await
     }
 }
 
 /// The record that a moved bucket leaves among its writers.
-fn moved(incarnation: Option<&String>) -> String {
+fn moved_record_id(incarnation: Option<&String>) -> String {
     [MOVED, incarnation.map_or("", String::as_str)].concat()
 }
 
 /// A name that came from this store, and so is text.
-fn text(name: &[u8]) -> String {
+fn lossy_text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-impl Moment<'_> {
+impl TransactionContext<'_> {
     /// A bucket whose time is not over.
-    pub(crate) fn living(&self, id: &BucketId) -> Result<Option<BucketRow>, Stop> {
-        Ok(self.find(id)?.filter(|life| !life.expiry.is_over(self.now_ms)))
+    pub(crate) fn find_living_bucket(&self, id: &BucketId) -> Result<Option<BucketRow>, TransactionError> {
+        Ok(self.find_bucket(id)?.filter(|life| !life.expiry.is_over(self.now_ms)))
     }
 
     /// The metadata that a bucket's rows make.
@@ -128,13 +128,13 @@ impl Moment<'_> {
              CASE form WHEN 0 THEN '1' WHEN 1 THEN first || '' ELSE first || ' ' || length || ' ' || terms END FROM part
              WHERE life = ?1 AND NOT (form = 0 AND name = ?2)",
         )?;
-        let mut rows = parts.query(params![signed(life.stamp), VALUES])?;
+        let mut rows = parts.query(params![to_column(life.stamp), VALUES])?;
         while let Some(row) = rows.next()? {
             fields.insert(row.get(0)?, row.get(1)?);
         }
         let mut leases =
             self.db.prepare_cached("SELECT 'lease:' || name, ends_at || ' ' || holder FROM lease WHERE life = ?1")?;
-        let mut rows = leases.query([signed(life.stamp)])?;
+        let mut rows = leases.query([to_column(life.stamp)])?;
         while let Some(row) = rows.next()? {
             fields.insert(row.get(0)?, row.get(1)?);
         }
@@ -145,7 +145,7 @@ impl Moment<'_> {
     fn fields(&self, life: &BucketRow) -> Result<BTreeMap<String, String>, rusqlite::Error> {
         let mut fields = self.own_fields(life)?;
         let mut foreign = self.db.prepare_cached("SELECT name, own, text FROM field WHERE life = ?1")?;
-        let mut rows = foreign.query([signed(life.stamp)])?;
+        let mut rows = foreign.query([to_column(life.stamp)])?;
         while let Some(row) = rows.next()? {
             let (name, own): (String, Option<String>) = (row.get(0)?, row.get(1)?);
             if fields.get(&name) == own.as_ref() {
@@ -158,9 +158,9 @@ impl Moment<'_> {
         Ok(fields)
     }
 
-    fn head(&self, id: &BucketId) -> Result<Option<Head>, Stop> {
-        let Some(life) = self.living(id)? else { return Ok(None) };
-        let rows = Rows::new(self, life.stamp, life.expiry);
+    fn head(&self, id: &BucketId) -> Result<Option<BucketHead>, TransactionError> {
+        let Some(life) = self.find_living_bucket(id)? else { return Ok(None) };
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
         let fields = self.fields(&life)?;
         let keys = |map: &str| {
             let keys = rows.keys(map, u64::MAX)?.into_iter().map(String::into_bytes);
@@ -175,26 +175,26 @@ impl Moment<'_> {
         let mut logs = self.db.prepare_cached(
             "SELECT name, length FROM part WHERE life = ?1 AND form = 1 AND length > 0 ORDER BY name",
         )?;
-        let log = |row: &Row<'_>| Ok((row.get::<_, String>(0)?.into_bytes(), unsigned(row.get(1)?)));
-        let logs = logs.query_map([signed(life.stamp)], log)?.collect::<Result<_, _>>()?;
+        let log = |row: &Row<'_>| Ok((row.get::<_, String>(0)?.into_bytes(), from_column(row.get(1)?)));
+        let logs = logs.query_map([to_column(life.stamp)], log)?.collect::<Result<_, _>>()?;
         let fields = fields.into_iter().map(|(name, text)| (name.into_bytes(), text.into_bytes())).collect();
-        Ok(Some(Head { expires_at: life.expiry.at, fields, maps, indexes, logs }))
+        Ok(Some(BucketHead { expires_at: life.expiry.at, fields, maps, indexes, logs }))
     }
 
     fn some_entries(
         &self,
         id: &BucketId,
-        form: Form,
+        form: PartKind,
         name: &str,
         keys: &[String],
-    ) -> Result<Vec<Option<Vec<u8>>>, Stop> {
+    ) -> Result<Vec<Option<Vec<u8>>>, TransactionError> {
         // Gone meanwhile: there are no values any more.
-        let Some(life) = self.living(id)? else { return Ok(vec![None; keys.len()]) };
-        let rows = Rows::new(self, life.stamp, life.expiry);
+        let Some(life) = self.find_living_bucket(id)? else { return Ok(vec![None; keys.len()]) };
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
         let (mut texts, mut bytes) = (Vec::new(), 0);
         for key in keys {
             let text = match form {
-                Form::Index => rows.field_named(name, key)?,
+                PartKind::Index => rows.field_named(name, key)?,
                 _ => rows.entry_within(name, key, u64::MAX)?.and_then(|entry| entry.text).map(String::into_bytes),
             };
             bytes += key.len() + text.as_ref().map_or(0, Vec::len);
@@ -206,17 +206,17 @@ impl Moment<'_> {
         Ok(texts)
     }
 
-    fn some_records(&self, id: &BucketId, log: &str, before: u64) -> Result<Vec<Vec<u8>>, Stop> {
-        let Some(life) = self.living(id)? else { return Ok(Vec::new()) };
-        let rows = Rows::new(self, life.stamp, life.expiry);
-        let part = rows.part(Form::Log, log)?;
+    fn some_records(&self, id: &BucketId, log: &str, before: u64) -> Result<Vec<Vec<u8>>, TransactionError> {
+        let Some(life) = self.find_living_bucket(id)? else { return Ok(Vec::new()) };
+        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let part = rows.load_part(PartKind::Log, log)?;
         let Some(log) = part.id else { return Ok(Vec::new()) };
         let (from, to) = (part.first.saturating_add(before), part.first.saturating_add(part.length));
         let to = to.min(from.saturating_add(PART_COUNT as u64));
         let mut found = self.db.prepare_cached(
             "SELECT text FROM record WHERE log = ?1 AND position >= ?2 AND position < ?3 ORDER BY position",
         )?;
-        let mut rows = found.query([log, signed(from), signed(to)])?;
+        let mut rows = found.query([log, to_column(from), to_column(to)])?;
         let (mut records, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
             let record = row.get::<_, String>(0)?.into_bytes();
@@ -230,37 +230,37 @@ impl Moment<'_> {
     }
 
     /// Those that somebody may still repeat.
-    fn stamps(&self, id: &BucketId) -> Result<Vec<Stamp>, rusqlite::Error> {
+    fn stamps(&self, id: &BucketId) -> Result<Vec<WriterStamp>, rusqlite::Error> {
         let mut stamps = self
             .db
             .prepare_cached("SELECT id, sequence, until FROM writer WHERE kind = ?1 AND bucket = ?2 AND until > ?3")?;
         let stamp = |row: &Row<'_>| {
-            let (sequence, until) = (unsigned(row.get(1)?), unsigned(row.get(2)?));
-            Ok(Stamp { writer: row.get(0)?, sequence, deadline: until.saturating_sub(MARGIN_MS) })
+            let (sequence, until) = (from_column(row.get(1)?), from_column(row.get(2)?));
+            Ok(WriterStamp { writer: row.get(0)?, sequence, deadline: until.saturating_sub(MARGIN_MS) })
         };
-        stamps.query_map(params![id.kind.name(), id.name, self.now()], stamp)?.collect()
+        stamps.query_map(params![id.kind.name(), id.name, self.now_as_column()], stamp)?.collect()
     }
 
-    fn weigh(&self, id: &BucketId) -> Result<Weighed, Stop> {
-        let Some(life) = self.living(id)? else { return Ok(Weighed::Absent { now: self.now_ms }) };
+    fn weigh(&self, id: &BucketId) -> Result<WeighedBucket, TransactionError> {
+        let Some(life) = self.find_living_bucket(id)? else { return Ok(WeighedBucket::Absent { now: self.now_ms }) };
         let digest = self.digest(&life)?;
         // A bucket is a row of the table that is listed.
-        Ok(Weighed::There(Weight { digest, expires_at: life.expiry.at, is_listed: true }))
+        Ok(WeighedBucket::There(BucketWeight { digest, expires_at: life.expiry.at, is_listed: true }))
     }
 
     pub(crate) fn digest(&self, life: &BucketRow) -> Result<String, rusqlite::Error> {
-        let mut digest = Digest::default();
+        let mut digest = BucketDigest::default();
         self.fields(life)?.iter().for_each(|(name, text)| digest.field(name, text));
         let mut parts = self.db.prepare_cached("SELECT form, name, id, first, length FROM part WHERE life = ?1")?;
         let mut entries = self.db.prepare_cached("SELECT key, text FROM entry WHERE map = ?1")?;
         let mut records = self.db.prepare_cached(
             "SELECT text FROM record WHERE log = ?1 AND position >= ?2 AND position < ?2 + ?3 ORDER BY position",
         )?;
-        let mut rows = parts.query([signed(life.stamp)])?;
+        let mut rows = parts.query([to_column(life.stamp)])?;
         while let Some(row) = rows.next()? {
             let (form, name, id): (i64, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
             let (first, length): (i64, i64) = (row.get(3)?, row.get(4)?);
-            if form == Form::Log as i64 {
+            if form == PartKind::Log as i64 {
                 let mut log = LogDigest::default();
                 let mut rows = records.query([id, first, length])?;
                 while let Some(row) = rows.next()? {
@@ -271,7 +271,7 @@ impl Moment<'_> {
                 }
                 continue;
             }
-            if form == Form::Index as i64 {
+            if form == PartKind::Index as i64 {
                 self.each_field(id, |field, bytes| digest.field_of_index(&name, field.name(), bytes))?;
                 continue;
             }
@@ -284,37 +284,37 @@ impl Moment<'_> {
         Ok(digest.finish())
     }
 
-    fn remove_if(&self, id: &BucketId, weight: &Weight) -> Result<Removed, Stop> {
-        let Some(life) = self.living(id)? else { return Ok(Removed::Gone) };
+    fn remove_if(&self, id: &BucketId, weight: &BucketWeight) -> Result<RemovalOutcome, TransactionError> {
+        let Some(life) = self.find_living_bucket(id)? else { return Ok(RemovalOutcome::Gone) };
         if !same_instant(life.expiry.at, weight.expires_at) || self.digest(&life)? != weight.digest {
-            return Ok(Removed::Differs);
+            return Ok(RemovalOutcome::Differs);
         }
         let fields = self.fields(&life)?;
         let mut record = self.db.prepare_cached("INSERT OR REPLACE INTO writer VALUES (?1, ?2, ?3, 1, ?4)")?;
-        let until = signed(self.now_ms.saturating_add(MEMORY_MS));
-        record.execute(params![id.kind.name(), id.name, moved(fields.get("created_at")), until])?;
-        self.bury(id.kind.name(), &id.name, life.stamp)?;
-        Ok(Removed::Done)
+        let until = to_column(self.now_ms.saturating_add(MEMORY_MS));
+        record.execute(params![id.kind.name(), id.name, moved_record_id(fields.get("created_at")), until])?;
+        self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
+        Ok(RemovalOutcome::Done)
     }
 
     /// A mark is kept where a writer's number would be, of a kind that no bucket has.
-    fn mark(&self, what: Mark, name: &str) -> Result<bool, Stop> {
+    fn apply_mark(&self, what: MarkAction, name: &str) -> Result<bool, TransactionError> {
         let is_there = || {
             let mut found = self.db.prepare_cached(
                 "SELECT 1 FROM writer WHERE kind = 'mark' AND bucket = ?1 AND id = '' AND until > ?2",
             )?;
-            found.exists(params![name, self.now()])
+            found.exists(params![name, self.now_as_column()])
         };
         Ok(match what {
-            Mark::Look => is_there()?,
-            Mark::Leave => {
-                let until = signed(self.now_ms.saturating_add(MARK_MS));
+            MarkAction::Look => is_there()?,
+            MarkAction::Leave => {
+                let until = to_column(self.now_ms.saturating_add(MARK_MS));
                 let mut leave =
                     self.db.prepare_cached("INSERT OR REPLACE INTO writer VALUES ('mark', ?1, '', 0, ?2)")?;
                 leave.execute(params![name, until])?;
                 true
             }
-            Mark::Take => {
+            MarkAction::Take => {
                 let was_there = is_there()?;
                 self.db
                     .prepare_cached("DELETE FROM writer WHERE kind = 'mark' AND bucket = ?1 AND id = ''")?

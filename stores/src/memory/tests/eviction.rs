@@ -16,7 +16,7 @@ fn there(bench: &Bench) -> String {
 }
 
 #[test]
-fn a_new_session_takes_the_place_of_the_one_that_was_used_longest_ago() {
+fn a_new_session_evicts_the_least_recently_used_one() {
     let mut bench = evicting(3, 64 * KIB);
     for session in ["a", "b", "c"] {
         bench.send(session, create(None), vec![put("k", 1)]).unwrap();
@@ -35,7 +35,7 @@ fn a_new_session_takes_the_place_of_the_one_that_was_used_longest_ago() {
 }
 
 #[test]
-fn what_has_expired_goes_first() {
+fn expired_sessions_are_evicted_first() {
     let mut bench = evicting(2, 64 * KIB);
     bench.send("old", create(None), vec![]).unwrap();
     bench.send("expired", create(Some(1000)), vec![]).unwrap();
@@ -62,7 +62,7 @@ fn a_late_write_to_a_session_that_was_evicted_does_not_revive_it() {
 }
 
 #[test]
-fn room_in_bytes_is_made_from_as_few_sessions_as_it_takes() {
+fn as_few_sessions_as_needed_are_evicted_to_free_bytes() {
     let mut bench = evicting(100, 18 * KIB);
     for session in ["a", "b", "c"] {
         bench.send(session, create(None), vec![put("k", 4 * 1024)]).unwrap();
@@ -76,7 +76,7 @@ fn room_in_bytes_is_made_from_as_few_sessions_as_it_takes() {
 }
 
 #[test]
-fn what_has_no_room_at_all_ends_no_session() {
+fn a_write_too_large_for_the_store_evicts_no_session() {
     let mut bench = evicting(3, 8 * KIB);
     let user = BucketId { kind: BucketKind::User, name: "u".into() };
     bench.send_to(user.clone(), create(None), vec![put("k", 1024)]).unwrap();
@@ -98,7 +98,7 @@ fn what_has_no_room_at_all_ends_no_session() {
 }
 
 #[test]
-fn buckets_of_other_kinds_are_neither_evicted_nor_make_others_be() {
+fn buckets_of_other_kinds_are_neither_evicted_nor_cause_eviction() {
     let mut bench = evicting(1, 1024 * KIB);
     bench.send("a", create(None), vec![]).unwrap();
     for n in 0..100 {
@@ -108,13 +108,13 @@ fn buckets_of_other_kinds_are_neither_evicted_nor_make_others_be() {
     assert_eq!(bench.send_to(one_more, create(None), vec![]).unwrap_err().code, FailureCode::TooManyBuckets);
     bench.send("b", create(None), vec![]).unwrap();
     assert_eq!(there(&bench), "b");
-    assert_eq!(bench.store.state.lock().shelves.of(BucketKind::User).names.len(), 100);
+    assert_eq!(bench.store.state.lock().shelves.shelf_for(BucketKind::User).names.len(), 100);
 }
 
 proptest! {
     /// Against the plainest way to do it: a list in the order of use.
     #[test]
-    fn what_is_there_is_what_was_used_last(steps in prop::collection::vec((0..8_usize, 0..8_u8), 0..200), most in 1..5_usize) {
+    fn the_store_holds_the_most_recently_used_sessions(steps in prop::collection::vec((0..8_usize, 0..8_u8), 0..200), most in 1..5_usize) {
         let mut bench = evicting(most as u64, 1024 * KIB);
         let mut used: VecDeque<usize> = VecDeque::new();
         for (step, (number, what)) in steps.into_iter().enumerate() {

@@ -16,7 +16,7 @@ fn stamps_never_repeat_within_one_instant() {
 }
 
 #[test]
-fn buckets_of_other_kinds_have_a_limit_of_their_own() {
+fn buckets_of_other_kinds_have_a_separate_limit() {
     let mut bench = Bench::new(1, 64 * 1024 * KIB);
     let other = |kind, n| BucketId { kind, name: format!("b{n}") };
     for n in 0..100 {
@@ -51,7 +51,7 @@ fn kinds_are_listed_one_by_one() {
 }
 
 #[test]
-fn time_never_goes_back_within_a_life() {
+fn time_never_goes_back_while_a_bucket_lives() {
     let mut bench = Bench::new(10, 64 * KIB);
     bench.clock.advance(Duration::from_secs(60));
     let created = bench.send("a", create(Some(100_000)), vec![lease("l", "h", 1000)]).unwrap();
@@ -66,7 +66,7 @@ fn time_never_goes_back_within_a_life() {
 }
 
 #[test]
-fn a_life_that_was_named_is_deleted_and_no_other() {
+fn a_deletion_removes_only_the_incarnation_that_it_names() {
     let mut bench = Bench::new(10, 64 * KIB);
     let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().incarnation;
     let second = bench.send("a", Opening::Replace(new_life(None)), vec![put("m", 1), put("k", 1)]).unwrap();
@@ -81,7 +81,7 @@ fn a_life_that_was_named_is_deleted_and_no_other() {
 }
 
 #[test]
-fn a_replacement_that_has_no_room_leaves_what_was_there() {
+fn a_replacement_without_room_leaves_the_bucket_unchanged() {
     let mut bench = Bench::new(10, 8 * KIB);
     bench.send("a", create(None), vec![put("k", 4 * 1024)]).unwrap();
     let used = bench.store.used_bytes();
@@ -93,7 +93,7 @@ fn a_replacement_that_has_no_room_leaves_what_was_there() {
 }
 
 #[test]
-fn a_late_repetition_revives_nothing_and_replaces_nothing() {
+fn a_late_retry_neither_revives_nor_replaces_a_bucket() {
     let mut bench = Bench::new(10, 64 * KIB);
     let opening = Opening::Replace(new_life(Some(1000)));
     let replace = Transaction { bucket: session("a"), opening, expectations: vec![], operations: vec![put("k", 1)] };
@@ -110,7 +110,7 @@ fn a_late_repetition_revives_nothing_and_replaces_nothing() {
 }
 
 #[test]
-fn who_only_looks_renews_nothing() {
+fn a_read_without_renewal_does_not_extend_the_expiry() {
     let mut bench = Bench::new(10, 64 * KIB);
     let sliding = NewLife { time_to_live: Some(TimeToLive { milliseconds: 1000, sliding: true }) };
     bench.send("a", Opening::Create(sliding), vec![]).unwrap();
@@ -128,7 +128,7 @@ fn who_only_looks_renews_nothing() {
 }
 
 #[test]
-fn nothing_is_cleared_away_by_a_clock_that_was_set_ahead_just_now() {
+fn a_clock_that_was_just_set_ahead_expires_nothing() {
     let mut bench = Bench::new(1000, 64 * 1024 * KIB);
     bench.send("a", create(Some(1000)), vec![put("k", 10)]).unwrap();
     bench.clock.jump_ahead(Duration::from_secs(24 * 3600));

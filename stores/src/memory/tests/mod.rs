@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, time::Duration};
 use futures::FutureExt;
 
 use super::{
-    shelves::Slot,
-    state::{MAX_RETIRED, PRUNED_PER_CREATION, State},
+    shelves::BucketSlot,
+    state::{MAX_RETIRED, MemoryState, PRUNED_PER_CREATION},
     writers::MEMORY_MS,
     *,
 };
@@ -15,7 +15,7 @@ use crate::{
     AppendOperation, DescribeOperation, Entry, ExistingLife, FailureCode, IncrementOperation, LeaseOperation,
     ManualClock, NewLife, Opening, Operation, Outcome, PositionMark, PositionedRecord, PutOperation, RemoveOperation,
     ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Status, TimeToLive, bucket::Bucket,
-    clock::micros, names::VALUES,
+    clock::saturating_micros, names::VALUES,
 };
 
 mod eviction;
@@ -119,16 +119,16 @@ fn add(map: &str, key: &str, amount: i64) -> Operation {
     Operation::Increment(IncrementOperation { map_name: map.into(), key: key.into(), amount })
 }
 
-fn sessions(state: &State) -> usize {
-    state.shelves.of(BucketKind::Session).names.len()
+fn sessions(state: &MemoryState) -> usize {
+    state.shelves.shelf_for(BucketKind::Session).names.len()
 }
 
-fn slots(state: &State) -> usize {
+fn slots(state: &MemoryState) -> usize {
     state.shelves.slots().count()
 }
 
 #[test]
-fn a_store_with_as_many_buckets_as_it_takes_refuses_another_and_serves_those_it_has() {
+fn a_store_at_its_bucket_limit_refuses_another_and_serves_existing_ones() {
     let mut bench = Bench::new(2, 64 * KIB);
     bench.send("a", create(Some(1000)), vec![]).unwrap();
     bench.send("b", create(None), vec![]).unwrap();
@@ -142,7 +142,7 @@ fn a_store_with_as_many_buckets_as_it_takes_refuses_another_and_serves_those_it_
 }
 
 #[test]
-fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_taken() {
+fn a_write_beyond_the_byte_limit_changes_nothing_and_one_that_shrinks_is_applied() {
     let mut bench = Bench::new(10, 9 * KIB);
     bench.send("a", create(None), vec![put("k", 6 * 1024)]).unwrap();
     let used = bench.store.used_bytes();
@@ -161,7 +161,7 @@ fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_
 }
 
 #[test]
-fn room_is_made_from_what_has_expired() {
+fn expired_buckets_are_removed_to_make_room() {
     let mut bench = Bench::new(100, 9 * KIB);
     for n in 0..3 {
         bench.send(&format!("old{n}"), create(Some(1000)), vec![put("k", 1024)]).unwrap();
@@ -172,7 +172,7 @@ fn room_is_made_from_what_has_expired() {
 }
 
 #[test]
-fn every_byte_comes_back() {
+fn every_byte_is_freed_once_all_buckets_are_gone() {
     let mut bench = Bench::new(10, 512 * KIB);
     for round in 0..3 {
         for (place, bucket) in ["a", "b", "c"].into_iter().enumerate() {
@@ -249,7 +249,7 @@ fn every_byte_comes_back() {
 }
 
 #[test]
-fn what_is_used_is_what_is_there_after_anything_at_random() {
+fn the_counted_bytes_are_exact_after_random_operations() {
     let refused = [SessionLimitPolicy::Refuse, SessionLimitPolicy::Evict].map(anything_at_random);
     assert!(refused.iter().all(|refused| *refused > 100), "the limit was met {refused:?} times");
 }
@@ -305,11 +305,12 @@ fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
         let state = bench.store.state.lock();
         let buckets = state.shelves.slots().filter_map(|slot| slot.bucket.as_ref());
         assert!(buckets.clone().all(|bucket| bucket.cost() == bucket.counted_cost()));
-        let places = state.shelves.slots().map(Slot::cost);
+        let places = state.shelves.slots().map(BucketSlot::cost);
         assert_eq!(state.used.all, buckets.clone().map(Bucket::cost).sum::<u64>() + places.sum::<u64>());
-        let in_sessions = state.shelves.of(BucketKind::Session).slots.values().filter_map(|slot| slot.bucket.as_ref());
+        let in_sessions =
+            state.shelves.shelf_for(BucketKind::Session).slots.values().filter_map(|slot| slot.bucket.as_ref());
         assert_eq!(state.used.in_sessions, in_sessions.map(Bucket::cost).sum::<u64>());
-        let names = &state.shelves.of(BucketKind::Session).names;
+        let names = &state.shelves.shelf_for(BucketKind::Session).names;
         assert!(names.len() <= 4);
         if policy == SessionLimitPolicy::Evict {
             assert_eq!(state.recency.order().into_iter().collect::<BTreeSet<_>>(), *names);
@@ -321,7 +322,7 @@ fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
 }
 
 #[test]
-fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
+fn writers_of_closed_pipes_are_forgotten_and_active_ones_remembered() {
     let mut bench = Bench::new(10, 64 * 1024 * KIB);
     bench.send("a", create(None), vec![]).unwrap();
     // As a server does with a pipe for each request.
@@ -330,7 +331,7 @@ fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
         bench.send("a", existing(), vec![put("k", 1)]).unwrap();
     }
     let remembered =
-        |bench: &Bench| bench.store.state.lock().shelves.of(BucketKind::Session).slots["a"].writers.cost() / 128;
+        |bench: &Bench| bench.store.state.lock().shelves.shelf_for(BucketKind::Session).slots["a"].writers.cost() / 128;
     assert!(remembered(&bench) < 20, "{} are remembered", remembered(&bench));
 
     let mut staying: Vec<_> = (0..1000).map(|_| Writer::new()).collect();
@@ -360,14 +361,14 @@ fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
     assert!(remembered(&bench) < 30, "{} are remembered", remembered(&bench));
     bench.clock.advance(Duration::from_millis(MEMORY_MS));
     assert!(
-        !bench.store.state.lock().shelves.of(BucketKind::Session).slots["a"]
+        !bench.store.state.lock().shelves.shelf_for(BucketKind::Session).slots["a"]
             .writers
-            .remembers_any(micros(bench.clock.now()) / 1000)
+            .remembers_any(saturating_micros(bench.clock.now()) / 1000)
     );
 }
 
 #[test]
-fn what_was_deleted_is_remembered_in_bounds() {
+fn the_number_of_deleted_buckets_remembered_is_bounded() {
     let mut bench = Bench::new(10, 64 * 1024 * KIB);
     for n in 0..MAX_RETIRED + 100 {
         bench.send(&format!("b{n}"), create(None), vec![]).unwrap();
@@ -383,7 +384,7 @@ fn what_was_deleted_is_remembered_in_bounds() {
 }
 
 #[test]
-fn creations_clear_away_what_expired_a_few_at_a_time() {
+fn each_creation_removes_a_few_expired_buckets() {
     let mut bench = Bench::new(1000, 64 * 1024 * KIB);
     for n in 0..100 {
         bench.send(&format!("old{n}"), create(Some(1000)), vec![]).unwrap();

@@ -35,7 +35,7 @@ impl RedisOptions {
     /// # Errors
     /// As [`RedisStore::new`](crate::redis::RedisStore::new).
     pub fn acl_user(&self) -> Result<Option<String>, RedisOptionsError> {
-        Ok(self.clients()?.settings().username().map(str::to_owned))
+        Ok(self.build_clients()?.connection_settings().username().map(str::to_owned))
     }
 
     /// The rules of a user that suffice for a store with these options, as `ACL SETUSER` takes them after the
@@ -52,14 +52,14 @@ impl RedisOptions {
     /// # Errors
     /// As [`RedisStore::new`](crate::redis::RedisStore::new).
     pub fn least_acl(&self) -> Result<Vec<String>, RedisOptionsError> {
-        let clients = self.clients()?;
+        let clients = self.build_clients()?;
         let mut commands: Vec<&str> = CALLED.split(' ').collect();
         let called = [READING, WRITING, TRANSFERRING].into_iter().flat_map(|commands| commands.split(' '));
         let mut called: Vec<_> = called.filter(|command| *command != "time").collect();
         called.sort_unstable();
         commands.append(&mut called);
         // What only some options need.
-        if clients.settings().db() != 0 {
+        if clients.connection_settings().db() != 0 {
             commands.push("select");
         }
         if self.cluster {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_scripts_call_is_allowed_and_nothing_else() {
+    fn the_acl_allows_exactly_the_commands_that_the_scripts_call() {
         let scripts = concat!(
             include_str!("../transact/transact.lua"),
             include_str!("../transact/operations.lua"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_ones_own_must_be_selected() {
+    fn the_acl_allows_select_only_for_a_database_other_than_0() {
         let selects = |options: RedisOptions| options.least_acl().unwrap().contains(&"+select".to_owned());
         assert!(!selects(RedisOptions::default()));
         assert!(selects(RedisOptions { database: 1, ..RedisOptions::default() }));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_s_map_and_the_wait_for_replicas_are_allowed_where_they_are_wanted() {
+    fn the_acl_allows_cluster_slots_and_wait_only_where_configured() {
         let last = |options: RedisOptions| options.least_acl().unwrap().pop().unwrap();
         assert_eq!(last(RedisOptions { cluster: true, ..RedisOptions::default() }), "+cluster|slots");
         assert_eq!(last(RedisOptions { wait_replicas: 1, ..RedisOptions::default() }), "+wait");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_is_the_url_s_or_the_parts() {
+    fn the_acl_user_comes_from_the_url_or_from_the_username_option() {
         let user = |options: RedisOptions| options.acl_user().unwrap();
         assert_eq!(user(RedisOptions::default()), None);
         let named = RedisOptions { username: Some("anna".into()), ..RedisOptions::default() };

@@ -7,14 +7,14 @@ const DEFAULT_PORT: u16 = 6379;
 
 /// A host and a port, as `host:port`, `host`, or `[IPv6]:port`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
+pub struct ServerAddress {
     /// A name or an IP address.
     pub host: String,
     /// 1 to 65535.
     pub port: u16,
 }
 
-impl FromStr for Address {
+impl FromStr for ServerAddress {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -36,7 +36,7 @@ impl FromStr for Address {
     }
 }
 
-impl Address {
+impl ServerAddress {
     /// As a node of a cluster names another one: `host:port`, the port behind the last colon also where the host
     /// is an IPv6 address, which has no brackets there. No host, or `?`, is the host of the server that says so.
     pub(crate) fn of_redirection(text: &str, said_by: &Self) -> Result<Self, ()> {
@@ -71,7 +71,7 @@ fn port_of(digits: &str) -> Result<u16, ()> {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_people_write_them() {
-        let read = |text: &str| text.parse::<Address>().map(|address| address.to_string());
+    fn addresses_are_parsed_with_and_without_port_and_brackets() {
+        let read = |text: &str| text.parse::<ServerAddress>().map(|address| address.to_string());
         for (text, means) in [
             ("redis-1:7000", "redis-1:7000"),
             (" 10.0.0.1 ", "10.0.0.1:6379"),
@@ -105,8 +105,9 @@ mod tests {
 
     #[test]
     fn redirections_are_read_as_redis_writes_them() {
-        let said_by: Address = "[fe80::2]:7000".parse().unwrap();
-        let read = |text: &str| Address::of_redirection(text, &said_by).map(|address| (address.host, address.port));
+        let said_by: ServerAddress = "[fe80::2]:7000".parse().unwrap();
+        let read =
+            |text: &str| ServerAddress::of_redirection(text, &said_by).map(|address| (address.host, address.port));
         for (text, host, port) in [
             ("10.0.0.1:7001", "10.0.0.1", 7001),
             ("redis-1.example:7001", "redis-1.example", 7001),

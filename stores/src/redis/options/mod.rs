@@ -8,7 +8,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
 use rustls::crypto::CryptoProvider;
 
-use self::address::Address;
+use self::address::ServerAddress;
 use crate::secret::Secret;
 
 /// Half as long as a bucket remembers its writers.
@@ -123,7 +123,7 @@ pub(crate) fn check_key_prefix(prefix: &str) -> Result<(), RedisOptionsError> {
 
 impl RedisOptions {
     /// Checks them all, and makes of them what connects.
-    pub(crate) fn clients(&self) -> Result<Clients, RedisOptionsError> {
+    pub(crate) fn build_clients(&self) -> Result<ClientFactory, RedisOptionsError> {
         if self.store_timeout.is_zero() || self.store_timeout > MAX_TIMEOUT {
             return Err(RedisOptionsError::Timeout);
         }
@@ -138,17 +138,17 @@ impl RedisOptions {
         let parse = |node: &String| node.parse().map_err(|()| RedisOptionsError::Node(node.clone()));
         let mut seeds = self.nodes.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         if seeds.is_empty() {
-            seeds.push(address(info.addr()));
+            seeds.push(to_server_address(info.addr()));
         }
-        let clients = Clients { certificates: self.certificates(&info)?, info, seeds };
-        clients.only()?;
+        let clients = ClientFactory { certificates: self.certificates(&info)?, info, seeds };
+        clients.single_client()?;
         Ok(clients)
     }
 
     /// Where the servers are, for people: never for a component, and without user and password. None: the options are
     /// wrong.
     pub fn place(&self) -> Option<String> {
-        let clients = self.clients().ok()?;
+        let clients = self.build_clients().ok()?;
         let seeds: Vec<_> = clients.seeds().iter().map(ToString::to_string).collect();
         Some(format!("{} at {}", if self.cluster { "Redis Cluster" } else { "Redis" }, seeds.join(", ")))
     }
@@ -191,7 +191,8 @@ impl RedisOptions {
     fn info_of_parts(&self) -> Result<ConnectionInfo, RedisOptionsError> {
         // A cluster's nodes stand for host and port; each gets the address that is its own.
         let first = self.nodes.first().and_then(|node| node.parse().ok());
-        let Address { host, port } = first.unwrap_or(Address { host: self.host.trim().to_owned(), port: self.port });
+        let ServerAddress { host, port } =
+            first.unwrap_or(ServerAddress { host: self.host.trim().to_owned(), port: self.port });
         // As people write an IPv6 address.
         let host = without_brackets(&host).to_owned();
         if host.is_empty() {
@@ -217,16 +218,16 @@ impl RedisOptions {
 }
 
 /// What connects to servers, all with the same settings.
-pub(crate) struct Clients {
+pub(crate) struct ClientFactory {
     info: ConnectionInfo,
     certificates: Option<TlsCertificates>,
     /// Where somebody is known to be: at least one.
-    seeds: Vec<Address>,
+    seeds: Vec<ServerAddress>,
 }
 
-impl Clients {
+impl ClientFactory {
     /// Whom they log in as, and where.
-    pub(crate) fn settings(&self) -> &RedisConnectionInfo {
+    pub(crate) fn connection_settings(&self) -> &RedisConnectionInfo {
         self.info.redis_settings()
     }
 
@@ -234,18 +235,18 @@ impl Clients {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    pub(crate) fn seeds(&self) -> &[Address] {
+    pub(crate) fn seeds(&self) -> &[ServerAddress] {
         &self.seeds
     }
 
     /// For the one server that the options name.
-    pub(crate) fn only(&self) -> Result<(Address, Client), RedisOptionsError> {
-        Ok((address(self.info.addr()), self.client(self.info.clone())?))
+    pub(crate) fn single_client(&self) -> Result<(ServerAddress, Client), RedisOptionsError> {
+        Ok((to_server_address(self.info.addr()), self.client(self.info.clone())?))
     }
 
     /// For the server at an address.
-    pub(crate) fn at(&self, address: &Address) -> Result<Client, RedisOptionsError> {
-        let Address { host, port } = address.clone();
+    pub(crate) fn client_for(&self, address: &ServerAddress) -> Result<Client, RedisOptionsError> {
+        let ServerAddress { host, port } = address.clone();
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
@@ -268,13 +269,13 @@ fn without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-fn address(addr: &ConnectionAddr) -> Address {
+fn to_server_address(addr: &ConnectionAddr) -> ServerAddress {
     let (host, port) = match addr {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => (host.as_str(), *port),
         // A socket in the file system has neither, and needs none.
         _ => ("localhost", 0),
     };
-    Address { host: host.to_owned(), port }
+    ServerAddress { host: host.to_owned(), port }
 }
 
 #[cfg(test)]
@@ -283,12 +284,12 @@ mod tests {
 
     #[test]
     fn a_host_is_an_ipv6_address_with_or_without_brackets() {
-        let seeds = |options: RedisOptions| options.clients().unwrap().seeds().to_vec();
+        let seeds = |options: RedisOptions| options.build_clients().unwrap().seeds().to_vec();
         for host in ["::1", "[::1]", " [::1] "] {
             let options = RedisOptions { host: host.into(), port: 7000, ..RedisOptions::default() };
-            assert_eq!(seeds(options), [Address { host: "::1".into(), port: 7000 }], "{host}");
+            assert_eq!(seeds(options), [ServerAddress { host: "::1".into(), port: 7000 }], "{host}");
         }
         let url = RedisOptions { url: Some("redis://[::1]:7000".into()), ..RedisOptions::default() };
-        assert_eq!(seeds(url), [Address { host: "::1".into(), port: 7000 }]);
+        assert_eq!(seeds(url), [ServerAddress { host: "::1".into(), port: 7000 }]);
     }
 }

@@ -13,32 +13,32 @@ use crate::{
         MAX_BYTES, MAX_HOPS, MAX_MATCHED_BYTES, MAX_NAMES, MAX_PARTS, MAX_PIECES, MAX_RECORD_BYTES, MAX_RECORDS,
         MAX_VALUES, MAX_WRITERS, PIECE_BYTES,
     },
-    redis::{options::MAX_TIMEOUT, transact::Transact},
+    redis::{options::MAX_TIMEOUT, transact::TransactScripts},
 };
 
 /// All of a store's scripts.
-pub(crate) struct Scripts {
-    pub(crate) transact: Transact,
-    pub(crate) delete: Script,
-    pub(crate) list: Script,
-    pub(crate) export: Script,
-    pub(crate) import: Script,
-    pub(crate) remove: Script,
-    pub(crate) mark: Script,
-    pub(crate) inspect: Script,
+pub(crate) struct ScriptSet {
+    pub(crate) transact: TransactScripts,
+    pub(crate) delete: LuaScript,
+    pub(crate) list: LuaScript,
+    pub(crate) export: LuaScript,
+    pub(crate) import: LuaScript,
+    pub(crate) remove: LuaScript,
+    pub(crate) mark: LuaScript,
+    pub(crate) inspect: LuaScript,
 }
 
-impl Scripts {
+impl ScriptSet {
     pub(crate) fn new(most_shapes: usize) -> Self {
         Self {
-            transact: Transact::new(most_shapes),
-            delete: Script::new(include_str!("delete.lua")),
-            list: Script::new(include_str!("list.lua")),
-            export: Script::new(include_str!("export.lua")),
-            import: Script::new(include_str!("import.lua")),
-            remove: Script::new(include_str!("remove.lua")),
-            mark: Script::new(include_str!("mark.lua")),
-            inspect: Script::new(include_str!("inspect.lua")),
+            transact: TransactScripts::new(most_shapes),
+            delete: LuaScript::new(include_str!("delete.lua")),
+            list: LuaScript::new(include_str!("list.lua")),
+            export: LuaScript::new(include_str!("export.lua")),
+            import: LuaScript::new(include_str!("import.lua")),
+            remove: LuaScript::new(include_str!("remove.lua")),
+            mark: LuaScript::new(include_str!("mark.lua")),
+            inspect: LuaScript::new(include_str!("inspect.lua")),
         }
     }
 }
@@ -85,17 +85,17 @@ pub(crate) const NUMBERS: [(&str, u64); 22] = [
 ];
 
 /// One script. Its keys are always the bucket's four (see `layout.rs`), or the registry alone.
-pub(crate) struct Script {
+pub(crate) struct LuaScript {
     text: String,
     digest: String,
     /// Whether the text has been sent.
     is_sent: AtomicBool,
 }
 
-impl Script {
+impl LuaScript {
     /// `text` may stand on the fragments of `shared.lua` and on the numbers above.
     pub(crate) fn new(text: &str) -> Self {
-        let mut text = filled(text, shared);
+        let mut text = expand_fragments(text, shared_fragment);
         // Redis keeps what it is sent.
         text = text.lines().filter(|line| !line.trim_start().starts_with("--")).flat_map(|line| [line, "\n"]).collect();
         for (name, number) in NUMBERS {
@@ -131,14 +131,14 @@ impl Script {
 }
 
 /// A fragment of `shared.lua`, with those that it stands on.
-fn shared(name: &str) -> Option<String> {
+fn shared_fragment(name: &str) -> Option<String> {
     let named = |part: &&str| part.split_once('\n').is_some_and(|(heading, _)| heading == name);
     let (_, body) = include_str!("shared.lua").split("\n--- fragment ").find(named)?.split_once('\n')?;
-    Some(filled(body, shared))
+    Some(expand_fragments(body, shared_fragment))
 }
 
 /// The text with what its lines of `--@ name` stand for.
-pub(crate) fn filled(text: &str, meaning: impl Fn(&str) -> Option<String>) -> String {
+pub(crate) fn expand_fragments(text: &str, meaning: impl Fn(&str) -> Option<String>) -> String {
     let line = |line: &str| match line.trim_start().strip_prefix("--@ ").and_then(&meaning) {
         Some(meaning) => meaning + "\n",
         None => format!("{line}\n"),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_fragment_and_number_of_a_script_is_known() {
-        let Scripts { transact, delete, list, export, import, remove, mark, inspect } = Scripts::new(1);
+        let ScriptSet { transact, delete, list, export, import, remove, mark, inspect } = ScriptSet::new(1);
         for script in [&transact.general, &delete, &list, &export, &import, &remove, &mark, &inspect] {
             assert!(!script.text().contains("--@"), "{}", script.text());
             for (name, _) in NUMBERS {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
 
-pub(crate) use crate::deadline::later;
+pub(crate) use crate::deadline::instant_after;
 
 /// What a server's clock says is told by each new connection and by most replies, and in between by
 /// counting. It is taken as late as it can be, so that no try in time is ever refused; one that comes late
@@ -35,7 +35,7 @@ impl StoreClock {
         }
     }
 
-    pub(crate) fn at(&self, here: Instant) -> u64 {
+    pub(crate) fn store_ms_at(&self, here: Instant) -> u64 {
         let there = self.there.load(Ordering::Relaxed).saturating_add(self.since(here)).saturating_add(1);
         u64::try_from(there).unwrap_or(0)
     }
@@ -52,29 +52,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_no_clock_can_tell_are_far_away() {
+    fn a_time_beyond_the_clocks_range_is_far_in_the_future() {
         let now = Instant::now();
-        assert_eq!(later(now, Duration::from_secs(1)), now + Duration::from_secs(1));
-        assert!(later(now, Duration::MAX) > now + Duration::from_secs(1_000_000_000 / 2));
+        assert_eq!(instant_after(now, Duration::from_secs(1)), now + Duration::from_secs(1));
+        assert!(instant_after(now, Duration::MAX) > now + Duration::from_secs(1_000_000_000 / 2));
     }
 
     #[test]
-    fn the_store_s_clock_is_never_taken_for_earlier_than_it_is_and_corrects_itself() {
+    fn the_estimate_of_the_stores_clock_is_never_early_and_corrects_itself() {
         let clock = StoreClock::new();
         let here = |ms| clock.here + Duration::from_millis(ms);
         // Slow to answer: it may have been told just after it was asked.
         clock.set(100_000, here(0));
-        assert_eq!(clock.at(here(1000)), 101_001);
+        assert_eq!(clock.store_ms_at(here(1000)), 101_001);
         // It was told 900 ms after it was asked: a quick reply finds out.
         clock.observe(100_100, here(1000), here(1001));
-        assert_eq!(clock.at(here(1000)), 100_101);
+        assert_eq!(clock.store_ms_at(here(1000)), 100_101);
         // A slow reply that fits with that teaches nothing.
         clock.observe(100_600, here(1100), here(2000));
-        assert_eq!(clock.at(here(1000)), 100_101);
+        assert_eq!(clock.store_ms_at(here(1000)), 100_101);
         // Somebody sets it, forth and back.
         clock.observe(500_000, here(2000), here(2002));
-        assert_eq!(clock.at(here(2000)), 500_001);
+        assert_eq!(clock.store_ms_at(here(2000)), 500_001);
         clock.observe(400_000, here(2000), here(2002));
-        assert_eq!(clock.at(here(2000)), 400_001);
+        assert_eq!(clock.store_ms_at(here(2000)), 400_001);
     }
 }

@@ -19,19 +19,19 @@ use redis::Value;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    clock::later,
-    node::{Node, Unanswered, Wire, broken},
-    single_flight::{Missed, SingleFlight},
+    clock::instant_after,
+    node::{RedisNode, RequestError, WireConfig, broken_connection},
+    single_flight::{FlightError, SingleFlight},
 };
 use crate::{
     Failure,
     guard::breaker::BreakerState,
     redis::{
         decode,
-        layout::Slot,
+        layout::HashSlot,
         options::{
-            Clients,
-            address::{self, Address},
+            ClientFactory,
+            address::{self, ServerAddress},
         },
     },
 };
@@ -40,56 +40,61 @@ pub(crate) const SLOTS: usize = 16_384;
 /// The map is not asked for more often than this, however many pipes suspect it.
 const REFRESH_PAUSE: Duration = Duration::from_millis(50);
 /// How long is asked for it at one go: as long as the slowest connection may need to come about.
-const REFRESH_LIMIT: Duration = Wire::MOST_CONNECTING;
+const REFRESH_LIMIT: Duration = WireConfig::MOST_CONNECTING;
 /// Nodes that redirections may name before those that have no slots are forgotten.
 const MOST_NODES: usize = 2048;
 
-pub(crate) enum Servers {
-    One(Arc<Node>),
+pub(crate) enum RedisServers {
+    Single(Arc<RedisNode>),
     Cluster(Arc<Cluster>),
 }
 
 pub(crate) struct Cluster {
-    clients: Clients,
-    map: RwLock<Map>,
+    clients: ClientFactory,
+    map: RwLock<SlotMap>,
     /// Something said that the map is not as it was.
     suspect: AtomicBool,
-    refreshing: SingleFlight<Result<(), Unanswered>>,
+    refreshing: SingleFlight<Result<(), RequestError>>,
     /// When it was asked for last.
     refreshed_at: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
-struct Map {
-    nodes: HashMap<Address, Arc<Node>>,
+struct SlotMap {
+    nodes: HashMap<ServerAddress, Arc<RedisNode>>,
     /// The master of each slot; empty before a node has reported them.
-    owners: Vec<Option<Arc<Node>>>,
+    owners: Vec<Option<Arc<RedisNode>>>,
 }
 
-impl Servers {
+impl RedisServers {
     /// The server that has a slot, as far as it is known without asking.
-    pub(crate) fn owner(&self, slot: Slot) -> Option<Arc<Node>> {
+    pub(crate) fn known_owner(&self, slot: HashSlot) -> Option<Arc<RedisNode>> {
         match self {
-            Self::One(node) => Some(node.clone()),
-            Self::Cluster(cluster) => cluster.owner(slot),
+            Self::Single(node) => Some(node.clone()),
+            Self::Cluster(cluster) => cluster.known_owner(slot),
         }
     }
 
     /// The server that has a slot.
-    pub(crate) async fn find(&self, slot: Slot, wire: &Arc<Wire>, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
+    pub(crate) async fn find_owner(
+        &self,
+        slot: HashSlot,
+        wire: &Arc<WireConfig>,
+        deadline: Instant,
+    ) -> Result<Arc<RedisNode>, RequestError> {
         match self {
-            Self::One(node) => Ok(node.clone()),
-            Self::Cluster(cluster) => cluster.find(slot, wire, deadline).await,
+            Self::Single(node) => Ok(node.clone()),
+            Self::Cluster(cluster) => cluster.find_owner(slot, wire, deadline).await,
         }
     }
 
     /// The worst that the circuit breakers of the servers stand. None: no server is known yet.
     pub(crate) fn breaker(&self) -> Option<BreakerState> {
         match self {
-            Self::One(node) => Some(node.breaker.state()),
+            Self::Single(node) => Some(node.breaker.state()),
             Self::Cluster(cluster) => {
                 let map = cluster.map.read();
-                let mut owners: Vec<&Arc<Node>> = map.owners.iter().flatten().collect();
+                let mut owners: Vec<&Arc<RedisNode>> = map.owners.iter().flatten().collect();
                 // A node's slots are neighbours, as a rule.
                 owners.dedup_by(|one, other| Arc::ptr_eq(one, other));
                 owners.into_iter().map(|node| node.breaker.state()).max()
@@ -98,13 +103,17 @@ impl Servers {
     }
 
     /// Servers that answer for some part of the data.
-    pub(crate) async fn all(&self, wire: &Arc<Wire>, deadline: Instant) -> Result<Vec<Arc<Node>>, Unanswered> {
+    pub(crate) async fn list_slot_owners(
+        &self,
+        wire: &Arc<WireConfig>,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<RedisNode>>, RequestError> {
         match self {
-            Self::One(node) => Ok(vec![node.clone()]),
+            Self::Single(node) => Ok(vec![node.clone()]),
             Self::Cluster(cluster) => {
                 cluster.refresh(wire, deadline).await?;
                 let map = cluster.map.read();
-                let owns = |node: &&Arc<Node>| map.owners.iter().flatten().any(|owner| Arc::ptr_eq(owner, node));
+                let owns = |node: &&Arc<RedisNode>| map.owners.iter().flatten().any(|owner| Arc::ptr_eq(owner, node));
                 Ok(map.nodes.values().filter(owns).cloned().collect())
             }
         }
@@ -112,7 +121,7 @@ impl Servers {
 }
 
 impl Cluster {
-    pub(crate) fn new(clients: Clients) -> Self {
+    pub(crate) fn new(clients: ClientFactory) -> Self {
         Self {
             clients,
             map: RwLock::default(),
@@ -122,33 +131,38 @@ impl Cluster {
         }
     }
 
-    fn owner(&self, slot: Slot) -> Option<Arc<Node>> {
+    fn known_owner(&self, slot: HashSlot) -> Option<Arc<RedisNode>> {
         self.map.read().owners.get(usize::from(slot.0)).cloned().flatten()
     }
 
-    async fn find(self: &Arc<Self>, slot: Slot, wire: &Arc<Wire>, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
-        let Some(known) = self.owner(slot) else {
+    async fn find_owner(
+        self: &Arc<Self>,
+        slot: HashSlot,
+        wire: &Arc<WireConfig>,
+        deadline: Instant,
+    ) -> Result<Arc<RedisNode>, RequestError> {
+        let Some(known) = self.known_owner(slot) else {
             let refreshed = self.refresh(wire, deadline).await;
             // A redirection may have told it meanwhile.
-            return self.owner(slot).ok_or_else(|| refreshed.err().unwrap_or(Unanswered::NoOwner));
+            return self.known_owner(slot).ok_or_else(|| refreshed.err().unwrap_or(RequestError::NoOwner));
         };
         if self.suspect.load(Ordering::Relaxed) && !self.is_fresh() {
-            self.refreshing.begin(|| self.look(wire));
+            self.refreshing.start_if_idle(|| self.fetch_map(wire));
         }
         // Meanwhile the old map is as good as any: to wait for the new one could take the time that this needs.
         Ok(known)
     }
 
     /// Somebody had trouble that another map may end.
-    pub(crate) fn suspect(&self) {
+    pub(crate) fn suspect_map(&self) {
         self.suspect.store(true, Ordering::Relaxed);
     }
 
     /// `MOVED`: this slot is there now.
-    pub(crate) fn moved(&self, slot: u16, to: &str, said_by: &Address, wire: &Wire) {
-        let Ok(address) = Address::of_redirection(to, said_by) else { return self.suspect() };
+    pub(crate) fn record_moved_slot(&self, slot: u16, to: &str, said_by: &ServerAddress, wire: &WireConfig) {
+        let Ok(address) = ServerAddress::of_redirection(to, said_by) else { return self.suspect_map() };
         let mut map = self.map.write();
-        let Some(node) = map.node(address, &self.clients, wire) else { return self.suspect() };
+        let Some(node) = map.node(address, &self.clients, wire) else { return self.suspect_map() };
         if let Some(owner) = map.owners.get_mut(usize::from(slot)) {
             *owner = Some(node);
         }
@@ -158,14 +172,14 @@ impl Cluster {
     }
 
     /// Has the map as it is now, if it can be had by then.
-    async fn refresh(self: &Arc<Self>, wire: &Arc<Wire>, deadline: Instant) -> Result<(), Unanswered> {
+    async fn refresh(self: &Arc<Self>, wire: &Arc<WireConfig>, deadline: Instant) -> Result<(), RequestError> {
         if self.is_fresh() {
             return Ok(());
         }
-        match self.refreshing.join(|| self.look(wire), deadline).await {
+        match self.refreshing.join_or_start(|| self.fetch_map(wire), deadline).await {
             Ok(refreshed) => refreshed,
-            Err(Missed::Deadline) => Err(Unanswered::NotConnected),
-            Err(Missed::Stopped) => Err(broken()),
+            Err(FlightError::Deadline) => Err(RequestError::NotConnected),
+            Err(FlightError::Stopped) => Err(broken_connection()),
         }
     }
 
@@ -175,9 +189,9 @@ impl Cluster {
     }
 
     /// Whom to ask for the map: the nodes that are known first, and the configured ones then.
-    fn candidates(&self, wire: &Wire) -> Vec<Arc<Node>> {
+    fn candidates(&self, wire: &WireConfig) -> Vec<Arc<RedisNode>> {
         let mut map = self.map.write();
-        let mut nodes: Vec<Arc<Node>> = map.nodes.values().cloned().collect();
+        let mut nodes: Vec<Arc<RedisNode>> = map.nodes.values().cloned().collect();
         // Not always the same node first, and last those that failed lately.
         fastrand::shuffle(&mut nodes);
         nodes.sort_by_key(|node| node.breaker.has_failures());
@@ -191,18 +205,25 @@ impl Cluster {
     }
 
     /// Asks for the map until one answers. It holds no reference to the cluster: dropping the cluster stops it.
-    fn look(self: &Arc<Self>, wire: &Arc<Wire>) -> impl Future<Output = Result<(), Unanswered>> + Send + use<> {
-        Self::ask_around(Arc::downgrade(self), self.candidates(wire), wire.clone())
+    fn fetch_map(
+        self: &Arc<Self>,
+        wire: &Arc<WireConfig>,
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + use<> {
+        Self::fetch_map_from_any(Arc::downgrade(self), self.candidates(wire), wire.clone())
     }
 
     /// One node after the other, and the next as soon as one fails, or is silent for a moment.
-    async fn ask_around(cluster: Weak<Self>, nodes: Vec<Arc<Node>>, wire: Arc<Wire>) -> Result<(), Unanswered> {
-        let deadline = later(Instant::now(), REFRESH_LIMIT);
+    async fn fetch_map_from_any(
+        cluster: Weak<Self>,
+        nodes: Vec<Arc<RedisNode>>,
+        wire: Arc<WireConfig>,
+    ) -> Result<(), RequestError> {
+        let deadline = instant_after(Instant::now(), REFRESH_LIMIT);
         let mut nodes = nodes.into_iter();
         let mut asked = FuturesUnordered::new();
-        let mut outcome = Err(Unanswered::NotConnected);
+        let mut outcome = Err(RequestError::NotConnected);
         loop {
-            asked.extend(nodes.next().map(|node| Self::ask(node, &wire, deadline)));
+            asked.extend(nodes.next().map(|node| Self::fetch_slot_ranges(node, &wire, deadline)));
             // A node that is silent must not take all the time that there is; it may just be far away, though.
             let answered = match nodes.len() {
                 0 => asked.next().await,
@@ -214,7 +235,7 @@ impl Cluster {
             match answered {
                 Some(Ok(ranges)) => {
                     let Some(cluster) = cluster.upgrade() else { break };
-                    cluster.take(ranges, &wire);
+                    cluster.install_map(ranges, &wire);
                     outcome = Ok(());
                     break;
                 }
@@ -228,18 +249,22 @@ impl Cluster {
         outcome
     }
 
-    async fn ask(node: Arc<Node>, wire: &Arc<Wire>, deadline: Instant) -> Result<Vec<Range>, Unanswered> {
+    async fn fetch_slot_ranges(
+        node: Arc<RedisNode>,
+        wire: &Arc<WireConfig>,
+        deadline: Instant,
+    ) -> Result<Vec<SlotRange>, RequestError> {
         let mut command = redis::cmd("CLUSTER");
         command.arg("SLOTS");
-        let reply = node.command(wire, &command, deadline).await?;
-        slot_ranges(reply, &node.address).map_err(Unanswered::Refused)
+        let reply = node.send_command(wire, &command, deadline).await?;
+        slot_ranges(reply, &node.address).map_err(RequestError::Refused)
     }
 
     /// The map is this.
-    fn take(&self, ranges: Vec<Range>, wire: &Wire) {
+    fn install_map(&self, ranges: Vec<SlotRange>, wire: &WireConfig) {
         let mut map = self.map.write();
         let mut owners = vec![None; SLOTS];
-        for Range { first, last, master } in ranges {
+        for SlotRange { first, last, master } in ranges {
             let Some(node) = map.node(master, &self.clients, wire) else { continue };
             for slot in first..=last {
                 if let Some(owner) = owners.get_mut(usize::from(slot)) {
@@ -253,58 +278,58 @@ impl Cluster {
     }
 }
 
-impl Map {
-    fn node(&mut self, address: Address, clients: &Clients, wire: &Wire) -> Option<Arc<Node>> {
+impl SlotMap {
+    fn node(&mut self, address: ServerAddress, clients: &ClientFactory, wire: &WireConfig) -> Option<Arc<RedisNode>> {
         if let Some(node) = self.nodes.get(&address) {
             return Some(node.clone());
         }
-        let client = clients.at(&address).ok()?;
-        let node = Arc::new(Node::new(address.clone(), client, wire));
+        let client = clients.client_for(&address).ok()?;
+        let node = Arc::new(RedisNode::new(address.clone(), client, wire));
         self.nodes.insert(address, node.clone());
         Some(node)
     }
 
     /// Nodes that have no slots any more are not held on to; replicas and such.
-    fn forget_the_idle(&mut self, seeds: &[Address]) {
-        let owning: HashSet<&Address> = self.owners.iter().flatten().map(|node| &node.address).collect();
+    fn forget_the_idle(&mut self, seeds: &[ServerAddress]) {
+        let owning: HashSet<&ServerAddress> = self.owners.iter().flatten().map(|node| &node.address).collect();
         self.nodes.retain(|address, _| owning.contains(address) || seeds.contains(address));
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct SlotRange {
     pub(crate) first: u16,
     pub(crate) last: u16,
-    master: Address,
+    master: ServerAddress,
 }
 
 /// What `CLUSTER SLOTS` answers: `[first, last, [host, port, …], replicas…]` for each range of slots.
-pub(crate) fn slot_ranges(reply: Value, asked: &Address) -> Result<Vec<Range>, Failure> {
+pub(crate) fn slot_ranges(reply: Value, asked: &ServerAddress) -> Result<Vec<SlotRange>, Failure> {
     let mut ranges = Vec::new();
-    for range in decode::Reply::new(reply)?.rest() {
-        let mut range = decode::Reply::new(range)?;
+    for range in decode::ReplyReader::new(reply)?.into_remaining() {
+        let mut range = decode::ReplyReader::new(range)?;
         let number = |value: u64| u16::try_from(value).ok().filter(|slot| usize::from(*slot) < SLOTS);
         let (first, last) = (number(range.unsigned()?), number(range.unsigned()?));
-        let mut master = decode::Reply::new(range.next()?)?;
+        let mut master = decode::ReplyReader::new(range.next_value()?)?;
         // No host, or an empty one: the one that was asked. `?`: a node that does not know its own name.
-        let host = match master.next()? {
+        let host = match master.next_value()? {
             Value::Nil => asked.host.clone(),
-            host => match decode::text(host)? {
+            host => match decode::value_to_text(host)? {
                 host if address::is_unknown(&host) => asked.host.clone(),
                 host => host,
             },
         };
         let port = u16::try_from(master.unsigned()?).ok().filter(|port| *port != 0);
-        let (Some(first), Some(last), Some(port)) = (first, last, port) else { return Err(decode::garbled()) };
-        ranges.push(Range { first, last, master: Address { host, port } });
+        let (Some(first), Some(last), Some(port)) = (first, last, port) else { return Err(decode::unexpected_reply()) };
+        ranges.push(SlotRange { first, last, master: ServerAddress { host, port } });
     }
     Ok(ranges)
 }
 
-impl fmt::Debug for Servers {
+impl fmt::Debug for RedisServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::One(node) => f.debug_tuple("One").field(node).finish(),
+            Self::Single(node) => f.debug_tuple("One").field(node).finish(),
             Self::Cluster(cluster) => {
                 f.debug_struct("Cluster").field("nodes", &cluster.map.read().nodes.len()).finish_non_exhaustive()
             }
@@ -321,8 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn the_map_is_read_whatever_way_nodes_are_named_in_it() {
-        let asked: Address = "asked:7000".parse().unwrap();
+    fn the_slot_map_is_read_however_its_nodes_are_named() {
+        let asked: ServerAddress = "asked:7000".parse().unwrap();
         let node = |host, port| Value::Array(vec![host, Value::Int(port), text("id"), Value::Array(vec![])]);
         let range = |first, last, node| Value::Array(vec![Value::Int(first), Value::Int(last), node]);
         let reply = Value::Array(vec![

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::{
     guard::breaker::{Breaker, BreakerOptions},
-    redis::layout::Slot,
+    redis::layout::HashSlot,
 };
 
 pub(crate) struct MovingSlots {
@@ -34,7 +34,7 @@ impl MovingSlots {
     }
 
     /// None: as far as is known, it is where it belongs.
-    pub(crate) fn get(&self, slot: Slot) -> Option<Arc<Breaker>> {
+    pub(crate) fn get(&self, slot: HashSlot) -> Option<Arc<Breaker>> {
         if !self.is_any.load(Ordering::Relaxed) {
             return None;
         }
@@ -42,14 +42,14 @@ impl MovingSlots {
     }
 
     /// A request was not served because this one is on its way.
-    pub(crate) fn stuck(&self, slot: Slot) -> Arc<Breaker> {
+    pub(crate) fn mark_stuck(&self, slot: HashSlot) -> Arc<Breaker> {
         let mut slots = self.slots.lock();
         self.is_any.store(true, Ordering::Relaxed);
         slots.entry(slot.0).or_insert_with(|| Arc::new(Breaker::new(self.options))).clone()
     }
 
     /// It has arrived.
-    pub(crate) fn served(&self, slot: Slot) {
+    pub(crate) fn mark_served(&self, slot: HashSlot) {
         if self.is_any.load(Ordering::Relaxed) {
             let mut slots = self.slots.lock();
             slots.remove(&slot.0);
@@ -67,15 +67,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_that_does_not_arrive_is_left_alone_by_itself_until_it_is_served() {
+    fn only_a_stuck_slot_is_left_alone_until_it_is_served_again() {
         let slots = MovingSlots::new(BreakerOptions { failures: 1000, cooldown: Duration::from_secs(60) });
-        let may = |slot| slots.get(Slot(slot)).is_none_or(|breaker| breaker.admit(Instant::now()).is_some());
+        let may = |slot| slots.get(HashSlot(slot)).is_none_or(|breaker| breaker.admit(Instant::now()).is_some());
         assert!(may(7));
-        slots.stuck(Slot(7)).failed();
+        slots.mark_stuck(HashSlot(7)).record_failure();
         assert!(!may(7) && may(8));
-        slots.served(Slot(8));
+        slots.mark_served(HashSlot(8));
         assert!(!may(7));
-        slots.served(Slot(7));
+        slots.mark_served(HashSlot(7));
         assert!(may(7));
         assert!(slots.slots.lock().is_empty());
     }

@@ -21,19 +21,19 @@ use redis::{
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    clock::{StoreClock, later},
-    permissions::{Needs, Permissions},
-    replicas::Replicas,
-    single_flight::{Missed, SingleFlight},
+    clock::{StoreClock, instant_after},
+    permissions::{CommandNeeds, KnownPermissions},
+    replicas::ReplicaProgress,
+    single_flight::{FlightError, SingleFlight},
 };
 use crate::{
     Failure,
     guard::breaker::{Breaker, BreakerOptions},
-    redis::{options::address::Address, scripts::Script},
+    redis::{options::address::ServerAddress, scripts::LuaScript},
 };
 
 /// What all nodes of a store have in common.
-pub(crate) struct Wire {
+pub(crate) struct WireConfig {
     pub(crate) connection: AsyncConnectionConfig,
     /// After so long without an answer, it is looked whether the connection is there at all.
     pub(crate) patience: Duration,
@@ -51,7 +51,7 @@ pub(crate) struct Wire {
     round_trips: AtomicU64,
 }
 
-impl Wire {
+impl WireConfig {
     /// An attempt to connect that was not answered makes the next one twice as long, up to this. Each is a few
     /// round trips (TCP, TLS, the user, the clock), of which the first two may have to be sent again.
     pub(crate) const MOST_CONNECTING: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ impl Wire {
         }
     }
 
-    pub(crate) fn encrypted(self, is_tls: bool) -> Self {
+    pub(crate) fn with_tls(self, is_tls: bool) -> Self {
         Self { is_tls, ..self }
     }
 
@@ -90,23 +90,23 @@ impl Wire {
 }
 
 /// A server, connected to or not.
-pub(crate) struct Node {
-    pub(crate) address: Address,
+pub(crate) struct RedisNode {
+    pub(crate) address: ServerAddress,
     pub(crate) breaker: Breaker,
     client: Client,
     clock: StoreClock,
-    current: RwLock<Option<Arc<Connected>>>,
+    current: RwLock<Option<Arc<NodeConnection>>>,
     /// Pipes that lost the same connection make one new one.
-    connecting: SingleFlight<Result<Arc<Connected>, Unanswered>>,
+    connecting: SingleFlight<Result<Arc<NodeConnection>, RequestError>>,
     /// How long an attempt to connect may take, by what the ones before took.
     connecting_limit: Mutex<Duration>,
 }
 
 /// A connection of a node's.
-pub(crate) struct Connected {
+pub(crate) struct NodeConnection {
     connection: MultiplexedConnection,
-    pub(crate) replicas: Replicas,
-    pub(crate) permissions: Permissions,
+    pub(crate) replicas: ReplicaProgress,
+    pub(crate) permissions: KnownPermissions,
     made_at: Instant,
     /// Since when requests have been left without an answer, nanoseconds since `made_at`; 0: none has.
     silent_since: AtomicU64,
@@ -114,7 +114,7 @@ pub(crate) struct Connected {
 
 /// Why there is no answer.
 #[derive(Clone)]
-pub(crate) enum Unanswered {
+pub(crate) enum RequestError {
     Error(RedisError),
     /// The deadline passed before there was a connection.
     NotConnected,
@@ -126,21 +126,21 @@ pub(crate) enum Unanswered {
     Refused(Failure),
 }
 
-impl From<RedisError> for Unanswered {
+impl From<RedisError> for RequestError {
     fn from(error: RedisError) -> Self {
         Self::Error(error)
     }
 }
 
 /// An answer, when it was asked for, and on which connection.
-pub(crate) struct Answer {
+pub(crate) struct NodeAnswer {
     pub(crate) reply: Value,
     pub(crate) asked_at: Instant,
-    pub(crate) connected: Arc<Connected>,
+    pub(crate) connected: Arc<NodeConnection>,
 }
 
-impl Node {
-    pub(crate) fn new(address: Address, client: Client, wire: &Wire) -> Self {
+impl RedisNode {
+    pub(crate) fn new(address: ServerAddress, client: Client, wire: &WireConfig) -> Self {
         Self {
             address,
             breaker: Breaker::new(wire.breaker),
@@ -154,39 +154,39 @@ impl Node {
 
     /// Runs a script once. `arguments` writes what comes after the script's name, given the deadline on this
     /// server's clock (milliseconds), after which the script must refuse.
-    pub(crate) async fn run(
+    pub(crate) async fn run_script(
         self: &Arc<Self>,
-        wire: &Arc<Wire>,
-        script: &Script,
-        needs: Needs,
+        wire: &Arc<WireConfig>,
+        script: &LuaScript,
+        needs: CommandNeeds,
         arguments: &impl Fn(&mut Cmd, u64),
         deadline: Instant,
-    ) -> Result<Answer, Unanswered> {
-        let connected = self.connected(wire, deadline).await?;
-        self.permit(wire, &connected, needs, deadline).await?;
-        let store_deadline = self.clock.at(deadline);
+    ) -> Result<NodeAnswer, RequestError> {
+        let connected = self.ensure_connected(wire, deadline).await?;
+        self.check_permissions(wire, &connected, needs, deadline).await?;
+        let store_deadline = self.clock.store_ms_at(deadline);
         let mut command = script.by_name();
         arguments(&mut command, store_deadline);
-        match self.ask(wire, connected.clone(), &command, deadline).await {
-            Err(Unanswered::Error(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+        match self.send_on_connection(wire, connected.clone(), &command, deadline).await {
+            Err(RequestError::Error(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 // A new server, or scripts flushed: send the text this once.
                 let mut command = script.by_text();
                 arguments(&mut command, store_deadline);
-                self.ask(wire, connected, &command, deadline).await
+                self.send_on_connection(wire, connected, &command, deadline).await
             }
             answered => answered,
         }
     }
 
     /// Sends one command once.
-    pub(crate) async fn command(
+    pub(crate) async fn send_command(
         self: &Arc<Self>,
-        wire: &Arc<Wire>,
+        wire: &Arc<WireConfig>,
         command: &Cmd,
         deadline: Instant,
-    ) -> Result<Value, Unanswered> {
-        let connected = self.connected(wire, deadline).await?;
-        Ok(self.ask(wire, connected, command, deadline).await?.reply)
+    ) -> Result<Value, RequestError> {
+        let connected = self.ensure_connected(wire, deadline).await?;
+        Ok(self.send_on_connection(wire, connected, command, deadline).await?.reply)
     }
 
     /// What the server's clock said at some moment between asking and being answered.
@@ -195,103 +195,107 @@ impl Node {
     }
 
     /// One request and its answer. A connection that failed or stays silent is not used again.
-    pub(crate) async fn ask(
+    pub(crate) async fn send_on_connection(
         &self,
-        wire: &Wire,
-        connected: Arc<Connected>,
+        wire: &WireConfig,
+        connected: Arc<NodeConnection>,
         command: &Cmd,
         deadline: Instant,
-    ) -> Result<Answer, Unanswered> {
+    ) -> Result<NodeAnswer, RequestError> {
         let mut asking = Asking { node: self, wire, connected: &connected, asked_at: Instant::now(), is_over: false };
-        let answer = connected.ask(wire, command, asking.asked_at, deadline).await;
+        let answer = connected.query_by_deadline(wire, command, asking.asked_at, deadline).await;
         match answer {
             Some(Ok(reply)) => {
                 asking.is_over = true;
-                connected.heard();
+                connected.mark_answered();
                 let asked_at = asking.asked_at;
                 drop(asking);
-                Ok(Answer { reply, asked_at, connected })
+                Ok(NodeAnswer { reply, asked_at, connected })
             }
             Some(Err(error)) => {
                 asking.is_over = true;
                 if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) {
-                    connected.permissions.forget();
+                    connected.permissions.forget_all();
                 }
                 match leaves_connection_usable(&error) {
-                    true => connected.heard(),
+                    true => connected.mark_answered(),
                     false => self.discard(&connected),
                 }
                 Err(error.into())
             }
-            None => Err(Unanswered::NotAnswered),
+            None => Err(RequestError::NotAnswered),
         }
     }
 
-    pub(crate) async fn connected(
+    pub(crate) async fn ensure_connected(
         self: &Arc<Self>,
-        wire: &Arc<Wire>,
+        wire: &Arc<WireConfig>,
         deadline: Instant,
-    ) -> Result<Arc<Connected>, Unanswered> {
+    ) -> Result<Arc<NodeConnection>, RequestError> {
         if let Some(connected) = self.current.read().clone() {
             return Ok(connected);
         }
         let connect = || Self::connect(Arc::downgrade(self), self.client.clone(), wire.clone());
-        match self.connecting.join(connect, deadline).await {
+        match self.connecting.join_or_start(connect, deadline).await {
             Ok(connected) => connected,
-            Err(Missed::Deadline) => Err(Unanswered::NotConnected),
-            Err(Missed::Stopped) => Err(broken()),
+            Err(FlightError::Deadline) => Err(RequestError::NotConnected),
+            Err(FlightError::Stopped) => Err(broken_connection()),
         }
     }
 
     /// One attempt. It holds no reference to the node: dropping the node stops it.
-    async fn connect(node: Weak<Self>, client: Client, wire: Arc<Wire>) -> Result<Arc<Connected>, Unanswered> {
+    async fn connect(
+        node: Weak<Self>,
+        client: Client,
+        wire: Arc<WireConfig>,
+    ) -> Result<Arc<NodeConnection>, RequestError> {
         let limit = match node.upgrade() {
             Some(node) => match node.current.read().clone() {
                 // By an attempt that ended just before this one was begun.
                 Some(connected) => return Ok(connected),
                 None => *node.connecting_limit.lock(),
             },
-            None => return Err(Unanswered::NotConnected),
+            None => return Err(RequestError::NotConnected),
         };
         let began = Instant::now();
-        let deadline = later(began, limit);
+        let deadline = instant_after(began, limit);
         let opened = async {
             let opening = client.get_multiplexed_async_connection_with_config(&wire.connection);
             let connection = timeout_at(deadline, opening).await.map_err(|_| nobody_answers())??;
-            let connected = Arc::new(Connected {
+            let connected = Arc::new(NodeConnection {
                 connection,
-                replicas: Replicas::default(),
-                permissions: Permissions::default(),
+                replicas: ReplicaProgress::default(),
+                permissions: KnownPermissions::default(),
                 made_at: Instant::now(),
                 silent_since: AtomicU64::new(0),
             });
             let asked_at = Instant::now();
-            let reply = connected.ask(&wire, &redis::cmd("TIME"), asked_at, deadline).await;
+            let reply = connected.query_by_deadline(&wire, &redis::cmd("TIME"), asked_at, deadline).await;
             let (seconds, micros): (u64, u64) =
                 redis::from_redis_value(reply.ok_or_else(nobody_answers)??).map_err(RedisError::from)?;
             Ok((connected, seconds.saturating_mul(1000).saturating_add(micros / 1000), asked_at))
         };
         let opened = opened.await;
-        let Some(node) = node.upgrade() else { return Err(Unanswered::NotConnected) };
+        let Some(node) = node.upgrade() else { return Err(RequestError::NotConnected) };
         match opened {
             Ok((connected, store_ms, asked_at)) => {
                 // With room for a slower day, so that a slow link's next connection comes at the first go, too.
                 *node.connecting_limit.lock() =
-                    began.elapsed().saturating_mul(4).clamp(wire.connecting, Wire::MOST_CONNECTING);
+                    began.elapsed().saturating_mul(4).clamp(wire.connecting, WireConfig::MOST_CONNECTING);
                 node.clock.set(store_ms, asked_at);
                 *node.current.write() = Some(connected.clone());
                 Ok(connected)
             }
             Err(error) => {
-                if matches!(&error, Unanswered::Error(error) if error.is_timeout()) {
-                    *node.connecting_limit.lock() = limit.saturating_mul(2).min(Wire::MOST_CONNECTING);
+                if matches!(&error, RequestError::Error(error) if error.is_timeout()) {
+                    *node.connecting_limit.lock() = limit.saturating_mul(2).min(WireConfig::MOST_CONNECTING);
                 }
                 Err(error)
             }
         }
     }
 
-    fn discard(&self, connected: &Arc<Connected>) {
+    fn discard(&self, connected: &Arc<NodeConnection>) {
         let mut current = self.current.write();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, connected)) {
             *current = None;
@@ -299,16 +303,16 @@ impl Node {
     }
 }
 
-impl Connected {
+impl NodeConnection {
     /// None: not by the deadline.
     ///
     /// A request that is handed to the connection at the moment at which the connection ends can get lost without
     /// an error (tokio's channels allow for that, and redis does not look). So where no answer comes, a `PING`
     /// is sent after it: that fails at once on a connection that has ended, and if it is answered first, there
     /// will be no answer.
-    async fn ask(
+    async fn query_by_deadline(
         &self,
-        wire: &Wire,
+        wire: &WireConfig,
         command: &Cmd,
         asked_at: Instant,
         deadline: Instant,
@@ -337,7 +341,7 @@ impl Connected {
     }
 
     /// Somebody answers on it.
-    fn heard(&self) {
+    fn mark_answered(&self) {
         if self.silent_since.load(Ordering::Relaxed) != 0 {
             self.silent_since.store(0, Ordering::Relaxed);
         }
@@ -358,9 +362,9 @@ impl Connected {
 /// A request on its way. Dropped before it is answered, by a deadline or because its caller is gone, it says nothing of the
 /// connection; but a connection that has been silent for long is not used again.
 struct Asking<'a> {
-    node: &'a Node,
-    wire: &'a Wire,
-    connected: &'a Arc<Connected>,
+    node: &'a RedisNode,
+    wire: &'a WireConfig,
+    connected: &'a Arc<NodeConnection>,
     asked_at: Instant,
     is_over: bool,
 }
@@ -378,7 +382,7 @@ fn nobody_answers() -> RedisError {
 }
 
 /// What was under way was stopped.
-pub(crate) fn broken() -> Unanswered {
+pub(crate) fn broken_connection() -> RequestError {
     RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe)).into()
 }
 
@@ -393,7 +397,7 @@ fn leaves_connection_usable(error: &RedisError) -> bool {
     }
 }
 
-impl fmt::Debug for Node {
+impl fmt::Debug for RedisNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("breaker", &self.breaker).finish_non_exhaustive()
     }

@@ -12,7 +12,7 @@ use std::sync::{
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-use super::node::{Connected, Node, Unanswered, Wire};
+use super::node::{NodeConnection, RedisNode, RequestError, WireConfig};
 use crate::{
     Failure, FailureCode, failure,
     redis::{
@@ -24,7 +24,7 @@ use crate::{
 /// What a request comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Needs {
+pub(crate) enum CommandNeeds {
     /// It reads.
     Reading = 1,
     /// It writes, in a bucket that may have to be made.
@@ -33,28 +33,28 @@ pub(crate) enum Needs {
     Transferring = 4,
 }
 
-/// What is known to be allowed, as a sum of [`Needs`].
+/// What is known to be allowed, as a sum of [`CommandNeeds`].
 #[derive(Debug, Default)]
-pub(crate) struct Permissions(AtomicU8);
+pub(crate) struct KnownPermissions(AtomicU8);
 
-impl Permissions {
-    fn has(&self, needs: Needs) -> bool {
+impl KnownPermissions {
+    fn is_known_allowed(&self, needs: CommandNeeds) -> bool {
         self.0.load(Ordering::Relaxed) & needs as u8 != 0
     }
 
     /// What needs more needs all that less does, too.
-    fn note(&self, needs: Needs) {
+    fn record_allowed(&self, needs: CommandNeeds) {
         self.0.fetch_or(needs as u8 | (needs as u8 - 1), Ordering::Relaxed);
     }
 
     /// Something was denied after all: somebody has changed the user's rules.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn forget_all(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
-impl Needs {
-    fn commands(self, wire: &Wire) -> Vec<&'static str> {
+impl CommandNeeds {
+    fn commands(self, wire: &WireConfig) -> Vec<&'static str> {
         let called = match self {
             Self::Reading => &[READING] as &[&'static str],
             Self::Writing => &[READING, WRITING],
@@ -68,16 +68,16 @@ impl Needs {
     }
 }
 
-impl Node {
+impl RedisNode {
     /// Refuses a request that could be denied a command.
-    pub(crate) async fn permit(
+    pub(crate) async fn check_permissions(
         &self,
-        wire: &Wire,
-        connected: &Arc<Connected>,
-        needs: Needs,
+        wire: &WireConfig,
+        connected: &Arc<NodeConnection>,
+        needs: CommandNeeds,
         deadline: Instant,
-    ) -> Result<(), Unanswered> {
-        if connected.permissions.has(needs) {
+    ) -> Result<(), RequestError> {
+        if connected.permissions.is_known_allowed(needs) {
             return Ok(());
         }
         let commands = needs.commands(wire);
@@ -86,20 +86,20 @@ impl Node {
         for command in &commands {
             probe.arg(command).arg(keys_of(command));
         }
-        match self.ask(wire, connected.clone(), &probe, deadline).await {
+        match self.send_on_connection(wire, connected.clone(), &probe, deadline).await {
             Ok(answer) => match answer.reply {
-                Value::Array(missing) if missing.is_empty() => connected.permissions.note(needs),
+                Value::Array(missing) if missing.is_empty() => connected.permissions.record_allowed(needs),
                 Value::Array(missing) => {
-                    let missing = missing.into_iter().filter_map(|name| decode::text(name).ok());
+                    let missing = missing.into_iter().filter_map(|name| decode::value_to_text(name).ok());
                     let missing: Vec<_> = missing.filter(|name| commands.contains(&&**name)).collect();
                     if !missing.is_empty() {
-                        return Err(Unanswered::Refused(denied(&commands, &missing)));
+                        return Err(RequestError::Refused(denied_failure(&commands, &missing)));
                     }
                 }
                 // Whatever is wrong there, the request itself will meet with it.
                 _ => {}
             },
-            Err(Unanswered::Error(error)) => {
+            Err(RequestError::Error(error)) => {
                 tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
             }
             Err(unanswered) => return Err(unanswered),
@@ -117,7 +117,7 @@ fn keys_of(command: &str) -> usize {
     }
 }
 
-fn denied(commands: &[&str], missing: &[String]) -> Failure {
+fn denied_failure(commands: &[&str], missing: &[String]) -> Failure {
     let takes_keys = |command: &&&str| keys_of(command) > 0;
     let is_missing = |command: &&str| missing.iter().any(|name| name == command);
     let what = match commands.iter().filter(takes_keys).all(is_missing) {

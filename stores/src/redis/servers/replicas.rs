@@ -16,21 +16,21 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::node::{Connected, Node, Unanswered, Wire};
+use super::node::{NodeConnection, RedisNode, RequestError, WireConfig};
 
 /// What the replicas are known to have of the writes of one connection.
 ///
 /// `WAIT` speaks of its own connection's writes and holds that up, for all pipes. So one serves all writes
 /// that were answered before it is sent.
 #[derive(Default)]
-pub(crate) struct Replicas {
+pub(crate) struct ReplicaProgress {
     /// Writes answered so far.
     written: AtomicU64,
-    known: Mutex<Known>,
+    known: Mutex<KnownProgress>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct KnownProgress {
     /// How many of them it was told about.
     upto: u64,
     /// Since when it has been known that the replicas have not got that; none: they have.
@@ -39,26 +39,28 @@ struct Known {
 
 /// How long a `WAIT` may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
+struct WaitPlan {
     patience: Duration,
     /// Long enough to tell that the replicas lag. Otherwise it is cut short, or a mere glance.
     is_thorough: bool,
 }
 
-impl Known {
-    fn look(self, patience: Duration, now: Instant, left: Duration) -> Look {
+impl KnownProgress {
+    fn look(self, patience: Duration, now: Instant, left: Duration) -> WaitPlan {
         let (wanted, is_thorough) = match self.lagging_since {
             None => (patience, true),
-            Some(since) if now.duration_since(since) < Replicas::TIME_BETWEEN_LOOKS => (Replicas::NO_PATIENCE, false),
-            Some(_) => (Replicas::PATIENCE_WHILE_LAGGING, true),
+            Some(since) if now.duration_since(since) < ReplicaProgress::TIME_BETWEEN_LOOKS => {
+                (ReplicaProgress::NO_PATIENCE, false)
+            }
+            Some(_) => (ReplicaProgress::PATIENCE_WHILE_LAGGING, true),
         };
         // The answer has to come back, too.
         let most = left / 2;
-        Look { patience: wanted.min(most), is_thorough: is_thorough && wanted <= most }
+        WaitPlan { patience: wanted.min(most), is_thorough: is_thorough && wanted <= most }
     }
 
     /// After a look at so many writes.
-    fn after(self, look: Look, upto: u64, has_arrived: bool, now: Instant) -> Self {
+    fn after_wait(self, look: WaitPlan, upto: u64, has_arrived: bool, now: Instant) -> Self {
         match self.lagging_since {
             _ if has_arrived => Self { upto, lagging_since: None },
             _ if look.is_thorough => Self { upto, lagging_since: Some(now) },
@@ -69,7 +71,7 @@ impl Known {
     }
 }
 
-impl Replicas {
+impl ReplicaProgress {
     /// While replicas lag, reads must not wait behind one write after the other.
     const NO_PATIENCE: Duration = Duration::from_millis(1);
     /// Every now and then it is looked whether they are only a little farther away than that.
@@ -77,18 +79,18 @@ impl Replicas {
     const TIME_BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 }
 
-impl Node {
+impl RedisNode {
     /// Waits until as many replicas as wanted have what was written on this connection before this call.
     /// False: they have not, in the time that there is.
-    pub(crate) async fn replicated(
+    pub(crate) async fn wait_for_replicas(
         &self,
-        wire: &Wire,
-        connected: Arc<Connected>,
+        wire: &WireConfig,
+        connected: Arc<NodeConnection>,
         deadline: Instant,
-    ) -> Result<bool, Unanswered> {
+    ) -> Result<bool, RequestError> {
         let replicas = &connected.replicas;
         let mine = replicas.written.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut known = timeout_at(deadline, replicas.known.lock()).await.map_err(|_| Unanswered::NotAnswered)?;
+        let mut known = timeout_at(deadline, replicas.known.lock()).await.map_err(|_| RequestError::NotAnswered)?;
         if known.upto >= mine {
             return Ok(known.lagging_since.is_none());
         }
@@ -98,10 +100,10 @@ impl Node {
         let milliseconds = u64::try_from(look.patience.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut wait = redis::cmd("WAIT");
         wait.arg(wire.wait_replicas).arg(milliseconds);
-        let answer = self.ask(wire, connected.clone(), &wait, deadline).await?;
+        let answer = self.send_on_connection(wire, connected.clone(), &wait, deadline).await?;
         let have_it: u32 = redis::from_redis_value(answer.reply).map_err(RedisError::from)?;
         let has_arrived = have_it >= wire.wait_replicas;
-        *known = known.after(look, upto, has_arrived, Instant::now());
+        *known = known.after_wait(look, upto, has_arrived, Instant::now());
         Ok(has_arrived)
     }
 }
@@ -124,32 +126,32 @@ mod tests {
     const LONG: Duration = Duration::from_secs(5);
 
     #[test]
-    fn a_look_that_was_cut_short_tells_nobody_that_replicas_lag() {
+    fn a_wait_that_was_cut_short_does_not_mark_replicas_as_lagging() {
         let now = Instant::now();
-        let known = Known { upto: 3, lagging_since: None };
+        let known = KnownProgress { upto: 3, lagging_since: None };
         let short = known.look(PATIENCE, now, Duration::from_millis(40));
-        assert_eq!(short, Look { patience: Duration::from_millis(20), is_thorough: false });
-        assert_eq!(known.after(short, 9, false, now), known);
-        assert_eq!(known.after(short, 9, true, now), Known { upto: 9, lagging_since: None });
+        assert_eq!(short, WaitPlan { patience: Duration::from_millis(20), is_thorough: false });
+        assert_eq!(known.after_wait(short, 9, false, now), known);
+        assert_eq!(known.after_wait(short, 9, true, now), KnownProgress { upto: 9, lagging_since: None });
     }
 
     #[test]
-    fn replicas_that_lag_are_looked_at_for_long_only_now_and_then() {
+    fn lagging_replicas_are_waited_for_at_length_only_at_intervals() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let known = Known { upto: 3, lagging_since: None };
+        let known = KnownProgress { upto: 3, lagging_since: None };
         let thorough = known.look(PATIENCE, start, LONG);
-        assert_eq!(thorough, Look { patience: PATIENCE, is_thorough: true });
-        let lagging = known.after(thorough, 9, false, at(250));
-        assert_eq!(lagging, Known { upto: 9, lagging_since: Some(at(250)) });
+        assert_eq!(thorough, WaitPlan { patience: PATIENCE, is_thorough: true });
+        let lagging = known.after_wait(thorough, 9, false, at(250));
+        assert_eq!(lagging, KnownProgress { upto: 9, lagging_since: Some(at(250)) });
         let glance = lagging.look(PATIENCE, at(300), LONG);
-        assert_eq!(glance, Look { patience: Replicas::NO_PATIENCE, is_thorough: false });
-        let still = lagging.after(glance, 12, false, at(301));
-        assert_eq!(still, Known { upto: 12, lagging_since: Some(at(250)) }, "the next look comes as soon");
+        assert_eq!(glance, WaitPlan { patience: ReplicaProgress::NO_PATIENCE, is_thorough: false });
+        let still = lagging.after_wait(glance, 12, false, at(301));
+        assert_eq!(still, KnownProgress { upto: 12, lagging_since: Some(at(250)) }, "the next look comes as soon");
         let again = still.look(PATIENCE, at(450), LONG);
-        assert_eq!(again, Look { patience: Replicas::PATIENCE_WHILE_LAGGING, is_thorough: true });
-        assert_eq!(still.after(again, 15, false, at(470)).lagging_since, Some(at(470)));
-        assert_eq!(still.after(again, 15, true, at(470)), Known { upto: 15, lagging_since: None });
+        assert_eq!(again, WaitPlan { patience: ReplicaProgress::PATIENCE_WHILE_LAGGING, is_thorough: true });
+        assert_eq!(still.after_wait(again, 15, false, at(470)).lagging_since, Some(at(470)));
+        assert_eq!(still.after_wait(again, 15, true, at(470)), KnownProgress { upto: 15, lagging_since: None });
     }
 
     /// A server that tells with how much patience each `WAIT` comes, and answers none before the second.
@@ -178,22 +180,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_that_is_cancelled_tells_nobody_that_replicas_lag() {
+    async fn a_cancelled_wait_does_not_mark_replicas_as_lagging() {
         let (port, mut waits) = server().await;
         let options = RedisOptions { host: "127.0.0.1".into(), port, ..RedisOptions::default() };
-        let (address, client) = options.clients().unwrap().only().unwrap();
+        let (address, client) = options.build_clients().unwrap().single_client().unwrap();
         let breaker = BreakerOptions { failures: 1, cooldown: LONG };
-        let wire = Arc::new(Wire::new(LONG, breaker, 1, "p"));
-        let node = Arc::new(Node::new(address, client, &wire));
+        let wire = Arc::new(WireConfig::new(LONG, breaker, 1, "p"));
+        let node = Arc::new(RedisNode::new(address, client, &wire));
         let deadline = Instant::now() + LONG;
-        let connected = node.connected(&wire, deadline).await.ok().unwrap();
+        let connected = node.ensure_connected(&wire, deadline).await.ok().unwrap();
         let patience = PATIENCE.as_millis().to_string();
         tokio::select! {
             biased;
-            _ = node.replicated(&wire, connected.clone(), deadline) => panic!("nobody has answered"),
+            _ = node.wait_for_replicas(&wire, connected.clone(), deadline) => panic!("nobody has answered"),
             asked = waits.recv() => assert_eq!(asked, Some(patience.clone())),
         }
-        let confirmed = node.replicated(&wire, connected, deadline).await;
+        let confirmed = node.wait_for_replicas(&wire, connected, deadline).await;
         assert!(matches!(confirmed, Ok(true)));
         assert_eq!(waits.recv().await, Some(patience));
     }

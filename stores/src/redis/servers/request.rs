@@ -10,26 +10,26 @@ use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    clock::later,
-    cluster::Servers,
+    clock::instant_after,
+    cluster::RedisServers,
     moving_slots::MovingSlots,
-    node::{Answer, Connected, Node, Unanswered, Wire},
-    permissions::Needs,
-    retry_policy::{Tried, is_moved, is_moving},
+    node::{NodeAnswer, NodeConnection, RedisNode, RequestError, WireConfig},
+    permissions::CommandNeeds,
+    retry_policy::{RetryDecision, is_moved, is_moving},
 };
 use crate::{
     Deadline, Failure, FailureCode, failure,
     guard::breaker::{Breaker, BreakerState},
     redis::{
-        decode::Said,
-        layout::{Registry, Slot},
-        scripts::Script,
+        decode::ScriptReply,
+        layout::{BucketRegistry, HashSlot},
+        scripts::LuaScript,
     },
 };
 
 pub(crate) struct Requester {
-    servers: Servers,
-    wire: Arc<Wire>,
+    servers: RedisServers,
+    wire: Arc<WireConfig>,
     timeout: Duration,
     /// For requests whose server is not known.
     breaker: Breaker,
@@ -42,13 +42,13 @@ const CONFIRMING_MS: u64 = 1000;
 const REDIRECTIONS_IN_A_ROW: u32 = 4;
 
 /// Who was asked last, and what was last said.
-struct Asked {
-    node: Option<Arc<Node>>,
+struct LastAsked {
+    node: Option<Arc<RedisNode>>,
     /// When anybody said anything, and whether that was that the slot is not where it belongs.
     told: Option<(Instant, bool)>,
 }
 
-impl Asked {
+impl LastAsked {
     /// Whether nothing came of it because of where the slot is. That the last tries were not answered in time takes
     /// nothing back, unless they were given `enough` of it.
     fn is_moving(&self, enough: Duration) -> bool {
@@ -58,17 +58,17 @@ impl Asked {
 
 /// How long a request has.
 #[derive(Clone, Copy)]
-struct Time {
+struct RequestTime {
     began: Instant,
     end: Instant,
     /// By the caller's deadline, which comes before the store's time-out.
     is_callers: bool,
 }
 
-impl Time {
+impl RequestTime {
     fn new(timeout: Duration, deadline: Deadline) -> Self {
         let began = Instant::now();
-        let own = later(began, timeout);
+        let own = instant_after(began, timeout);
         match deadline.instant().filter(|deadline| *deadline < own) {
             Some(end) => Self { began, end, is_callers: true },
             None => Self { began, end: own, is_callers: false },
@@ -81,7 +81,7 @@ impl Time {
 }
 
 impl Requester {
-    pub(crate) fn new(servers: Servers, wire: Arc<Wire>, timeout: Duration) -> Self {
+    pub(crate) fn new(servers: RedisServers, wire: Arc<WireConfig>, timeout: Duration) -> Self {
         let (breaker, moving) = (Breaker::new(wire.breaker), MovingSlots::new(wire.breaker));
         Self { servers, wire, timeout, breaker, moving }
     }
@@ -96,10 +96,10 @@ impl Requester {
     }
 
     /// Picks one for each server, by the slots that each is known to have, and one whose slot has no known owner.
-    pub(crate) fn one_for_each_server<T>(&self, all: impl IntoIterator<Item = (T, Slot)>) -> Vec<T> {
-        let mut servers: Vec<Option<Arc<Node>>> = Vec::new();
+    pub(crate) fn one_for_each_server<T>(&self, all: impl IntoIterator<Item = (T, HashSlot)>) -> Vec<T> {
+        let mut servers: Vec<Option<Arc<RedisNode>>> = Vec::new();
         let mut is_new = |slot| {
-            let owner = self.servers.owner(slot);
+            let owner = self.servers.known_owner(slot);
             let is_new =
                 !servers.iter().any(|known| known.as_ref().map(Arc::as_ptr) == owner.as_ref().map(Arc::as_ptr));
             if is_new {
@@ -115,106 +115,108 @@ impl Requester {
     /// reply and of the store's clock in it, or finds it came late.
     ///
     /// However it ends, it ends by the deadline, and within the time-out.
-    pub(crate) async fn run<T>(
+    pub(crate) async fn run_script<T>(
         &self,
-        registry: &Registry,
-        (script, needs): (&Script, Needs),
+        registry: &BucketRegistry,
+        (script, needs): (&LuaScript, CommandNeeds),
         arguments: impl Fn(&mut Cmd, u64),
-        read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
+        read: impl Fn(Value) -> Result<(ScriptReply<T>, u64), Failure>,
         deadline: Deadline,
     ) -> Result<T, Failure> {
         let slot = registry.slot;
-        let time = Time::new(self.timeout, deadline);
+        let time = RequestTime::new(self.timeout, deadline);
         if time.end <= time.began {
             return Err(failure(FailureCode::TimedOut, "", "the deadline had passed before Redis was asked"));
         }
         let stuck = self.moving.get(slot);
         let slot_leave = stuck.as_ref().map(|breaker| breaker.admit(time.began).ok_or_else(|| left_alone(STUCK)));
         let slot_leave = slot_leave.transpose()?;
-        let mut asked = Asked { node: self.servers.owner(slot), told: None };
+        let mut asked = LastAsked { node: self.servers.known_owner(slot), told: None };
         let expected = asked.node.clone();
         let leave = self.breaker_of(&expected).admit(time.began).ok_or_else(|| left_alone(FAILING))?;
-        let outcome = self.attempts(registry, (script, needs), arguments, read, time, &mut asked).await;
+        let outcome = self.run_until_answered(registry, (script, needs), arguments, read, time, &mut asked).await;
         let breaker = self.breaker_of(&asked.node);
         if !matches!(&outcome, Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. })) {
-            breaker.succeeded();
-            leave.reported(breaker);
-            self.moving.served(slot);
+            breaker.record_success();
+            leave.mark_reported(breaker);
+            self.moving.mark_served(slot);
         } else if asked.is_moving(self.wire.enough) {
             // Not the node's fault, and the other sessions on it must not suffer for it.
-            let breaker = self.moving.stuck(slot);
-            self.blame(&breaker, time);
-            slot_leave.into_iter().for_each(|leave| leave.reported(&breaker));
+            let breaker = self.moving.mark_stuck(slot);
+            self.record_failure(&breaker, time);
+            slot_leave.into_iter().for_each(|leave| leave.mark_reported(&breaker));
         } else {
-            self.blame(breaker, time);
-            leave.reported(breaker);
+            self.record_failure(breaker, time);
+            leave.mark_reported(breaker);
         }
         outcome
     }
 
     /// The breaker of a node, or of requests whose node is not known.
-    fn breaker_of<'a>(&'a self, node: &'a Option<Arc<Node>>) -> &'a Breaker {
+    fn breaker_of<'a>(&'a self, node: &'a Option<Arc<RedisNode>>) -> &'a Breaker {
         node.as_ref().map_or(&self.breaker, |node| &node.breaker)
     }
 
     /// Nothing came of a request in the time that it had. Where a caller had no more, that says little.
-    fn blame(&self, breaker: &Breaker, time: Time) {
+    fn record_failure(&self, breaker: &Breaker, time: RequestTime) {
         match time.given() >= self.wire.enough {
-            true => breaker.failed(),
-            false => breaker.cut_short(time.began, self.timeout),
+            true => breaker.record_failure(),
+            false => breaker.record_cut_short(time.began, self.timeout),
         }
     }
 
-    async fn attempts<T>(
+    async fn run_until_answered<T>(
         &self,
-        registry: &Registry,
-        script: (&Script, Needs),
+        registry: &BucketRegistry,
+        script: (&LuaScript, CommandNeeds),
         arguments: impl Fn(&mut Cmd, u64),
-        read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
-        time: Time,
-        asked: &mut Asked,
+        read: impl Fn(Value) -> Result<(ScriptReply<T>, u64), Failure>,
+        time: RequestTime,
+        asked: &mut LastAsked,
     ) -> Result<T, Failure> {
         let deadline = time.end;
         let mut backoff = backoff();
         let (mut last_problem, mut redirections) = (None, 0);
         loop {
-            match self.attempt(registry.slot, script, &arguments, deadline, asked).await {
+            match self.run_once(registry.slot, script, &arguments, deadline, asked).await {
                 Ok((node, answer)) => {
                     let (said, now) = read(answer.reply)?;
                     if now > 0 {
                         node.observe_clock(now, answer.asked_at);
                     }
                     match said {
-                        Said::Answer(reply) => return Ok(reply),
-                        Said::Written(reply) | Said::Found(reply) if self.wire.wait_replicas == 0 => return Ok(reply),
-                        Said::Written(reply) => {
+                        ScriptReply::Answer(reply) => return Ok(reply),
+                        ScriptReply::Written(reply) | ScriptReply::Found(reply) if self.wire.wait_replicas == 0 => {
+                            return Ok(reply);
+                        }
+                        ScriptReply::Written(reply) => {
                             return self.confirm(&node, answer.connected, deadline).await.map(|()| reply);
                         }
-                        Said::Found(reply) => {
+                        ScriptReply::Found(reply) => {
                             return self
                                 .confirm_found(&node, registry, answer.connected, deadline)
                                 .await
                                 .map(|()| reply);
                         }
                         // Its clock may have been set since. It is known again now; try with it.
-                        Said::Late => {}
+                        ScriptReply::Late => {}
                     }
                 }
-                Err(Tried::Again(problem)) => last_problem = Some(problem),
-                Err(Tried::Elsewhere) if redirections < REDIRECTIONS_IN_A_ROW => {
+                Err(RetryDecision::Retry(problem)) => last_problem = Some(problem),
+                Err(RetryDecision::Redirected) if redirections < REDIRECTIONS_IN_A_ROW => {
                     redirections += 1;
                     continue;
                 }
-                Err(Tried::Elsewhere) => {
+                Err(RetryDecision::Redirected) => {
                     // A move that only some of the nodes know of: they are well, and it is about this slot alone.
                     asked.told = Some((Instant::now(), true));
                     last_problem = Some("the cluster's nodes disagree on who owns the session's slot");
                 }
-                Err(Tried::Refused(refusal)) => return Err(refusal),
-                Err(Tried::OutOfTime { connecting: true }) if let Some(problem) = last_problem => {
+                Err(RetryDecision::Refused(refusal)) => return Err(refusal),
+                Err(RetryDecision::OutOfTime { connecting: true }) if let Some(problem) = last_problem => {
                     return Err(unreachable(problem));
                 }
-                Err(Tried::OutOfTime { connecting }) => {
+                Err(RetryDecision::OutOfTime { connecting }) => {
                     return Err(self.timed_out(time, connecting, last_problem));
                 }
             }
@@ -227,20 +229,23 @@ impl Requester {
         }
     }
 
-    async fn attempt(
+    async fn run_once(
         &self,
-        slot: Slot,
-        (script, needs): (&Script, Needs),
+        slot: HashSlot,
+        (script, needs): (&LuaScript, CommandNeeds),
         arguments: &impl Fn(&mut Cmd, u64),
         deadline: Instant,
-        asked: &mut Asked,
-    ) -> Result<(Arc<Node>, Answer), Tried> {
-        let classify = |unanswered, node| self.servers.classify(&self.wire, unanswered, node);
-        let node =
-            self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| classify(unanswered, None))?;
+        asked: &mut LastAsked,
+    ) -> Result<(Arc<RedisNode>, NodeAnswer), RetryDecision> {
+        let classify = |unanswered, node| self.servers.decide_retry(&self.wire, unanswered, node);
+        let node = self
+            .servers
+            .find_owner(slot, &self.wire, deadline)
+            .await
+            .map_err(|unanswered| classify(unanswered, None))?;
         asked.node = Some(node.clone());
-        let answered = node.run(&self.wire, script, needs, arguments, deadline).await;
-        if let Err(Unanswered::Error(error)) = &answered {
+        let answered = node.run_script(&self.wire, script, needs, arguments, deadline).await;
+        if let Err(RequestError::Error(error)) = &answered {
             let was_moving = asked.told.is_some_and(|(_, is_moving)| is_moving);
             asked.told = Some((Instant::now(), is_moving(error) || (was_moving && is_moved(error))));
         }
@@ -254,22 +259,27 @@ impl Requester {
     /// connection has written, so that writes something first, which comes after it in the stream to the replicas.
     async fn confirm_found(
         &self,
-        node: &Node,
-        registry: &Registry,
-        connected: Arc<Connected>,
+        node: &RedisNode,
+        registry: &BucketRegistry,
+        connected: Arc<NodeConnection>,
         deadline: Instant,
     ) -> Result<(), Failure> {
         let mut write = redis::cmd("SET");
-        write.arg(registry.confirming()).arg("").arg("PX").arg(CONFIRMING_MS);
-        match node.ask(&self.wire, connected, &write, deadline).await {
-            Ok(Answer { connected, .. }) => self.confirm(node, connected, deadline).await,
+        write.arg(registry.confirming_key()).arg("").arg("PX").arg(CONFIRMING_MS);
+        match node.send_on_connection(&self.wire, connected, &write, deadline).await {
+            Ok(NodeAnswer { connected, .. }) => self.confirm(node, connected, deadline).await,
             Err(_) => Err(self.not_confirmed()),
         }
     }
 
     /// Waits until as many replicas as wanted have what was written.
-    async fn confirm(&self, node: &Node, connected: Arc<Connected>, deadline: Instant) -> Result<(), Failure> {
-        match node.replicated(&self.wire, connected, deadline).await {
+    async fn confirm(
+        &self,
+        node: &RedisNode,
+        connected: Arc<NodeConnection>,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        match node.wait_for_replicas(&self.wire, connected, deadline).await {
             Ok(true) => Ok(()),
             Ok(false) | Err(_) => Err(self.not_confirmed()),
         }
@@ -282,33 +292,37 @@ impl Requester {
 
     /// A request to every server without a script, tried once, for people who set up a store.
     pub(crate) async fn ping(&self) -> Result<(), Failure> {
-        let time = Time::new(self.timeout, Deadline::NEVER);
-        for node in self.servers().await? {
-            let pong = node.command(&self.wire, &redis::cmd("PING"), time.end).await;
-            pong.map_err(|unanswered| self.told(self.servers.classify(&self.wire, unanswered, Some(&node)), time))?;
+        let time = RequestTime::new(self.timeout, Deadline::NEVER);
+        for node in self.list_slot_owners().await? {
+            let pong = node.send_command(&self.wire, &redis::cmd("PING"), time.end).await;
+            pong.map_err(|unanswered| {
+                self.failure_from_try(self.servers.decide_retry(&self.wire, unanswered, Some(&node)), time)
+            })?;
         }
         Ok(())
     }
 
     /// The servers that answer for some part of the data, all of them together for all of it.
-    pub(crate) async fn servers(&self) -> Result<Vec<Arc<Node>>, Failure> {
-        let time = Time::new(self.timeout, Deadline::NEVER);
-        let found = self.servers.all(&self.wire, time.end).await;
-        found.map_err(|unanswered| self.told(self.servers.classify(&self.wire, unanswered, None), time))
+    pub(crate) async fn list_slot_owners(&self) -> Result<Vec<Arc<RedisNode>>, Failure> {
+        let time = RequestTime::new(self.timeout, Deadline::NEVER);
+        let found = self.servers.list_slot_owners(&self.wire, time.end).await;
+        found.map_err(|unanswered| self.failure_from_try(self.servers.decide_retry(&self.wire, unanswered, None), time))
     }
 
     /// A request without a script to one of them, which changes nothing: until it is answered or the time-out is over.
-    pub(crate) async fn ask(&self, node: &Arc<Node>, command: &Cmd) -> Result<Value, Failure> {
-        let time = Time::new(self.timeout, Deadline::NEVER);
+    pub(crate) async fn send_until_answered(&self, node: &Arc<RedisNode>, command: &Cmd) -> Result<Value, Failure> {
+        let time = RequestTime::new(self.timeout, Deadline::NEVER);
         let mut backoff = backoff();
         let mut last_problem = None;
         loop {
-            match node.command(&self.wire, command, time.end).await {
+            match node.send_command(&self.wire, command, time.end).await {
                 Ok(reply) => return Ok(reply),
-                Err(unanswered) => match self.servers.classify(&self.wire, unanswered, Some(node)) {
-                    Tried::Again(problem) => last_problem = Some(problem),
-                    Tried::OutOfTime { connecting } => return Err(self.timed_out(time, connecting, last_problem)),
-                    tried => return Err(self.told(tried, time)),
+                Err(unanswered) => match self.servers.decide_retry(&self.wire, unanswered, Some(node)) {
+                    RetryDecision::Retry(problem) => last_problem = Some(problem),
+                    RetryDecision::OutOfTime { connecting } => {
+                        return Err(self.timed_out(time, connecting, last_problem));
+                    }
+                    tried => return Err(self.failure_from_try(tried, time)),
                 },
             }
             let next_try = Instant::now() + backoff.next().unwrap_or_default();
@@ -320,17 +334,17 @@ impl Requester {
     }
 
     /// One try, for people.
-    fn told(&self, tried: Tried, time: Time) -> Failure {
+    fn failure_from_try(&self, tried: RetryDecision, time: RequestTime) -> Failure {
         match tried {
-            Tried::Again(problem) => unreachable(problem),
-            Tried::Refused(refusal) => refusal,
-            Tried::Elsewhere => self.timed_out(time, false, None),
-            Tried::OutOfTime { connecting } => self.timed_out(time, connecting, None),
+            RetryDecision::Retry(problem) => unreachable(problem),
+            RetryDecision::Refused(refusal) => refusal,
+            RetryDecision::Redirected => self.timed_out(time, false, None),
+            RetryDecision::OutOfTime { connecting } => self.timed_out(time, connecting, None),
         }
     }
 
     /// With what the tries before met with.
-    fn timed_out(&self, time: Time, connecting: bool, problem: Option<&str>) -> Failure {
+    fn timed_out(&self, time: RequestTime, connecting: bool, problem: Option<&str>) -> Failure {
         let given = if time.is_callers { time.given() } else { self.timeout };
         let milliseconds = u64::try_from(given.as_millis()).unwrap_or(u64::MAX);
         let what = if connecting { "could not connect to Redis" } else { "Redis did not answer" };

@@ -3,17 +3,17 @@
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{
-    cluster::Servers,
-    node::{Node, Unanswered, Wire},
+    cluster::RedisServers,
+    node::{RedisNode, RequestError, WireConfig},
 };
 use crate::{Failure, FailureCode, failure};
 
 /// What one try came to, when it was not answered.
-pub(crate) enum Tried {
+pub(crate) enum RetryDecision {
     /// Worth another try; the text says what happened, for people.
-    Again(&'static str),
+    Retry(&'static str),
     /// Another server has it, and is known now.
-    Elsewhere,
+    Redirected,
     Refused(Failure),
     /// Before there was a connection, or before there was an answer.
     OutOfTime {
@@ -21,56 +21,61 @@ pub(crate) enum Tried {
     },
 }
 
-impl Servers {
+impl RedisServers {
     /// Decides what becomes of a request without an answer.
-    pub(crate) fn classify(&self, wire: &Wire, unanswered: Unanswered, node: Option<&Node>) -> Tried {
+    pub(crate) fn decide_retry(
+        &self,
+        wire: &WireConfig,
+        unanswered: RequestError,
+        node: Option<&RedisNode>,
+    ) -> RetryDecision {
         let cluster = match self {
-            Self::One(_) => None,
+            Self::Single(_) => None,
             Self::Cluster(cluster) => Some(cluster),
         };
-        let suspect = || cluster.into_iter().for_each(|cluster| cluster.suspect());
+        let suspect = || cluster.into_iter().for_each(|cluster| cluster.suspect_map());
         let error = match unanswered {
-            Unanswered::Error(error) => error,
-            Unanswered::NotConnected => {
+            RequestError::Error(error) => error,
+            RequestError::NotConnected => {
                 suspect();
-                return Tried::OutOfTime { connecting: true };
+                return RetryDecision::OutOfTime { connecting: true };
             }
-            Unanswered::NotAnswered => {
+            RequestError::NotAnswered => {
                 suspect();
-                return Tried::OutOfTime { connecting: false };
+                return RetryDecision::OutOfTime { connecting: false };
             }
-            Unanswered::NoOwner => {
+            RequestError::NoOwner => {
                 suspect();
-                return Tried::Again("no node of the cluster owns the session's slot");
+                return RetryDecision::Retry("no node of the cluster owns the session's slot");
             }
-            Unanswered::Refused(failure) => return Tried::Refused(failure),
+            RequestError::Refused(failure) => return RetryDecision::Refused(failure),
         };
         // The server's own words may name hosts, so they stay in the host's log.
         tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
         match error.kind() {
             ErrorKind::Server(kind) => match kind {
-                ServerErrorKind::BusyLoading => Tried::Again("it is loading its data"),
+                ServerErrorKind::BusyLoading => RetryDecision::Retry("it is loading its data"),
                 // The slot is on its way. A session is served where all of it is: see `layout.rs`.
                 _ if is_moving(&error) && cluster.is_some() => {
-                    Tried::Again("the session's slot is being moved to another node")
+                    RetryDecision::Retry("the session's slot is being moved to another node")
                 }
                 ServerErrorKind::Moved if cluster.is_some() => {
                     match (cluster, error.redirect_node(), node) {
                         (Some(cluster), Some((to, slot)), Some(node)) => {
-                            cluster.moved(slot, to, &node.address, wire);
+                            cluster.record_moved_slot(slot, to, &node.address, wire);
                         }
                         _ => suspect(),
                     }
-                    Tried::Elsewhere
+                    RetryDecision::Redirected
                 }
                 ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => {
                     suspect();
-                    Tried::Again("the cluster is not ready")
+                    RetryDecision::Retry("the cluster is not ready")
                 }
                 ServerErrorKind::ReadOnly => {
                     suspect();
                     match cluster {
-                        Some(_) => Tried::Again("it has become a replica"),
+                        Some(_) => RetryDecision::Retry("it has become a replica"),
                         None => refused(FailureCode::ReadOnly, "Redis is a read-only replica; connect to the master"),
                     }
                 }
@@ -94,7 +99,7 @@ impl Servers {
             // Also a reply that was cut in the middle.
             ErrorKind::Parse => {
                 suspect();
-                Tried::Again("the server does not speak the Redis protocol, or cut its reply short")
+                RetryDecision::Retry("the server does not speak the Redis protocol, or cut its reply short")
             }
             ErrorKind::UnexpectedReturnType => {
                 refused(FailureCode::Unavailable, "the server does not speak the Redis protocol")
@@ -105,7 +110,7 @@ impl Servers {
             _ if let Some(told) = tls_problem(&error) => refused(FailureCode::Unavailable, told),
             _ => {
                 suspect();
-                Tried::Again(match error.is_connection_refusal() {
+                RetryDecision::Retry(match error.is_connection_refusal() {
                     true => "connection refused; is it running, and are host and port correct",
                     false if error.is_timeout() && wire.is_tls => {
                         "the server does not respond; is this Redis's TLS port (redis_tls)"
@@ -120,7 +125,7 @@ impl Servers {
 }
 
 /// What a code means that redis-rs does not know.
-fn refused_by_code(code: Option<&str>) -> Tried {
+fn refused_by_code(code: Option<&str>) -> RetryDecision {
     match code {
         Some("OOM") => refused(FailureCode::Full, "Redis is out of memory (maxmemory) and rejects writes"),
         Some("MISCONF") => {
@@ -130,13 +135,13 @@ fn refused_by_code(code: Option<&str>) -> Tried {
         Some("NOAUTH" | "WRONGPASS" | "NOPERM") => {
             refused(FailureCode::Denied, "Redis requires a password, or rejected the one it was given")
         }
-        Some("BUSY") => Tried::Again("it is busy running another script"),
+        Some("BUSY") => RetryDecision::Retry("it is busy running another script"),
         _ => refused(FailureCode::Other, "Redis rejected the command"),
     }
 }
 
-fn refused(code: FailureCode, message: &str) -> Tried {
-    Tried::Refused(failure(code, "", message))
+fn refused(code: FailureCode, message: &str) -> RetryDecision {
+    RetryDecision::Refused(failure(code, "", message))
 }
 
 /// The slot is on its way to another node.

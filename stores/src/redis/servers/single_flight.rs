@@ -24,7 +24,7 @@ struct UnderWay<T> {
 
 /// Why nothing came of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missed {
+pub(crate) enum FlightError {
     /// The time was up; the work goes on.
     Deadline,
     /// It was stopped: the runtime that it ran on is gone.
@@ -51,28 +51,28 @@ impl<T> Drop for UnderWay<T> {
 
 impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     /// Has it done, and does not wait. Needs a tokio runtime.
-    pub(crate) fn begin<F>(&self, begin: impl FnOnce() -> F)
+    pub(crate) fn start_if_idle<F>(&self, begin: impl FnOnce() -> F)
     where
         F: Future<Output = T> + Send + 'static,
     {
-        self.board(begin);
+        self.subscribe_or_start(begin);
     }
 
     /// Waits for the work under way, or for `begin` where there is none. Needs a tokio runtime.
-    pub(crate) async fn join<F>(&self, begin: impl FnOnce() -> F, deadline: Instant) -> Result<T, Missed>
+    pub(crate) async fn join_or_start<F>(&self, begin: impl FnOnce() -> F, deadline: Instant) -> Result<T, FlightError>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut outcome = self.board(begin);
+        let mut outcome = self.subscribe_or_start(begin);
         // An outcome that is there counts, however late it is asked for.
         match timeout_at(deadline, outcome.wait_for(Option::is_some)).await {
-            Ok(Ok(outcome)) => outcome.clone().ok_or(Missed::Stopped),
-            Ok(Err(_)) => Err(Missed::Stopped),
-            Err(_) => Err(Missed::Deadline),
+            Ok(Ok(outcome)) => outcome.clone().ok_or(FlightError::Stopped),
+            Ok(Err(_)) => Err(FlightError::Stopped),
+            Err(_) => Err(FlightError::Deadline),
         }
     }
 
-    fn board<F>(&self, begin: impl FnOnce() -> F) -> watch::Receiver<Option<T>>
+    fn subscribe_or_start<F>(&self, begin: impl FnOnce() -> F) -> watch::Receiver<Option<T>>
     where
         F: Future<Output = T> + Send + 'static,
     {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_goes_on_without_whoever_began_it_and_whoever_comes_later_gets_what_it_came_to() {
+    async fn shared_work_outlives_its_initiator_and_later_callers_get_its_result() {
         let (flight, begun) = (SingleFlight::default(), Arc::new(AtomicU32::new(0)));
         let (land, landed) = oneshot::channel::<u32>();
         let first = || {
@@ -126,23 +126,23 @@ mod tests {
             begun.fetch_add(1, Ordering::Relaxed);
             ready(0)
         };
-        assert_eq!(flight.join(first, soon()).await, Err(Missed::Deadline));
-        flight.begin(again);
-        let (waited, ()) = tokio::join!(flight.join(again, late()), async { land.send(7).unwrap() });
+        assert_eq!(flight.join_or_start(first, soon()).await, Err(FlightError::Deadline));
+        flight.start_if_idle(again);
+        let (waited, ()) = tokio::join!(flight.join_or_start(again, late()), async { land.send(7).unwrap() });
         assert_eq!((waited, begun.load(Ordering::Relaxed)), (Ok(7), 1));
         // It has ended: the next begins again.
-        assert_eq!(flight.join(again, late()).await, Ok(0));
+        assert_eq!(flight.join_or_start(again, late()).await, Ok(0));
     }
 
     #[tokio::test]
-    async fn it_is_stopped_with_what_it_is_about() {
+    async fn dropping_a_single_flight_stops_its_work() {
         let (alive, flight) = (Arc::new(()), SingleFlight::<()>::default());
         let held = alive.clone();
         let work = || async move {
             let _held = held;
             pending().await
         };
-        assert_eq!(flight.join(work, soon()).await, Err(Missed::Deadline));
+        assert_eq!(flight.join_or_start(work, soon()).await, Err(FlightError::Deadline));
         drop(flight);
         let end = late();
         while Arc::strong_count(&alive) > 1 {
@@ -152,10 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn after_its_runtime_has_ended_it_is_begun_again() {
+    fn work_that_ended_with_its_runtime_is_started_again() {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let flight = SingleFlight::<u32>::default();
-        assert_eq!(runtime().block_on(flight.join(pending, soon())), Err(Missed::Deadline));
-        assert_eq!(runtime().block_on(flight.join(|| ready(1), late())), Ok(1));
+        assert_eq!(runtime().block_on(flight.join_or_start(pending, soon())), Err(FlightError::Deadline));
+        assert_eq!(runtime().block_on(flight.join_or_start(|| ready(1), late())), Ok(1));
     }
 }

@@ -7,30 +7,30 @@ use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
 use redis::Cmd;
 
-use super::key_set::{KeySet, Names, each_set_key};
+use super::key_set::{KeySet, NamePositions, each_set_key};
 use crate::{
     Entry, Expectation, LogEnd, NewLife, Opening, Operation, PositionMark, PostOperation, Transaction, Writer, check,
     index::{
-        self, Run,
-        segments::{self, Sought},
+        self, PositionRun,
+        segments::{self, SoughtTerms},
     },
     limits::{MAX_NEWEST, MAX_RECORDS, PAGE},
     names::VALUES,
-    redis::cursor::Cursor,
+    redis::cursor::ScanCursor,
 };
 
 /// A transaction as `transact.lua` reads it.
-pub(crate) struct Request<'a> {
+pub(crate) struct EncodedRequest<'a> {
     /// The incarnation that it must be, or how long a new bucket lives, milliseconds.
     wanted: Cow<'a, str>,
-    parts: Vec<Part<'a>>,
+    parts: Vec<RequestPart<'a>>,
     owned: Vec<Vec<u8>>,
 }
 
 /// A part of a request. The first two kinds are the request's shape: a process sees few of them, again and
 /// again, and they come from here or are small numbers, so that a script may hold them (see `transact.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Part<'a> {
+pub(crate) enum RequestPart<'a> {
     /// An operation or expectation begins.
     Step(&'static str),
     /// A limit, a count, or the place of a key or log among those that the request names.
@@ -46,18 +46,18 @@ pub(crate) enum Part<'a> {
     Server(Option<u32>),
 }
 
-impl Part<'_> {
+impl RequestPart<'_> {
     /// What there is of it in the request's shape.
-    pub(crate) fn fixed(self) -> Option<Part<'static>> {
+    pub(crate) fn as_shape_part(self) -> Option<RequestPart<'static>> {
         match self {
-            Self::Step(name) => Some(Part::Step(name)),
-            Self::Fixed(number) => Some(Part::Fixed(number)),
+            Self::Step(name) => Some(RequestPart::Step(name)),
+            Self::Fixed(number) => Some(RequestPart::Fixed(number)),
             _ => None,
         }
     }
 }
 
-impl<'a> Request<'a> {
+impl<'a> EncodedRequest<'a> {
     pub(crate) fn new(transaction: &'a Transaction) -> Self {
         let (opening, wanted, sliding, renews) = match &transaction.opening {
             Opening::Existing(life) => match &life.incarnation {
@@ -69,7 +69,7 @@ impl<'a> Request<'a> {
             Opening::Replace(life) => created(4, life),
         };
         let key_set = KeySet::new(&transaction.operations);
-        let mut parts = Parts { parts: Vec::with_capacity(48), owned: Vec::new(), key_set };
+        let mut parts = RequestBuilder { parts: Vec::with_capacity(48), owned: Vec::new(), key_set };
         for (index, expectation) in (0..).zip(&transaction.expectations) {
             parts.expectation(index, expectation, &transaction.operations);
         }
@@ -78,7 +78,7 @@ impl<'a> Request<'a> {
         }
         transaction.operations.iter().for_each(|operation| parts.operation(operation));
         let flags = opening
-            + 8 * u64::from(check::writes(&transaction.operations))
+            + 8 * u64::from(check::has_writes(&transaction.operations))
             + 16 * u64::from(sliding)
             + 32 * u64::from(parts.key_set.whole)
             + 64 * u64::from(renews)
@@ -86,26 +86,28 @@ impl<'a> Request<'a> {
         Self { wanted, parts: parts.behind_header(flags), owned: parts.owned }
     }
 
-    pub(crate) fn parts(&self) -> &[Part<'a>] {
+    pub(crate) fn parts(&self) -> &[RequestPart<'a>] {
         &self.parts
     }
 
     /// Writes the arguments after the keys, for a script that holds the request's shape or for one that is
     /// told it.
-    pub(crate) fn write(&self, command: &mut Cmd, writer: &Writer, deadline: u64, holds_shape: bool) {
+    pub(crate) fn write_arguments(&self, command: &mut Cmd, writer: &Writer, deadline: u64, holds_shape: bool) {
         let stamp = format!("{}.{deadline}", writer.sequence());
         command.arg(writer.id()).arg(stamp).arg(deadline).arg(&*self.wanted);
         for part in &self.parts {
-            if holds_shape && part.fixed().is_some() {
+            if holds_shape && part.as_shape_part().is_some() {
                 continue;
             }
             match part {
-                Part::Step(text) | Part::Text(text) => command.arg(text),
-                Part::Fixed(number) | Part::Number(number) => command.arg(number),
-                Part::Integer(number) => command.arg(number),
-                Part::Field(kind, name) => command.arg([kind, *name].concat()),
-                Part::Owned(place) => command.arg(self.owned.get(*place)),
-                Part::Server(server) => command.arg(server.map(|server| format!("{server:08x}")).unwrap_or_default()),
+                RequestPart::Step(text) | RequestPart::Text(text) => command.arg(text),
+                RequestPart::Fixed(number) | RequestPart::Number(number) => command.arg(number),
+                RequestPart::Integer(number) => command.arg(number),
+                RequestPart::Field(kind, name) => command.arg([kind, *name].concat()),
+                RequestPart::Owned(place) => command.arg(self.owned.get(*place)),
+                RequestPart::Server(server) => {
+                    command.arg(server.map(|server| format!("{server:08x}")).unwrap_or_default())
+                }
             };
         }
     }
@@ -119,35 +121,35 @@ fn created(opening: u64, life: &NewLife) -> (u64, Cow<'static, str>, bool, bool)
 }
 
 /// Lua's numbers are exact up to 2^53, and no log or bucket comes near: a larger limit is no limit.
-fn exact(limit: u64) -> u64 {
+fn clamp_to_exact(limit: u64) -> u64 {
     limit.min(1 << 53)
 }
 
 /// No position is -1.
-fn position_or_none(position: Option<u64>) -> Part<'static> {
-    Part::Integer(position.and_then(|position| i64::try_from(exact(position)).ok()).unwrap_or(-1))
+fn position_or_none(position: Option<u64>) -> RequestPart<'static> {
+    RequestPart::Integer(position.and_then(|position| i64::try_from(clamp_to_exact(position)).ok()).unwrap_or(-1))
 }
 
 /// Requests in the making. The order of the parts is that of the parameters in the step's heading.
-struct Parts<'a> {
-    parts: Vec<Part<'a>>,
+struct RequestBuilder<'a> {
+    parts: Vec<RequestPart<'a>>,
     owned: Vec<Vec<u8>>,
     key_set: KeySet<'a>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> RequestBuilder<'a> {
     /// All parts, the header first: what the steps touch.
-    fn behind_header(&mut self, flags: u64) -> Vec<Part<'a>> {
+    fn behind_header(&mut self, flags: u64) -> Vec<RequestPart<'a>> {
         let KeySet { logs, maps, leases, indexes, keys, set_count, .. } = &self.key_set;
-        let counts = [logs, maps, leases, indexes, keys].map(Names::len);
+        let counts = [logs, maps, leases, indexes, keys].map(NamePositions::len);
         let mut parts = Vec::with_capacity(counts.len() + 2 + counts.iter().sum::<usize>() + self.parts.len());
-        parts.push(Part::Fixed(flags));
-        parts.extend(counts.map(|count| Part::Fixed(count as u64)));
-        parts.push(Part::Fixed(*set_count));
+        parts.push(RequestPart::Fixed(flags));
+        parts.extend(counts.map(|count| RequestPart::Fixed(count as u64)));
+        parts.push(RequestPart::Fixed(*set_count));
         for (kind, names) in [("log:", logs), ("map:", maps), ("lease:", leases), ("index:", indexes)] {
-            parts.extend(names.iter().map(|name| Part::Field(kind, name)));
+            parts.extend(names.iter().map(|name| RequestPart::Field(kind, name)));
         }
-        parts.extend(keys.iter().map(Part::Text));
+        parts.extend(keys.iter().map(RequestPart::Text));
         parts.append(&mut self.parts);
         parts
     }
@@ -178,7 +180,7 @@ impl<'a> Parts<'a> {
             }
             Expectation::Room(expected) => {
                 let mut set = Vec::new();
-                each_set_key(operations, &expected.map_name, |key| set.push(Part::Text(key)));
+                each_set_key(operations, &expected.map_name, |key| set.push(RequestPart::Text(key)));
                 let map = &expected.map_name;
                 self.step("expect-map-room").limit(index).map(map).limit(expected.limit).texts(set)
             }
@@ -188,17 +190,19 @@ impl<'a> Parts<'a> {
     fn operation(&mut self, operation: &'a Operation) {
         match operation {
             Operation::Get(get) if get.map_name == VALUES => self.step("get").limit(get.max_bytes).keys(&get.keys),
-            Operation::Get(get) => self.step("map-get").map(&get.map_name).limit(get.max_bytes).texts(texts(&get.keys)),
+            Operation::Get(get) => {
+                self.step("map-get").map(&get.map_name).limit(get.max_bytes).texts(text_parts(&get.keys))
+            }
             Operation::GetAll(all) => {
                 self.map_step("get-all", "map-get-all", &all.map_name);
                 self.limit(all.max_entries.min(MAX_RECORDS)).limit(all.max_bytes)
             }
             Operation::Page(page) => {
-                let cursor = Cursor::read(&page.cursor);
+                let cursor = ScanCursor::parse_or_start(&page.cursor);
                 let most = if page.max_entries == 0 { PAGE } else { page.max_entries };
                 self.map_step("page", "map-page", &page.map_name);
-                self.part(Part::Number(cursor.position))
-                    .part(Part::Server(cursor.server()))
+                self.part(RequestPart::Number(cursor.position))
+                    .part(RequestPart::Server(cursor.expected_server()))
                     .limit(most.min(MAX_RECORDS))
                     .number(page.max_bytes)
                     .limit(u64::from(page.keys_only))
@@ -206,7 +210,7 @@ impl<'a> Parts<'a> {
             Operation::Put(put) if put.map_name == VALUES => self.put("put", &put.entries),
             Operation::Put(put) => self.step("map-put").map(&put.map_name).texts(pairs(&put.entries)),
             Operation::Increment(increment) => {
-                let amount = Part::Integer(increment.amount);
+                let amount = RequestPart::Integer(increment.amount);
                 match increment.map_name == VALUES {
                     true => self.step("increment").key(&increment.key).part(amount),
                     false => self.step("map-increment").map(&increment.map_name).text(&increment.key).part(amount),
@@ -215,26 +219,26 @@ impl<'a> Parts<'a> {
             Operation::Remove(remove) if remove.map_name == VALUES => {
                 remove.keys.iter().fold(self, |parts, key| parts.step("remove").key(key))
             }
-            Operation::Remove(remove) => self.step("map-remove").map(&remove.map_name).texts(texts(&remove.keys)),
+            Operation::Remove(remove) => self.step("map-remove").map(&remove.map_name).texts(text_parts(&remove.keys)),
             Operation::ResetMap(reset) if reset.map_name == VALUES => {
                 self.key_set.whole = true;
                 self.step("clear").put("put-again", &reset.entries)
             }
             Operation::ResetMap(reset) => self.step("map-reset").map(&reset.map_name).texts(pairs(&reset.entries)),
             Operation::Append(append) => {
-                self.step("append").log(&append.log).texts(texts(&append.records));
+                self.step("append").log(&append.log).texts(text_parts(&append.records));
                 self.marks(&append.log, append.records.len(), &append.marks)
             }
             Operation::Read(read) => self
                 .step("read")
                 .log(&read.log)
-                .part(Part::Fixed(u64::from(read.end == LogEnd::Newest)))
+                .part(RequestPart::Fixed(u64::from(read.end == LogEnd::Newest)))
                 .number(read.max_records.min(MAX_RECORDS))
                 .number(read.max_bytes),
             Operation::ReadAt(read) => {
                 let mut spans = String::with_capacity(12 * read.spans.len());
                 for span in &read.spans {
-                    _ = write!(spans, "{} {} ", exact(span.position), span.count);
+                    _ = write!(spans, "{} {} ", clamp_to_exact(span.position), span.count);
                 }
                 self.step("read-at").log(&read.log).number(read.max_bytes).owned(spans.into())
             }
@@ -249,19 +253,21 @@ impl<'a> Parts<'a> {
                 .step("replace-oldest")
                 .log(&replace.log)
                 .number(replace.count.min(MAX_RECORDS))
-                .texts(texts(&replace.records)),
+                .texts(text_parts(&replace.records)),
             Operation::Rewrite(rewrite) => {
                 let record = rewrite.records.iter();
-                let record = record.flat_map(|record| [Part::Number(exact(record.position)), Part::Text(&record.text)]);
+                let record = record.flat_map(|record| {
+                    [RequestPart::Number(clamp_to_exact(record.position)), RequestPart::Text(&record.text)]
+                });
                 self.step("rewrite").log(&rewrite.log).texts(record.collect())
             }
             Operation::ResetLog(reset) => {
-                self.step("reset-log").log(&reset.log).texts(texts(&reset.records));
+                self.step("reset-log").log(&reset.log).texts(text_parts(&reset.records));
                 self.marks(&reset.log, reset.records.len(), &reset.marks)
             }
             Operation::Lease(lease) => {
-                let place = self.key_set.leases.place(&lease.lease);
-                self.step("lease").part(Part::Fixed(place)).text(&lease.holder).number(lease.milliseconds)
+                let place = self.key_set.leases.position_of(&lease.lease);
+                self.step("lease").part(RequestPart::Fixed(place)).text(&lease.holder).number(lease.milliseconds)
             }
             Operation::Describe(describe) => {
                 self.key_set.whole = true;
@@ -269,24 +275,25 @@ impl<'a> Parts<'a> {
             }
             Operation::Post(post) => self.post(post),
             Operation::Unpost(unpost) => {
-                let run = |Run { segment, low, high }| [segment, low, high].map(Part::Number);
-                let runs = index::runs(&unpost.positions).into_iter().flat_map(run).collect();
+                let run = |PositionRun { segment, low, high }| [segment, low, high].map(RequestPart::Number);
+                let runs = index::group_into_runs(&unpost.positions).into_iter().flat_map(run).collect();
                 self.step("unpost").index(&unpost.index).texts(runs)
             }
             Operation::Match(step) => {
-                let shards: String = Sought::new(&step.terms).shards().map(|shard| format!(":{shard:02x}")).collect();
+                let shards: String =
+                    SoughtTerms::new(&step.terms).shards().map(|shard| format!(":{shard:02x}")).collect();
                 self.step("match").index(&step.index).number(step.newest.min(MAX_NEWEST)).owned(shards.into())
             }
         };
     }
 
-    fn part(&mut self, part: Part<'a>) -> &mut Self {
+    fn part(&mut self, part: RequestPart<'a>) -> &mut Self {
         self.parts.push(part);
         self
     }
 
     fn step(&mut self, name: &'static str) -> &mut Self {
-        self.part(Part::Step(name))
+        self.part(RequestPart::Step(name))
     }
 
     /// A step that reads all of a map: one for values, and another for other maps.
@@ -312,18 +319,18 @@ impl<'a> Parts<'a> {
             .number(index::next_after(post, first))
             .number(post.documents.len() as u64)
             .number(terms as u64);
-        let appended = segments::appended(&post.documents);
-        self.part(Part::Fixed(2 * appended.len() as u64));
+        let appended = segments::appended_fields(&post.documents);
+        self.part(RequestPart::Fixed(2 * appended.len() as u64));
         appended.into_iter().fold(self, |parts, (field, bytes)| parts.owned(field.name().into()).owned(bytes))
     }
 
     /// One step for each map.
     fn marks(&mut self, log: &'a str, records: usize, marks: &'a [PositionMark]) -> &mut Self {
-        let mut of_each: Vec<(&'a str, Vec<Part<'a>>)> = Vec::new();
+        let mut of_each: Vec<(&'a str, Vec<RequestPart<'a>>)> = Vec::new();
         let mut places = HashMap::new();
         for mark in marks {
-            let back = Part::Number((records as u64).saturating_sub(mark.record_index.into()));
-            let texts = [Part::Text(&mark.key), back];
+            let back = RequestPart::Number((records as u64).saturating_sub(mark.record_index.into()));
+            let texts = [RequestPart::Text(&mark.key), back];
             let place = *places.entry(&*mark.map_name).or_insert(of_each.len());
             match of_each.get_mut(place) {
                 Some((_, of_map)) => of_map.extend(texts),
@@ -337,57 +344,57 @@ impl<'a> Parts<'a> {
     }
 
     fn key(&mut self, key: &'a str) -> &mut Self {
-        let place = self.key_set.keys.place(key);
-        self.part(Part::Fixed(place))
+        let place = self.key_set.keys.position_of(key);
+        self.part(RequestPart::Fixed(place))
     }
 
     fn keys(&mut self, keys: &'a [String]) -> &mut Self {
-        keys.iter().fold(self.part(Part::Fixed(keys.len() as u64)), |parts, key| parts.key(key))
+        keys.iter().fold(self.part(RequestPart::Fixed(keys.len() as u64)), |parts, key| parts.key(key))
     }
 
     fn log(&mut self, log: &'a str) -> &mut Self {
-        let place = self.key_set.logs.place(log);
-        self.part(Part::Fixed(place))
+        let place = self.key_set.logs.position_of(log);
+        self.part(RequestPart::Fixed(place))
     }
 
     fn map(&mut self, map: &'a str) -> &mut Self {
-        let place = self.key_set.maps.place(map);
-        self.part(Part::Fixed(place))
+        let place = self.key_set.maps.position_of(map);
+        self.part(RequestPart::Fixed(place))
     }
 
     fn index(&mut self, index: &'a str) -> &mut Self {
-        let place = self.key_set.indexes.place(index);
-        self.part(Part::Fixed(place))
+        let place = self.key_set.indexes.position_of(index);
+        self.part(RequestPart::Fixed(place))
     }
 
     fn owned(&mut self, text: Vec<u8>) -> &mut Self {
         self.owned.push(text);
-        self.part(Part::Owned(self.owned.len() - 1))
+        self.part(RequestPart::Owned(self.owned.len() - 1))
     }
 
     fn limit(&mut self, limit: u64) -> &mut Self {
-        self.part(Part::Fixed(exact(limit)))
+        self.part(RequestPart::Fixed(clamp_to_exact(limit)))
     }
 
     fn number(&mut self, number: u64) -> &mut Self {
-        self.part(Part::Number(exact(number)))
+        self.part(RequestPart::Number(clamp_to_exact(number)))
     }
 
     fn text(&mut self, text: &'a str) -> &mut Self {
-        self.part(Part::Text(text))
+        self.part(RequestPart::Text(text))
     }
 
-    fn texts(&mut self, texts: Vec<Part<'a>>) -> &mut Self {
-        self.part(Part::Fixed(texts.len() as u64));
+    fn texts(&mut self, texts: Vec<RequestPart<'a>>) -> &mut Self {
+        self.part(RequestPart::Fixed(texts.len() as u64));
         self.parts.extend(texts);
         self
     }
 }
 
-fn texts(texts: &[String]) -> Vec<Part<'_>> {
-    texts.iter().map(|text| Part::Text(text)).collect()
+fn text_parts(texts: &[String]) -> Vec<RequestPart<'_>> {
+    texts.iter().map(|text| RequestPart::Text(text)).collect()
 }
 
-fn pairs(entries: &[Entry]) -> Vec<Part<'_>> {
-    entries.iter().flat_map(|entry| [Part::Text(&entry.key), Part::Text(&entry.text)]).collect()
+fn pairs(entries: &[Entry]) -> Vec<RequestPart<'_>> {
+    entries.iter().flat_map(|entry| [RequestPart::Text(&entry.key), RequestPart::Text(&entry.text)]).collect()
 }

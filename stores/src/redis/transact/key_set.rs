@@ -7,13 +7,13 @@ use crate::{Operation, names::VALUES};
 /// By name, in the order in which a request lists them.
 #[derive(Default)]
 pub(crate) struct KeySet<'a> {
-    pub(crate) logs: Names<'a>,
+    pub(crate) logs: NamePositions<'a>,
     /// But for the values.
-    pub(crate) maps: Names<'a>,
-    pub(crate) leases: Names<'a>,
-    pub(crate) indexes: Names<'a>,
+    pub(crate) maps: NamePositions<'a>,
+    pub(crate) leases: NamePositions<'a>,
+    pub(crate) indexes: NamePositions<'a>,
     /// Of values. Those that are set come first.
-    pub(crate) keys: Names<'a>,
+    pub(crate) keys: NamePositions<'a>,
     pub(crate) set_count: u64,
     /// Whether it touches the set of all keys.
     pub(crate) whole: bool,
@@ -23,7 +23,7 @@ impl<'a> KeySet<'a> {
     /// With the values that the operations set, before any other.
     pub(crate) fn new(operations: &'a [Operation]) -> Self {
         let mut key_set = Self::default();
-        each_set_key(operations, VALUES, |key| _ = key_set.keys.place(key));
+        each_set_key(operations, VALUES, |key| _ = key_set.keys.position_of(key));
         key_set.set_count = key_set.keys.len() as u64;
         key_set
     }
@@ -31,13 +31,13 @@ impl<'a> KeySet<'a> {
 
 /// Names, each once, with their places from 1: a few are searched, many hashed.
 #[derive(Default)]
-pub(crate) struct Names<'a> {
+pub(crate) struct NamePositions<'a> {
     names: Vec<&'a str>,
     /// Places of those after the first few.
     later: HashMap<&'a str, usize>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NamePositions<'a> {
     const FEW: usize = 8;
 
     pub(crate) fn len(&self) -> usize {
@@ -49,7 +49,7 @@ impl<'a> Names<'a> {
     }
 
     /// The place of a name, which has one from now on.
-    pub(crate) fn place(&mut self, name: &'a str) -> u64 {
+    pub(crate) fn position_of(&mut self, name: &'a str) -> u64 {
         let early = self.names.iter().take(Self::FEW).position(|known| *known == name).map(|index| index + 1);
         if let Some(place) = early.or_else(|| self.later.get(name).copied()) {
             return place as u64;
@@ -65,5 +65,5 @@ impl<'a> Names<'a> {
 
 /// Calls a function with each key of a map that the operations set.
 pub(crate) fn each_set_key<'a>(operations: &'a [Operation], map: &str, mut see: impl FnMut(&'a str)) {
-    operations.iter().filter_map(Operation::writes).for_each(|writes| writes.entries.each_in(map, &mut see));
+    operations.iter().filter_map(Operation::describe_writes).for_each(|writes| writes.entries.each_in(map, &mut see));
 }

@@ -19,8 +19,8 @@ mod tests;
 
 use std::{collections::HashMap, fmt::Write as _, slice, sync::Arc};
 
-use self::{encode::Part, script_cache::ScriptCache};
-use crate::redis::scripts::{Script, filled};
+use self::{encode::RequestPart, script_cache::ScriptCache};
+use crate::redis::scripts::{LuaScript, expand_fragments};
 
 /// ScriptCache that have a script of their own at a time. The filter has about twenty.
 pub(crate) const MOST_SHAPES: usize = 64;
@@ -40,45 +40,46 @@ const STEPS: &str = concat!(
     include_str!("indexes.lua")
 );
 
-pub(crate) struct Transact {
-    steps: Steps,
-    pub(crate) general: Arc<Script>,
+pub(crate) struct TransactScripts {
+    steps: StepTemplates,
+    pub(crate) general: Arc<LuaScript>,
     shapes: ScriptCache,
 }
 
 /// A script, and whether it holds the shape of the request that it is for.
-pub(crate) struct Chosen {
-    pub(crate) script: Arc<Script>,
+pub(crate) struct ChosenScript {
+    pub(crate) script: Arc<LuaScript>,
     pub(crate) holds_shape: bool,
 }
 
-impl Transact {
+impl TransactScripts {
     pub(crate) fn new(most_shapes: usize) -> Self {
-        let steps = Steps::parse(STEPS);
-        let general = Arc::new(Script::new(&steps.looped()));
+        let steps = StepTemplates::parse(STEPS);
+        let general = Arc::new(LuaScript::new(&steps.general_script()));
         Self { steps, general, shapes: ScriptCache::new(most_shapes) }
     }
 
-    pub(crate) fn choose(&self, parts: &[Part]) -> Chosen {
+    pub(crate) fn choose_script(&self, parts: &[RequestPart]) -> ChosenScript {
         // These change another number of fields each time: no shape of theirs comes again.
-        let changes_fields = |part: &Part| matches!(part, Part::Step("post" | "unpost"));
+        let changes_fields = |part: &RequestPart| matches!(part, RequestPart::Step("post" | "unpost"));
         if parts.len() <= SHORT && !parts.iter().any(changes_fields) {
-            let shape: Vec<_> = parts.iter().filter_map(|part| part.fixed()).collect();
-            if let Some(script) = self.shapes.script(shape, |shape| Script::new(&self.steps.straight(shape))) {
-                return Chosen { script, holds_shape: true };
+            let shape: Vec<_> = parts.iter().filter_map(|part| part.as_shape_part()).collect();
+            if let Some(script) = self.shapes.script_for(shape, |shape| LuaScript::new(&self.steps.shape_script(shape)))
+            {
+                return ChosenScript { script, holds_shape: true };
             }
         }
-        Chosen { script: self.general.clone(), holds_shape: false }
+        ChosenScript { script: self.general.clone(), holds_shape: false }
     }
 }
 
 /// The code of the steps, taken apart.
-struct Steps {
-    steps: Vec<Step>,
+struct StepTemplates {
+    steps: Vec<StepTemplate>,
 }
 
 /// An operation or expectation.
-struct Step {
+struct StepTemplate {
     name: &'static str,
     parameters: Vec<Parameter>,
     probe: String,
@@ -116,9 +117,9 @@ impl Parameter {
     }
 }
 
-impl Steps {
+impl StepTemplates {
     fn parse(text: &'static str) -> Self {
-        let (mut steps, mut fragments) = (Vec::<Step>::new(), HashMap::new());
+        let (mut steps, mut fragments) = (Vec::<StepTemplate>::new(), HashMap::new());
         // What comes before the first heading is a comment.
         for section in text.split("\n--- ").skip(1) {
             let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
@@ -126,7 +127,7 @@ impl Steps {
                 (Some((name, parameters)), _) => {
                     let parameters = parameters.split(',').map(str::trim).filter(|text| !text.is_empty());
                     let parameters = parameters.map(Parameter::parse).collect();
-                    steps.push(Step { name, parameters, probe: String::new(), apply: String::new() });
+                    steps.push(StepTemplate { name, parameters, probe: String::new(), apply: String::new() });
                 }
                 (None, Some(step)) if heading == "probe" => step.probe = body.to_owned(),
                 (None, Some(step)) if heading == "apply" => step.apply = body.to_owned(),
@@ -142,7 +143,7 @@ impl Steps {
     }
 
     /// The script for any transaction.
-    fn looped(&self) -> String {
+    fn general_script(&self) -> String {
         let counted = ["flags", "log_count", "map_count", "lease_count", "index_count", "key_count", "set_count"];
         let mut header = String::new();
         for (name, index) in counted.iter().zip(LEADING + 1..) {
@@ -156,32 +157,33 @@ impl Steps {
              local keys_at = parts_at + log_count + map_count + lease_count + index_count",
             LEADING + HEADER
         );
-        let branches = |code: fn(&Step) -> &str| {
+        let branches = |code: fn(&StepTemplate) -> &str| {
             let mut text = "local i, last = keys_at + key_count + 1, #ARGV\nwhile i <= last do\n".to_owned();
             let mut keyword = "if";
             for step in &self.steps {
                 let mut arguments = Looped { next: 1 };
-                let bound = bound(&step.parameters, &mut arguments);
+                let bound = bind_parameters(&step.parameters, &mut arguments);
                 let (name, code, end) = (step.name, code(step), arguments.end(step));
                 _ = writeln!(text, "{keyword} ARGV[i] == '{name}' then\n{bound}i = {end}\n{code}");
                 keyword = "elseif";
             }
             text + "else return redis.error_reply('ERR unknown operation') end\nend\n"
         };
-        framed(&header, &branches(|step| &step.probe), &branches(|step| &step.apply))
+        fill_frame(&header, &branches(|step| &step.probe), &branches(|step| &step.apply))
     }
 
     /// The script for transactions of one shape.
-    fn straight(&self, shape: &[Part<'static>]) -> String {
+    fn shape_script(&self, shape: &[RequestPart<'static>]) -> String {
         let mut numbers = shape.iter();
-        let [flags, logs, maps, leases, indexes, keys, set] = [(); HEADER as usize].map(|()| number(&mut numbers));
+        let [flags, logs, maps, leases, indexes, keys, set] =
+            [(); HEADER as usize].map(|()| next_shape_number(&mut numbers));
         let keys_at = LEADING + logs + maps + leases + indexes;
         let mut arguments = Straight { numbers, next: keys_at + keys + 1 };
         let (mut probes, mut operations) = (String::new(), String::new());
         while let Some(part) = arguments.numbers.next() {
-            let step = self.steps.iter().find(|step| *part == Part::Step(step.name));
-            let Some(Step { parameters, probe, apply, .. }) = step else { continue };
-            let bound = bound(parameters, &mut arguments);
+            let step = self.steps.iter().find(|step| *part == RequestPart::Step(step.name));
+            let Some(StepTemplate { parameters, probe, apply, .. }) = step else { continue };
+            let bound = bind_parameters(parameters, &mut arguments);
             for (text, code) in [(&mut probes, probe), (&mut operations, apply)] {
                 if !code.is_empty() {
                     _ = writeln!(text, "do\n{bound}{code}end");
@@ -197,18 +199,18 @@ impl Steps {
              local key_count, set_count = {keys}, {set}\n\
              local parts_at, keys_at = {LEADING}, {keys_at}",
         );
-        framed(&header, &probes, &operations)
+        fill_frame(&header, &probes, &operations)
     }
 }
 
 /// The code with the fragments that it stands on, and those with theirs.
 fn with_fragments(code: &str, fragments: &HashMap<&str, &str>) -> String {
-    filled(code, |name| fragments.get(name).map(|text| with_fragments(text, fragments)))
+    expand_fragments(code, |name| fragments.get(name).map(|text| with_fragments(text, fragments)))
 }
 
 /// The frame with what belongs into it.
-fn framed(header: &str, probes: &str, operations: &str) -> String {
-    filled(include_str!("transact.lua"), |name| match name {
+fn fill_frame(header: &str, probes: &str, operations: &str) -> String {
+    expand_fragments(include_str!("transact.lua"), |name| match name {
         "shape" => Some(header.to_owned()),
         "probes" => Some(probes.to_owned()),
         "operations" => Some(operations.to_owned()),
@@ -217,7 +219,7 @@ fn framed(header: &str, probes: &str, operations: &str) -> String {
 }
 
 /// Where a step's parameters are, as Lua.
-trait Arguments {
+trait ArgumentSource {
     /// Of those that are the request's shape.
     fn fixed(&mut self) -> String;
     fn varying(&mut self) -> String;
@@ -228,7 +230,7 @@ trait Arguments {
 }
 
 /// The parameters as local variables.
-fn bound(parameters: &[Parameter], arguments: &mut impl Arguments) -> String {
+fn bind_parameters(parameters: &[Parameter], arguments: &mut impl ArgumentSource) -> String {
     let bind = |parameter: &Parameter| match parameter {
         Parameter::Key => format!("local slot = {}\nlocal key = ARGV[keys_at + slot]\n", arguments.fixed()),
         Parameter::Log => format!("local log = logs[{}]\n", arguments.fixed()),
@@ -254,7 +256,7 @@ struct Looped {
 
 impl Looped {
     /// Where the next step begins.
-    fn end(&self, step: &Step) -> String {
+    fn end(&self, step: &StepTemplate) -> String {
         let counted = match step.parameters.last() {
             Some(Parameter::Texts) => " + count",
             Some(Parameter::Keys) => " + #slots",
@@ -264,7 +266,7 @@ impl Looped {
     }
 }
 
-impl Arguments for Looped {
+impl ArgumentSource for Looped {
     fn fixed(&mut self) -> String {
         format!("tonumber({})", self.varying())
     }
@@ -287,13 +289,13 @@ impl Arguments for Looped {
 
 /// Numbers of the shape are in the text; the others follow each other as arguments.
 struct Straight<'a> {
-    numbers: slice::Iter<'a, Part<'static>>,
+    numbers: slice::Iter<'a, RequestPart<'static>>,
     next: u64,
 }
 
-impl Arguments for Straight<'_> {
+impl ArgumentSource for Straight<'_> {
     fn fixed(&mut self) -> String {
-        number(&mut self.numbers).to_string()
+        next_shape_number(&mut self.numbers).to_string()
     }
 
     fn varying(&mut self) -> String {
@@ -302,22 +304,22 @@ impl Arguments for Straight<'_> {
     }
 
     fn texts(&mut self) -> (String, String) {
-        let (from, count) = (self.next, number(&mut self.numbers));
+        let (from, count) = (self.next, next_shape_number(&mut self.numbers));
         self.next += count;
         (from.to_string(), count.to_string())
     }
 
     fn slots(&mut self) -> String {
-        let count = number(&mut self.numbers);
-        let slots: Vec<_> = (0..count).map(|_| number(&mut self.numbers).to_string()).collect();
+        let count = next_shape_number(&mut self.numbers);
+        let slots: Vec<_> = (0..count).map(|_| next_shape_number(&mut self.numbers).to_string()).collect();
         format!("local slots = {{ {} }}\n", slots.join(", "))
     }
 }
 
 /// The next part of a shape, which is a number there.
-fn number(parts: &mut slice::Iter<Part<'static>>) -> u64 {
+fn next_shape_number(parts: &mut slice::Iter<RequestPart<'static>>) -> u64 {
     match parts.next() {
-        Some(Part::Fixed(number)) => *number,
+        Some(RequestPart::Fixed(number)) => *number,
         _ => 0,
     }
 }

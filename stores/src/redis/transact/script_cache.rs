@@ -15,8 +15,8 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::encode::Part;
-use crate::redis::scripts::Script;
+use super::encode::RequestPart;
+use crate::redis::scripts::LuaScript;
 
 /// How many scripts a store makes for each place that it has for one.
 const SCRIPTS_A_PLACE: usize = 16;
@@ -27,7 +27,7 @@ const OFTEN: u64 = 16;
 const PERIOD: u64 = 4096;
 const MOST_WAITING: usize = 512;
 
-type Shape = Vec<Part<'static>>;
+type Shape = Vec<RequestPart<'static>>;
 
 pub(crate) struct ScriptCache {
     most: usize,
@@ -37,7 +37,7 @@ pub(crate) struct ScriptCache {
 }
 
 struct CachedScript {
-    script: Arc<Script>,
+    script: Arc<LuaScript>,
     /// Of late.
     uses: AtomicU64,
 }
@@ -60,7 +60,7 @@ impl ScriptCache {
     }
 
     /// The shape's script, if it has one or gets one now.
-    pub(crate) fn script(&self, shape: Shape, make: impl FnOnce(&Shape) -> Script) -> Option<Arc<Script>> {
+    pub(crate) fn script_for(&self, shape: Shape, make: impl FnOnce(&Shape) -> LuaScript) -> Option<Arc<LuaScript>> {
         if let Some(placed) = self.placed.read().get(&shape) {
             placed.uses.fetch_add(1, Ordering::Relaxed);
             return Some(placed.script.clone());
@@ -76,7 +76,7 @@ impl ScriptCache {
         let (uses, rarest) = if self.placed.read().len() < self.most {
             (1, None)
         } else {
-            let uses = self.wait(&mut waiting, &shape)?;
+            let uses = self.count_waiting_use(&mut waiting, &shape)?;
             (uses, Some(self.rarer_than(uses)?))
         };
         let script = Arc::new(make(&shape));
@@ -96,7 +96,7 @@ impl ScriptCache {
     }
 
     /// How often the shape was asked for of late, if that is often.
-    fn wait(&self, waiting: &mut Waiting, shape: &Shape) -> Option<u64> {
+    fn count_waiting_use(&self, waiting: &mut Waiting, shape: &Shape) -> Option<u64> {
         waiting.requests += 1;
         if waiting.requests > PERIOD || waiting.of_each.len() >= MOST_WAITING {
             waiting.requests = 0;
@@ -120,11 +120,11 @@ mod tests {
     use super::*;
 
     fn asked(shapes: &ScriptCache, number: u64) -> bool {
-        shapes.script(vec![Part::Fixed(number)], |_| Script::new("return 1")).is_some()
+        shapes.script_for(vec![RequestPart::Fixed(number)], |_| LuaScript::new("return 1")).is_some()
     }
 
     #[test]
-    fn only_so_many_shapes_have_a_script() {
+    fn the_number_of_shapes_with_a_script_is_bounded() {
         let shapes = ScriptCache::new(2);
         assert!(asked(&shapes, 1) && asked(&shapes, 2));
         assert!(!asked(&shapes, 3));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_in_use_gets_the_place_of_one_that_was_asked_for_once() {
+    fn a_shape_in_use_replaces_one_that_was_requested_once() {
         let shapes = ScriptCache::new(4);
         for junk in 0..4 {
             asked(&shapes, junk);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn ever_new_shapes_keep_none_in_use_out() {
+    fn a_stream_of_new_shapes_does_not_displace_those_in_use() {
         let shapes = ScriptCache::new(4);
         let mut junk = 1000..;
         let mut ask_for_junk = |times| (&mut junk).take(times).for_each(|junk| _ = asked(&shapes, junk));
@@ -162,16 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn redis_is_given_so_many_scripts_and_no_more() {
+    fn the_number_of_scripts_given_to_redis_is_bounded() {
         let shapes = ScriptCache::new(2);
         let made = AtomicU64::new(0);
         for number in 0..1000 {
             for _ in 0..2 * OFTEN {
                 let make = |_: &Shape| {
                     made.fetch_add(1, Ordering::Relaxed);
-                    Script::new("return 1")
+                    LuaScript::new("return 1")
                 };
-                shapes.script(vec![Part::Fixed(number)], make);
+                shapes.script_for(vec![RequestPart::Fixed(number)], make);
             }
         }
         assert!(made.into_inner() <= 2 * SCRIPTS_A_PLACE as u64);

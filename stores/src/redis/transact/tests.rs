@@ -7,7 +7,7 @@ use crate::{
     LogEnd, MatchOperation, NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark,
     PositionedRecord, PostOperation, Posting, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
     ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Span, Transaction, UnpostOperation,
-    redis::transact::encode::Request,
+    redis::transact::encode::EncodedRequest,
 };
 
 fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {
@@ -80,38 +80,50 @@ fn everything(map: &str) -> Transaction {
 
 #[test]
 fn each_step_is_written_with_the_parameters_that_its_code_reads() {
-    let steps = Steps::parse(STEPS).steps;
+    let steps = StepTemplates::parse(STEPS).steps;
     let mut seen = BTreeSet::new();
     for map in ["values", "notes"] {
         let transaction = everything(map);
-        let request = Request::new(&transaction);
-        let is_header = |part: &&Part| !matches!(part, Part::Step(_));
+        let request = EncodedRequest::new(&transaction);
+        let is_header = |part: &&RequestPart| !matches!(part, RequestPart::Step(_));
         let mut parts = request.parts().iter().skip_while(is_header).peekable();
-        while let Some(Part::Step(name)) = parts.next() {
+        while let Some(RequestPart::Step(name)) = parts.next() {
             let step = steps.iter().find(|step| step.name == *name).unwrap();
             for parameter in &step.parameters {
                 let part = parts.next().unwrap();
                 let fits = match (parameter, part) {
-                    (Parameter::Number(_), Part::Number(_) | Part::Integer(_)) => true,
+                    (Parameter::Number(_), RequestPart::Number(_) | RequestPart::Integer(_)) => true,
                     (
                         Parameter::Text(_),
-                        Part::Text(_) | Part::Owned(_) | Part::Integer(_) | Part::Number(_) | Part::Server(_),
+                        RequestPart::Text(_)
+                        | RequestPart::Owned(_)
+                        | RequestPart::Integer(_)
+                        | RequestPart::Number(_)
+                        | RequestPart::Server(_),
                     ) => true,
-                    (Parameter::Keys, Part::Fixed(count)) => {
-                        (0..*count).all(|_| matches!(parts.next(), Some(Part::Fixed(1..))))
+                    (Parameter::Keys, RequestPart::Fixed(count)) => {
+                        (0..*count).all(|_| matches!(parts.next(), Some(RequestPart::Fixed(1..))))
                     }
-                    (Parameter::Texts, Part::Fixed(count)) => (0..*count)
-                        .all(|_| matches!(parts.next(), Some(Part::Text(_) | Part::Owned(_) | Part::Number(_)))),
+                    (Parameter::Texts, RequestPart::Fixed(count)) => (0..*count).all(|_| {
+                        matches!(
+                            parts.next(),
+                            Some(RequestPart::Text(_) | RequestPart::Owned(_) | RequestPart::Number(_))
+                        )
+                    }),
                     (
                         Parameter::Key | Parameter::Log | Parameter::Map | Parameter::Lease | Parameter::Index,
-                        Part::Fixed(1..),
+                        RequestPart::Fixed(1..),
                     )
-                    | (Parameter::Limit(_), Part::Fixed(_)) => true,
+                    | (Parameter::Limit(_), RequestPart::Fixed(_)) => true,
                     _ => false,
                 };
                 assert!(fits, "{name}: {parameter:?} is {part:?}");
             }
-            assert!(matches!(parts.peek(), None | Some(Part::Step(_))), "{name}: more than {:?}", step.parameters);
+            assert!(
+                matches!(parts.peek(), None | Some(RequestPart::Step(_))),
+                "{name}: more than {:?}",
+                step.parameters
+            );
             seen.insert(*name);
         }
     }
@@ -120,10 +132,10 @@ fn each_step_is_written_with_the_parameters_that_its_code_reads() {
 
 #[test]
 fn texts_never_become_part_of_a_script() {
-    let transact = Transact::new(usize::MAX);
+    let transact = TransactScripts::new(usize::MAX);
     let text = |key, value| {
         let transaction = transaction(vec![], vec![put(key, value)]);
-        let chosen = transact.choose(Request::new(&transaction).parts());
+        let chosen = transact.choose_script(EncodedRequest::new(&transaction).parts());
         assert!(chosen.holds_shape);
         chosen.script
     };
@@ -134,8 +146,9 @@ fn texts_never_become_part_of_a_script() {
 
 #[test]
 fn only_short_shapes_get_a_script() {
-    let transact = Transact::new(1);
-    let holds_shape = |operations| transact.choose(Request::new(&transaction(vec![], operations)).parts()).holds_shape;
+    let transact = TransactScripts::new(1);
+    let holds_shape =
+        |operations| transact.choose_script(EncodedRequest::new(&transaction(vec![], operations)).parts()).holds_shape;
     assert!(!holds_shape((0..20).map(|n| put(&format!("k{n}"), "1")).collect()));
     assert!(holds_shape(vec![get(1)]));
 }

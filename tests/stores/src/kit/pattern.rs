@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_holds_for_what_it_says_and_for_nothing_else() {
+    fn a_pattern_matches_exactly_what_it_describes() {
         let answer = json!({ "a": 1, "b": ["x", "y"], "c": null });
         for expected in [
             json!({}),

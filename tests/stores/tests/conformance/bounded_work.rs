@@ -34,7 +34,7 @@ fn records_read(commands: &[Vec<String>]) -> i64 {
 }
 
 #[test]
-fn of_values_that_are_too_long_together_all_but_two_are_only_measured() {
+fn values_over_the_byte_limit_are_measured_and_at_most_two_of_them_read() {
     run(async |s| {
         let value = "x".repeat(10_000);
         let puts: Vec<_> = (0..20).map(|n| put(&format!("k{n}"), &value)).collect();
@@ -48,7 +48,7 @@ fn of_values_that_are_too_long_together_all_but_two_are_only_measured() {
 }
 
 #[test]
-fn of_far_too_many_keys_not_even_the_names_are_read() {
+fn key_names_are_not_read_if_there_are_far_too_many() {
     run(async |s| {
         let puts: Vec<_> = (0..5000).map(|n| put(&format!("k{n}"), "1")).collect();
         s.apply("b", create(), puts).await;
@@ -60,7 +60,7 @@ fn of_far_too_many_keys_not_even_the_names_are_read() {
 }
 
 #[test]
-fn of_a_map_over_its_limits_no_text_is_read() {
+fn a_map_over_its_limits_is_refused_without_reading_its_texts() {
     run(async |s| {
         let all: Vec<_> = (0..5000).map(|n| (format!("k{n}"), "x".repeat(100))).collect();
         s.apply("b", create(), [put_in("notes", &all)]).await;
@@ -100,7 +100,7 @@ fn a_range_that_ends_early_is_not_read_much_farther() {
 }
 
 #[test]
-fn no_read_asks_for_more_than_10_000_records_whatever_it_is_told() {
+fn no_read_fetches_more_than_10_000_records_whatever_its_limit() {
     run(async |s| {
         s.apply("b", create(), [append("l", &vec![""; 15_000])]).await;
         for asked in [read_all("l"), read_newest("l", ALL, ALL), overflow("l", 0, 0, ALL, ALL)] {
@@ -139,7 +139,7 @@ fn fill(s: &StoreUnderTest, list: &str, record: &str, records: u32) {
 }
 
 #[test]
-fn millions_of_empty_records_that_others_left_make_no_call_long() {
+fn millions_of_empty_foreign_records_do_not_make_a_call_long() {
     run(async |s| {
         s.apply("b", create(), [append("history", &["first"])]).await;
         fill(&s, "b:__history__", "", 2_000_000);
@@ -177,7 +177,7 @@ fn millions_of_empty_records_that_others_left_make_no_call_long() {
 }
 
 #[test]
-fn a_record_of_others_that_is_longer_than_any_of_ours_is_told_as_an_empty_text() {
+fn an_overlong_foreign_record_is_returned_as_an_empty_text() {
     run(async |s| {
         s.apply("b", create(), [append("history", &["first"])]).await;
         s.raw().on::<()>("RPUSH", "b:__history__", &[&"x".repeat((2 << 20) + 1), "last"]);
@@ -195,7 +195,7 @@ fn a_record_of_others_that_is_longer_than_any_of_ours_is_told_as_an_empty_text()
 }
 
 #[test]
-fn of_long_records_no_more_than_a_step_is_read_in_vain() {
+fn few_long_records_are_read_beyond_the_byte_limit() {
     run(async |s| {
         s.apply("b", create(), [append("history", &["first"])]).await;
         let record = "x".repeat(1 << 20);
@@ -212,7 +212,7 @@ fn of_long_records_no_more_than_a_step_is_read_in_vain() {
 }
 
 #[test]
-fn a_counter_is_never_read_further_than_counters_go() {
+fn a_value_too_long_for_a_counter_is_refused_without_being_read() {
     run(async |s| {
         s.apply("b", create(), [put("k", &"1".repeat(1 << 20)), put_in("notes", &[("k", "1".repeat(1 << 20))])]).await;
         for asked in [increment("k", 1), increment_in("notes", "k", 1)] {
@@ -226,7 +226,7 @@ fn a_counter_is_never_read_further_than_counters_go() {
 }
 
 #[test]
-fn metadata_full_of_what_others_put_there_is_not_read_to_its_end() {
+fn metadata_with_many_foreign_fields_are_not_read_in_full() {
     run(async |s| {
         s.apply("b", create(), [append("l", &["x"]), put_in("notes", &[("k", "1")])]).await;
         let fields: Vec<_> = (0..50_000).flat_map(|n| [format!("junk-{n}"), "1".to_owned()]).collect();
@@ -258,7 +258,7 @@ fn a_page_of_a_map_asks_for_its_texts_together() {
 }
 
 #[test]
-fn what_may_be_large_is_freed_beside_the_others() {
+fn large_keys_are_freed_in_the_background() {
     run(async |s| {
         let fill = [put("k", "1"), append("l", &["x"]), append("history", &["x"])];
         s.apply("b", create(), fill).await;

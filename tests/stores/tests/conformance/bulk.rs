@@ -85,7 +85,7 @@ async fn deleting_a_bucket_of_20_000_keys_leaves_none(s: Arc<StoreUnderTest>) {
     assert_eq!(outcomes, [nothing(), nothing(), nothing()]);
 }
 
-async fn a_new_life_sweeps_20_000_keys_of_the_last_one_away(s: Arc<StoreUnderTest>) {
+async fn recreating_a_bucket_removes_20_000_keys_of_the_previous_one(s: Arc<StoreUnderTest>) {
     filled(&s, MANY).await;
     s.pass_time(Duration::from_secs(3600));
     let outcomes = s.apply("b", create_new(), [get_all(), get("key-00000"), get_all_in("notes")]).await;
@@ -167,7 +167,7 @@ on_every_store![
     maps_of_20_000_entries_are_served_like_any_other,
     resetting_maps_of_20_000_entries_leaves_none,
     deleting_a_bucket_of_20_000_keys_leaves_none,
-    a_new_life_sweeps_20_000_keys_of_the_last_one_away,
+    recreating_a_bucket_removes_20_000_keys_of_the_previous_one,
     a_log_takes_thousands_of_records_at_once_and_gives_10_000,
     a_transaction_of_10_000_operations_is_applied_in_full,
     thousands_of_expectations_marks_and_spans_are_looked_at,

@@ -49,7 +49,7 @@ async fn each_kind_of_write_counts_once_when_it_is_sent_twice(s: Arc<StoreUnderT
     assert_eq!(s.apply_one("b", get_all()).await, nothing());
 }
 
-async fn a_repeated_count_is_answered_even_when_the_counter_is_none_any_more(s: Arc<StoreUnderTest>) {
+async fn a_repeated_increment_is_answered_even_if_the_counter_is_no_longer_one(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     let (writer, transaction) = (new_writer(), transaction("b", existing(), [increment("n", 1)]));
     s.ask_as(&writer, &transaction).await;
@@ -82,7 +82,7 @@ async fn an_older_transaction_after_a_newer_one_is_not_applied(s: Arc<StoreUnder
     assert_eq!(s.ask_as(writer.advance(), &put("newest")).await.status, Status::Applied);
 }
 
-async fn writers_and_buckets_do_not_mix_up(s: Arc<StoreUnderTest>) {
+async fn writers_are_counted_separately_in_each_bucket(s: Arc<StoreUnderTest>) {
     let (mut one, mut two) = (Writer::new(), Writer::new());
     for n in 1..=5 {
         for bucket in ["a", "b"] {
@@ -147,7 +147,7 @@ async fn hundreds_of_writers_whose_replies_are_lost_all_count_once(s: Arc<StoreU
     assert_eq!(outcomes, [entries(&[("n", "200")]), counted(0, total)]);
 }
 
-async fn what_hundreds_of_writers_did_to_an_earlier_life_does_not_come_back(s: Arc<StoreUnderTest>) {
+async fn late_retries_of_hundreds_of_writers_revive_nothing_of_a_deleted_bucket(s: Arc<StoreUnderTest>) {
     let writers: Vec<_> = (0..MANY).map(|_| new_writer()).collect();
     let late = transaction("b", create(), [increment("n", 1), append("l", &["late"])]);
     for writer in &writers {
@@ -220,12 +220,12 @@ async fn more_writers_than_can_be_remembered_are_refused_and_none_counts_twice(s
 
 on_every_store![
     each_kind_of_write_counts_once_when_it_is_sent_twice,
-    a_repeated_count_is_answered_even_when_the_counter_is_none_any_more,
+    a_repeated_increment_is_answered_even_if_the_counter_is_no_longer_one,
     an_older_transaction_after_a_newer_one_is_not_applied,
-    writers_and_buckets_do_not_mix_up,
+    writers_are_counted_separately_in_each_bucket,
     a_late_retry_revives_no_deleted_bucket,
     hundreds_of_writers_whose_replies_are_lost_all_count_once,
-    what_hundreds_of_writers_did_to_an_earlier_life_does_not_come_back,
+    late_retries_of_hundreds_of_writers_revive_nothing_of_a_deleted_bucket,
 ];
 
 /// A directory has room for all of them.

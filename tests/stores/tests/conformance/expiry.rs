@@ -37,7 +37,7 @@ mod at_the_very_millisecond {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_bucket_in_memory_is_there_until_its_instant_and_not_at_it() {
+    fn a_bucket_in_memory_expires_exactly_at_its_instant() {
         let case = async |s: Arc<StoreUnderTest>| {
             let openings: [(Opening, Duration); 3] =
                 [(create_for(HOUR), HOUR), (create_sliding(HOUR), HOUR), (create_for(MILLISECOND), MILLISECOND)];

@@ -83,7 +83,7 @@ fn terms(rng: &mut Rng, most: usize) -> Vec<u32> {
     terms.into_iter().collect()
 }
 
-async fn random_work_gives_what_sets_give(s: Arc<StoreUnderTest>) {
+async fn random_index_operations_match_a_reference_made_of_sets(s: Arc<StoreUnderTest>) {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
@@ -189,7 +189,7 @@ async fn documents_far_apart_are_kept_and_found(s: Arc<StoreUnderTest>) {
     assert_eq!(refused.unwrap_err().code, FailureCode::TooLarge);
 }
 
-async fn what_would_take_long_is_refused_or_cut_short(s: Arc<StoreUnderTest>) {
+async fn index_operations_that_would_take_long_are_refused_or_cut_short(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     let million: Vec<_> = (0..1_000_000).collect();
     let many: Vec<_> = (0..65).map(|n| document(n, &million[..512])).collect();
@@ -223,8 +223,8 @@ async fn what_would_take_long_is_refused_or_cut_short(s: Arc<StoreUnderTest>) {
 }
 
 on_every_store![
-    random_work_gives_what_sets_give,
+    random_index_operations_match_a_reference_made_of_sets,
     a_hundred_thousand_documents_have_a_term_in_common,
     documents_far_apart_are_kept_and_found,
-    what_would_take_long_is_refused_or_cut_short,
+    index_operations_that_would_take_long_are_refused_or_cut_short,
 ];

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use keepline_stores::{BucketKind, Deadline};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
-async fn pages_hold_about_as_many_as_were_asked_for_and_together_all(s: Arc<StoreUnderTest>) {
+async fn pages_have_about_the_requested_size_and_together_hold_everything(s: Arc<StoreUnderTest>) {
     let all: BTreeSet<_> = (0..1000).map(|n| format!("bucket-{n}")).collect();
     for name in &all {
         s.apply(name, create(), []).await;
@@ -58,7 +58,7 @@ async fn a_bucket_that_stays_is_listed_while_others_come_and_go(s: Arc<StoreUnde
     }
 }
 
-async fn a_cursor_from_anywhere_does_no_harm(s: Arc<StoreUnderTest>) {
+async fn an_arbitrary_cursor_does_no_harm(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     for cursor in ["x", "-1", "18446744073709551615", "99999999999999999999999", "a\nb", "é", "\0", "*"] {
         // Any answer but a broken store will do.
@@ -68,7 +68,7 @@ async fn a_cursor_from_anywhere_does_no_harm(s: Arc<StoreUnderTest>) {
 }
 
 on_every_store![
-    pages_hold_about_as_many_as_were_asked_for_and_together_all,
+    pages_have_about_the_requested_size_and_together_hold_everything,
     a_bucket_that_stays_is_listed_while_others_come_and_go,
-    a_cursor_from_anywhere_does_no_harm,
+    an_arbitrary_cursor_does_no_harm,
 ];

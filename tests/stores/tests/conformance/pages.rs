@@ -25,7 +25,7 @@ async fn read(s: &StoreUnderTest, map: &str, cursor: &str, max_entries: u64, max
     }
 }
 
-async fn pages_hold_about_as_many_as_were_asked_for_and_together_all(s: Arc<StoreUnderTest>) {
+async fn pages_have_about_the_requested_size_and_together_hold_everything(s: Arc<StoreUnderTest>) {
     for map in MAPS {
         let all = filled(&s, map, 3000).await;
         for limit in [0, 10, 500, 2999, 3000, ALL] {
@@ -123,7 +123,7 @@ async fn an_entry_that_stays_is_on_a_page_while_others_come_and_go(s: Arc<StoreU
     }
 }
 
-async fn a_cursor_from_anywhere_does_no_harm(s: Arc<StoreUnderTest>) {
+async fn an_arbitrary_cursor_does_no_harm(s: Arc<StoreUnderTest>) {
     for map in MAPS {
         filled(&s, map, 200).await;
         let long = "9".repeat(512);
@@ -136,9 +136,9 @@ async fn a_cursor_from_anywhere_does_no_harm(s: Arc<StoreUnderTest>) {
 }
 
 on_every_store![
-    pages_hold_about_as_many_as_were_asked_for_and_together_all,
+    pages_have_about_the_requested_size_and_together_hold_everything,
     keys_alone_come_in_pages_too,
     a_page_is_no_longer_than_its_bytes_and_names_what_does_not_fit,
     an_entry_that_stays_is_on_a_page_while_others_come_and_go,
-    a_cursor_from_anywhere_does_no_harm,
+    an_arbitrary_cursor_does_no_harm,
 ];

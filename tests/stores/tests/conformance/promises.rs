@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keepline_stores::{BucketKind, Deadline, FailureCode, Status, StoreCapabilities};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
-async fn a_store_says_what_it_can_promise_and_that_it_is_well(s: Arc<StoreUnderTest>) {
+async fn a_store_reports_its_capabilities_and_passes_its_check(s: Arc<StoreUnderTest>) {
     let all = StoreCapabilities { durable: s.name != "memory", ..StoreCapabilities::ALL };
     assert_eq!(s.store.capabilities(), all);
     s.store.check().await.unwrap();
@@ -65,7 +65,7 @@ async fn a_mebibyte_of_text_survives_in_values_maps_and_logs(s: Arc<StoreUnderTe
     assert_eq!(s.ask(&expecting("b", existing(), longer, [])).await.unmet, Some(0));
 }
 
-async fn the_time_that_is_told_never_goes_back(s: Arc<StoreUnderTest>) {
+async fn the_time_of_receipts_never_goes_back(s: Arc<StoreUnderTest>) {
     let mut last = 0;
     for _ in 0..50 {
         let now = s.ask(&transaction("b", create(), [increment("n", 1)])).await.now;
@@ -74,7 +74,7 @@ async fn the_time_that_is_told_never_goes_back(s: Arc<StoreUnderTest>) {
     }
 }
 
-async fn what_is_sent_together_is_answered_in_order_whatever_the_kind(s: Arc<StoreUnderTest>) {
+async fn transactions_sent_together_are_answered_in_order_whatever_their_kind(s: Arc<StoreUnderTest>) {
     let asked: Vec<_> = (0..60)
         .map(|n| {
             let id = bucket(KINDS[n % 6], &format!("b{}", n / 6));
@@ -91,10 +91,10 @@ async fn what_is_sent_together_is_answered_in_order_whatever_the_kind(s: Arc<Sto
 }
 
 on_every_store![
-    a_store_says_what_it_can_promise_and_that_it_is_well,
+    a_store_reports_its_capabilities_and_passes_its_check,
     a_refusal_names_the_part_and_says_why_in_a_sentence,
     lives_of_one_name_never_share_an_incarnation,
     a_mebibyte_of_text_survives_in_values_maps_and_logs,
-    the_time_that_is_told_never_goes_back,
-    what_is_sent_together_is_answered_in_order_whatever_the_kind,
+    the_time_of_receipts_never_goes_back,
+    transactions_sent_together_are_answered_in_order_whatever_their_kind,
 ];

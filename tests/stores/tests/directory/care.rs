@@ -7,7 +7,7 @@ use keepline_stores::{DirectoryError, directory};
 use super::*;
 
 #[test]
-fn a_backup_of_a_directory_in_use_is_one_state_of_it_and_opens_like_any_other() {
+fn a_backup_of_a_store_in_use_is_a_consistent_snapshot_that_opens() {
     let bench = Bench::new();
     let store = bench.open();
     let target = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ fn a_backup_of_a_directory_in_use_is_one_state_of_it_and_opens_like_any_other() 
 }
 
 #[test]
-fn a_check_finds_what_contradicts_itself_and_a_repair_mends_it() {
+fn a_check_finds_inconsistencies_and_a_repair_fixes_them() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(apply(&store, "b", create(), [put("k", "1"), put_in("notes", &[("a", "1"), ("b", "2")])]));
@@ -84,7 +84,7 @@ fn a_check_finds_what_contradicts_itself_and_a_repair_mends_it() {
 }
 
 #[test]
-fn where_there_is_no_store_there_is_nothing_to_care_for() {
+fn maintenance_of_a_missing_store_is_refused() {
     let bench = Bench::new();
     let errors = [
         directory::check(bench.path(), &bench.options).unwrap_err(),
@@ -117,7 +117,7 @@ fn nothing_deleted_is_left_in_the_files_of_a_compacted_store() {
 }
 
 #[test]
-fn empty_pages_and_the_log_are_given_back_on_demand_while_the_store_is_used() {
+fn compacting_a_store_in_use_frees_empty_pages_and_the_log() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(async {

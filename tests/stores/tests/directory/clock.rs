@@ -5,7 +5,7 @@ use keepline_stores::{DirectoryError, FailureCode, directory};
 use super::*;
 
 #[test]
-fn time_does_not_go_back_and_nothing_expired_comes_back_when_the_clock_is_set_back() {
+fn setting_the_clock_back_neither_reverses_time_nor_revives_expired_buckets() {
     let bench = Bench::new();
     let told = block_on(async {
         let store = bench.open();
@@ -31,7 +31,7 @@ fn time_does_not_go_back_and_nothing_expired_comes_back_when_the_clock_is_set_ba
 }
 
 #[test]
-fn lives_have_names_of_their_own_though_the_clock_is_set_back() {
+fn incarnations_stay_unique_when_the_clock_is_set_back() {
     let bench = Bench::new();
     let mut lives = std::collections::BTreeSet::new();
     for _ in 0..10 {
@@ -71,7 +71,7 @@ fn a_store_from_the_future_is_refused_until_it_is_repaired() {
 }
 
 #[test]
-fn a_day_that_nobody_used_the_store_and_more_is_none_in_the_future() {
+fn a_long_unused_store_is_not_taken_for_one_from_the_future() {
     let bench = Bench::new();
     block_on(apply(&bench.open(), "b", create(), [put("k", "1")]));
     bench.clock.advance(1000 * DAY);
@@ -93,7 +93,7 @@ fn is_in_doubt(answer: Result<Receipt, Failure>) -> bool {
 }
 
 #[test]
-fn a_clock_that_jumps_ahead_for_three_seconds_erases_nothing_and_stops_nobody() {
+fn a_three_second_clock_jump_erases_nothing_and_other_buckets_stay_writable() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(async {
@@ -173,7 +173,7 @@ fn a_jump_ends_for_all_processes_at_one_time() {
 }
 
 #[test]
-fn after_a_reboot_and_after_a_repair_the_clock_is_believed_as_it_is() {
+fn after_a_reboot_or_a_repair_the_clock_is_believed_at_once() {
     let mut bench = Bench::new();
     let look = transaction("b", existing(), [get("k")]);
     for reboots in [true, false] {
@@ -192,7 +192,7 @@ fn after_a_reboot_and_after_a_repair_the_clock_is_believed_as_it_is() {
 }
 
 #[test]
-fn what_is_in_doubt_is_neither_moved_away_nor_replaced_by_what_is_moved_in() {
+fn a_bucket_whose_expiry_is_in_doubt_is_not_transferred() {
     use keepline_stores::TransferStore as _;
     let bench = Bench::new();
     let store = bench.open();

@@ -74,7 +74,7 @@ fn spoil(file: &Path, rng: &mut Rng) -> String {
 }
 
 #[test]
-fn spoiled_files_are_recovered_to_a_state_that_was_or_refused() {
+fn damaged_files_are_refused_or_recovered_to_an_earlier_state() {
     let (rounds, mut rng) = (random::rounds(60), Rng::with_seed(random::seed()));
     let (mut refused, mut failed, mut recovered) = (0, 0, 0);
     let files = ["keepline.db", "keepline.db-wal", "keepline.db-shm", "keepline.lock"];

@@ -142,7 +142,7 @@ fn a_backup_that_was_put_beside_the_log_of_a_killed_store_is_refused() {
 }
 
 #[test]
-fn a_backup_is_restored_over_whatever_is_there_unless_somebody_has_it_open() {
+fn a_backup_is_restored_over_any_store_that_is_not_in_use() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(apply(&store, "b", create(), [put("k", "1")]));
@@ -192,7 +192,7 @@ fn a_store_of_an_earlier_release_gets_a_number_of_its_own() {
 
 #[cfg(unix)]
 #[test]
-fn a_directory_that_was_replaced_takes_no_writes_whatever_the_syncs() {
+fn a_replaced_directory_refuses_writes_under_every_sync_mode() {
     for sync in [DirectorySync::Off, DirectorySync::Group, DirectorySync::Always] {
         let bench = Bench::new();
         let (path, away) = (bench.path().join("store"), bench.path().join("away"));
@@ -230,7 +230,7 @@ fn processes_that_start_on_a_new_directory_all_have_their_store() {
 /// What others wrote, and no call could: hundreds of megabytes in a place. SQLite itself reads one that a look-up passes, to
 /// compare its key; here it may not take as much memory as for two of them.
 #[test]
-fn a_text_of_any_length_is_named_and_not_copied() {
+fn an_overlong_text_is_reported_without_being_copied() {
     const BYTES: i64 = 192 << 20;
     let bench = Bench::new();
     let store = bench.open();

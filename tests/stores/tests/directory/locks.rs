@@ -7,7 +7,7 @@ use keepline_stores::{FailureCode, NewLife};
 use super::*;
 
 #[test]
-fn a_process_that_hangs_with_the_lock_costs_writers_their_deadline_and_readers_nothing() {
+fn writers_time_out_and_readers_are_served_while_a_hung_process_holds_the_lock() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(async {
@@ -32,7 +32,7 @@ fn a_process_that_hangs_with_the_lock_costs_writers_their_deadline_and_readers_n
 }
 
 #[test]
-fn who_only_asks_is_answered_while_the_lock_is_held() {
+fn reads_are_answered_while_the_lock_is_held() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(async {
@@ -49,7 +49,7 @@ fn who_only_asks_is_answered_while_the_lock_is_held() {
 }
 
 #[test]
-fn a_reader_that_hangs_holds_up_nobody() {
+fn a_hung_reader_does_not_block_writers() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(async {
@@ -66,7 +66,7 @@ fn a_reader_that_hangs_holds_up_nobody() {
 
 #[cfg(unix)]
 #[test]
-fn a_store_whose_files_were_taken_away_says_so() {
+fn a_store_whose_files_were_removed_reports_unavailable() {
     let bench = Bench::new();
     let options = DirectoryOptions { sync: DirectorySync::Group, ..bench.options.clone() };
     let store = DirectoryStore::open(bench.path(), options).unwrap();

@@ -37,7 +37,7 @@ fn a_directory_that_is_not_there_is_made_for_its_user_alone() {
 }
 
 #[test]
-fn what_is_no_store_of_ours_is_refused_and_left_as_it_is() {
+fn a_foreign_database_is_refused_and_left_unchanged() {
     let bench = Bench::new();
     let file = bench.path().join("keepline.db");
     fs::write(&file, "a letter, and no database: ".repeat(500)).unwrap();
@@ -55,7 +55,7 @@ fn what_is_no_store_of_ours_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_later_release_s_store_is_refused_and_so_are_tables_that_are_not_ours() {
+fn a_store_of_a_later_release_or_with_a_foreign_schema_is_refused() {
     let bench = Bench::new();
     drop(bench.open());
     bench.raw().pragma_update(None, "user_version", 9).unwrap();
@@ -71,7 +71,7 @@ fn a_later_release_s_store_is_refused_and_so_are_tables_that_are_not_ours() {
 }
 
 #[test]
-fn a_store_of_the_first_version_is_brought_to_the_present_one_with_all_that_it_holds() {
+fn a_store_of_the_first_version_is_migrated_with_all_its_data() {
     let bench = Bench::new();
     block_on(apply(&bench.open(), "b", create(), [put("k", "1"), append("l", &["x"])]));
     let back = "DROP TABLE segment; ALTER TABLE part DROP COLUMN terms; PRAGMA user_version = 1";
@@ -87,7 +87,7 @@ fn a_store_of_the_first_version_is_brought_to_the_present_one_with_all_that_it_h
 }
 
 #[test]
-fn a_path_that_can_be_no_directory_is_refused() {
+fn a_path_that_cannot_be_a_directory_is_refused() {
     let bench = Bench::new();
     fs::write(bench.path().join("file"), "").unwrap();
     let error = DirectoryStore::open(bench.path().join("file"), bench.options.clone()).unwrap_err();
@@ -98,13 +98,13 @@ fn a_path_that_can_be_no_directory_is_refused() {
 /// The kernel's own, where even root may make nothing.
 #[cfg(target_os = "linux")]
 #[test]
-fn where_nothing_can_be_written_nothing_is_opened() {
+fn a_store_in_an_unwritable_place_is_not_opened() {
     let error = DirectoryStore::open("/sys/keepline", DirectoryOptions::default()).unwrap_err();
     assert!(matches!(error, DirectoryError::ReadOnly | DirectoryError::Unusable { .. }), "{error}");
 }
 
 #[test]
-fn many_open_a_new_directory_at_one_time() {
+fn simultaneous_opens_of_a_new_directory_share_one_store() {
     let bench = Bench::new();
     std::thread::scope(|scope| {
         let stores: Vec<_> = (0..8)

@@ -11,7 +11,7 @@ fn pages(bench: &Bench, name: &str) -> i64 {
 }
 
 #[test]
-fn a_full_store_refuses_what_does_not_fit_whole_and_serves_everything_else() {
+fn a_full_store_refuses_what_does_not_fit_and_serves_everything_else() {
     let mut bench = Bench::new();
     bench.options.max_bytes = 4 * MIB;
     let store = bench.open();
@@ -39,7 +39,7 @@ fn a_full_store_refuses_what_does_not_fit_whole_and_serves_everything_else() {
 }
 
 #[test]
-fn room_is_made_at_once_from_what_has_expired() {
+fn expired_buckets_make_room_at_once() {
     let mut bench = Bench::new();
     bench.options.max_bytes = 4 * MIB;
     let store = bench.open();
@@ -56,7 +56,7 @@ fn room_is_made_at_once_from_what_has_expired() {
 }
 
 #[test]
-fn what_was_deleted_and_what_expired_goes_back_to_the_disk_by_itself() {
+fn the_space_of_deleted_and_expired_buckets_is_freed_automatically() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(async {
@@ -83,7 +83,7 @@ fn what_was_deleted_and_what_expired_goes_back_to_the_disk_by_itself() {
 }
 
 #[test]
-fn writers_that_can_not_come_back_are_forgotten() {
+fn writers_that_can_no_longer_retry_are_forgotten() {
     let bench = Bench::new();
     let store = bench.open();
     block_on(async {

@@ -11,7 +11,7 @@ fn open(bench: &Bench, sync: DirectorySync) -> DirectoryStore {
 }
 
 #[test]
-fn who_only_asks_waits_for_no_sync_and_who_writes_does() {
+fn reads_wait_for_no_sync_and_writes_do() {
     let bench = Bench::new();
     let store = open(&bench, DirectorySync::Group);
     block_on(async {
@@ -59,7 +59,7 @@ fn writers_at_one_time_share_a_commit_and_a_sync() {
 }
 
 #[test]
-fn each_call_has_a_sync_of_its_own_where_that_is_asked_for() {
+fn each_call_has_a_separate_sync_under_always() {
     let bench = Bench::new();
     let store = open(&bench, DirectorySync::Always);
     block_on(join_all((0..16).map(async |n| {
@@ -70,7 +70,7 @@ fn each_call_has_a_sync_of_its_own_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_call_that_is_refused_after_it_wrote_undoes_itself_and_no_other_in_its_commit() {
+fn a_call_refused_after_writing_undoes_only_itself_in_a_shared_commit() {
     for sync in [DirectorySync::Group, DirectorySync::Off] {
         let bench = Bench::new();
         let store = open(&bench, sync);

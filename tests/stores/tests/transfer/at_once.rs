@@ -59,8 +59,8 @@ fn interrupted(transfer: &Transfer, turns: &Arc<Turns>) -> Transfer {
 }
 
 /// What `migrate --delete` does with a bucket.
-async fn moved(transfer: &Transfer, id: &BucketId) -> (Transferred, Option<Removed>) {
-    let transferred = transfer.bucket(id).await.unwrap();
+async fn moved(transfer: &Transfer, id: &BucketId) -> (Transferred, Option<RemovalOutcome>) {
+    let transferred = transfer.copy_bucket(id).await.unwrap();
     let removed = match transferred {
         Transferred::Copied { .. } | Transferred::AlreadyThere { .. } => Some(transfer.remove(id).await.unwrap()),
         _ => None,
@@ -100,7 +100,7 @@ fn pairs() -> Pairs {
 }
 
 #[tokio::test]
-async fn two_transfers_that_delete_what_they_have_copied_lose_nothing_and_agree() {
+async fn two_simultaneous_moves_of_a_bucket_lose_nothing_and_agree() {
     let (pairs, id) = (pairs(), session("s"));
     for (from, to) in &pairs.all {
         for (ours, theirs) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -131,7 +131,7 @@ async fn two_transfers_that_delete_what_they_have_copied_lose_nothing_and_agree(
 }
 
 #[tokio::test]
-async fn what_the_other_transfer_saw_later_is_not_overwritten_by_what_this_one_saw() {
+async fn a_transfer_does_not_overwrite_what_another_one_copied_later() {
     let (pairs, id) = (pairs(), session("s"));
     for (from, to) in &pairs.all {
         for before in 0.. {
@@ -157,14 +157,14 @@ async fn what_the_other_transfer_saw_later_is_not_overwritten_by_what_this_one_s
                 side.as_ref().is_some_and(|(_, outcomes)| format!("{outcomes:?}").contains("later"))
             };
             // It moved before the write came: that one found nothing to write to.
-            let is_early = outcome.1 == Some(Removed::Done) && sides[0].is_none();
+            let is_early = outcome.1 == Some(RemovalOutcome::Done) && sides[0].is_none();
             assert!(is_early || sides.iter().any(is_whole), "before {before}: {outcome:?}, {sides:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_deletion_in_the_middle_leaves_no_shell_and_is_reported() {
+async fn a_deletion_during_a_transfer_leaves_no_partial_copy_and_is_reported() {
     let (pairs, id) = (pairs(), session("s"));
     for (from, to) in &pairs.all {
         for before in 0.. {
@@ -185,7 +185,8 @@ async fn a_deletion_in_the_middle_leaves_no_shell_and_is_reported() {
             match (outcome, told(&**to, &id).await) {
                 ((Transferred::Gone, None), None) => {}
                 (
-                    (Transferred::Deleted, None) | (Transferred::Copied { .. }, Some(Removed::Deleted | Removed::Done)),
+                    (Transferred::Deleted, None)
+                    | (Transferred::Copied { .. }, Some(RemovalOutcome::Deleted | RemovalOutcome::Done)),
                     copy,
                 ) => {
                     assert_eq!(copy, was, "before {before}: {outcome:?}");

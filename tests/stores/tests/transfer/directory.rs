@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 use keepline_stores::{
     FailureCode,
     directory::check,
-    transfer::{Incoming, Keyed, Piece, Replaces, Taken},
+    transfer::{IncomingBucket, KeyedPart, PieceOutcome, ReplaceCondition, TransferPiece},
 };
 
 use super::*;
@@ -21,75 +21,76 @@ fn problems(place: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_bucket_is_not_there_before_its_end_and_one_that_was_broken_off_begins_again() {
+async fn an_unfinished_transfer_is_invisible_and_starts_over() {
     let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
     let (from, id) = (redis(&server), session("s"));
     fill(&*from, &id).await;
     let head = from.head(&id).await.unwrap().unwrap();
-    let texts =
-        from.entries(&id, Keyed::Map(b"values"), &head.maps.iter().find(|(map, _)| map == b"values").unwrap().1).await;
+    let texts = from
+        .entries(&id, KeyedPart::Map(b"values"), &head.maps.iter().find(|(map, _)| map == b"values").unwrap().1)
+        .await;
     let texts = texts.unwrap();
     let entries = [(b"a".as_slice(), texts[0].as_deref().unwrap())];
     let records = from.records(&id, b"turns", 0).await.unwrap();
-    let records = Piece::Records { log: b"turns", before: 0, records: &records };
+    let records = TransferPiece::Records { log: b"turns", before: 0, records: &records };
     for last in 0..4 {
         // As a process that was killed leaves it.
         let to = in_directory(place.path());
-        let incoming = Incoming { bucket: &id, head: &head, id: &format!("copying-{last}") };
+        let incoming = IncomingBucket { bucket: &id, head: &head, id: &format!("copying-{last}") };
         let pieces = [
-            Piece::Begin { overwrite: false },
-            Piece::Entries { of: Keyed::Map(b"values"), entries: &entries },
+            TransferPiece::Begin { overwrite: false },
+            TransferPiece::Entries { of: KeyedPart::Map(b"values"), entries: &entries },
             records,
             // A piece whose answer was lost is sent again.
             records,
         ];
         for piece in &pieces[..=last] {
-            assert_eq!(to.import(incoming, *piece).await.unwrap(), Taken::Yes);
+            assert_eq!(to.import(incoming, *piece).await.unwrap(), PieceOutcome::Yes);
         }
         assert_eq!(ask(&*to, &transaction(&id, unused(), [])).await.status, Status::Absent);
-        assert_eq!((to.head(&id).await.unwrap(), listed(&*to).await.unwrap()), (None, vec![]));
+        assert_eq!((to.head(&id).await.unwrap(), list_all_buckets(&*to).await.unwrap()), (None, vec![]));
         // What another copying sends does not get in.
-        let other = Incoming { id: "other", ..incoming };
-        for piece in [records, Piece::End { replaces: &Replaces::Anything }] {
-            assert_eq!(to.import(other, piece).await.unwrap(), Taken::Displaced);
+        let other = IncomingBucket { id: "other", ..incoming };
+        for piece in [records, TransferPiece::End { replaces: &ReplaceCondition::Anything }] {
+            assert_eq!(to.import(other, piece).await.unwrap(), PieceOutcome::Displaced);
         }
         drop(to);
         assert_eq!((rows(place.path(), "bucket"), problems(place.path())), (1, vec![]));
         assert_eq!(check(place.path(), &DirectoryOptions::default()).unwrap().buckets, 0);
     }
     let transfer = between(&from, &in_directory(place.path()), false);
-    assert!(is_copied(transfer.bucket(&id).await.unwrap()));
+    assert!(is_copied(transfer.copy_bucket(&id).await.unwrap()));
     assert_eq!(contents(&*transfer.to, &id).await, contents(&*from, &id).await);
     assert_eq!((rows(place.path(), "bucket"), problems(place.path())), (1, vec![]));
 }
 
 #[tokio::test]
-async fn one_that_is_there_stays_until_the_whole_of_the_other_takes_its_place() {
+async fn an_existing_directory_bucket_stays_until_its_replacement_is_complete() {
     let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let (from, to, id) = (in_directory(places[0].path()), in_directory(places[1].path()), session("s"));
     fill(&*from, &id).await;
     ask(&*to, &transaction(&id, create(), [put("k", "1")])).await;
     let was = contents(&*to, &id).await;
-    assert_eq!(between(&from, &to, false).bucket(&id).await.unwrap(), Transferred::Conflict);
+    assert_eq!(between(&from, &to, false).copy_bucket(&id).await.unwrap(), Transferred::Conflict);
     assert_eq!(rows(places[1].path(), "bucket"), 1);
     let head = from.head(&id).await.unwrap().unwrap();
-    let incoming = Incoming { bucket: &id, head: &head, id: "copying" };
+    let incoming = IncomingBucket { bucket: &id, head: &head, id: "copying" };
     for (piece, taken) in [
-        (Piece::Begin { overwrite: false }, Taken::Exists),
-        (Piece::Begin { overwrite: true }, Taken::Yes),
-        (Piece::End { replaces: &Replaces::Nothing }, Taken::Exists),
+        (TransferPiece::Begin { overwrite: false }, PieceOutcome::Exists),
+        (TransferPiece::Begin { overwrite: true }, PieceOutcome::Yes),
+        (TransferPiece::End { replaces: &ReplaceCondition::Nothing }, PieceOutcome::Exists),
     ] {
         assert_eq!(to.import(incoming, piece).await.unwrap(), taken);
     }
     assert_eq!(contents(&*to, &id).await, was);
-    to.import(incoming, Piece::Abandon).await.unwrap();
+    to.import(incoming, TransferPiece::Abandon).await.unwrap();
     assert_eq!(contents(&*to, &id).await, was);
-    assert!(is_copied(between(&from, &to, true).bucket(&id).await.unwrap()));
+    assert!(is_copied(between(&from, &to, true).copy_bucket(&id).await.unwrap()));
     assert_eq!(contents(&*to, &id).await, contents(&*from, &id).await);
 }
 
 #[tokio::test]
-async fn what_does_not_fit_leaves_nothing_and_what_fits_still_arrives() {
+async fn a_bucket_that_does_not_fit_leaves_nothing_and_others_still_arrive() {
     let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let from = in_directory(places[0].path());
     let options = DirectoryOptions { max_bytes: 2 << 20, timeout: TIMEOUT, ..DirectoryOptions::default() };
@@ -101,11 +102,11 @@ async fn what_does_not_fit_leaves_nothing_and_what_fits_still_arrives() {
     ask(&*from, &transaction(session("small"), create(), [append("l", &records[..10])])).await;
     let transfer = between(&from, &to, false);
     for _ in 0..2 {
-        let failure = transfer.bucket(&session("large")).await.unwrap_err();
+        let failure = transfer.copy_bucket(&session("large")).await.unwrap_err();
         assert_eq!((failure.code, failure.limit), (FailureCode::Full, 2 << 20));
         assert_eq!(rows(places[1].path(), "bucket"), 0);
     }
-    assert!(is_copied(transfer.bucket(&session("small")).await.unwrap()));
+    assert!(is_copied(transfer.copy_bucket(&session("small")).await.unwrap()));
     assert_eq!(problems(places[1].path()), Vec::<String>::new());
 }
 
@@ -120,7 +121,7 @@ async fn a_hundred_thousand_records_go_there_and_back() {
     ask(&*first, &transaction(&id, unused(), [replace_oldest("history", 7, &["{}"])])).await;
     let way = [first, redis(&server), in_directory(places[1].path())];
     for stores in way.windows(2) {
-        assert!(is_copied(between(&stores[0], &stores[1], false).bucket(&id).await.unwrap()));
+        assert!(is_copied(between(&stores[0], &stores[1], false).copy_bucket(&id).await.unwrap()));
     }
     let all = async |store: &dyn TransferStore| {
         let mut all = Vec::new();
@@ -141,7 +142,7 @@ async fn a_hundred_thousand_records_go_there_and_back() {
 }
 
 #[tokio::test]
-async fn what_a_directory_can_not_hold_is_refused_by_its_name_and_leaves_nothing() {
+async fn data_that_a_directory_cannot_hold_are_refused_by_name_and_leave_nothing() {
     let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
     let transfer = between(&redis(&server), &in_directory(place.path()), true);
     let id = session("s");
@@ -162,7 +163,7 @@ async fn what_a_directory_can_not_hold_is_refused_by_its_name_and_leaves_nothing
         fill(&*transfer.from, &id).await;
         bytes(&[b"SET", b"rr:memory:s:a b", b"1"]);
         bytes(change);
-        let failure = transfer.bucket(&id).await.unwrap_err();
+        let failure = transfer.copy_bucket(&id).await.unwrap_err();
         assert!(failure.code == FailureCode::Invalid && failure.message.contains(name), "{failure:?}");
         assert_eq!(rows(place.path(), "bucket"), 0, "{name}");
         transfer.from.delete_bucket(Writer::new().advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
@@ -171,7 +172,7 @@ async fn what_a_directory_can_not_hold_is_refused_by_its_name_and_leaves_nothing
 
 /// Metadata of the original and of others come back as they were, and go on where they are used meanwhile.
 #[tokio::test]
-async fn metadata_that_are_not_a_directory_s_own_come_back_as_they_were() {
+async fn foreign_metadata_survive_a_round_trip_through_a_directory() {
     let (from, back) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let place = tempfile::tempdir().unwrap();
     let meta = "rr:memory:s:__meta__";
@@ -182,15 +183,15 @@ async fn metadata_that_are_not_a_directory_s_own_come_back_as_they_were() {
     send(&from, &["SET", "rr:memory:s:k", "1"]);
     send(&from, &["SADD", "rr:memory:__sessions__", "s"]);
     let (directory, id) = (in_directory(place.path()), session("s"));
-    assert!(is_copied(between(&redis(&from), &directory, false).bucket(&id).await.unwrap()));
+    assert!(is_copied(between(&redis(&from), &directory, false).copy_bucket(&id).await.unwrap()));
     assert_eq!(ask(&*directory, &transaction(&id, unused(), [])).await.incarnation, "1700000000.5");
-    assert!(is_copied(between(&directory, &redis(&back), false).bucket(&id).await.unwrap()));
+    assert!(is_copied(between(&directory, &redis(&back), false).copy_bucket(&id).await.unwrap()));
     let fields = async |server| redis(server).head(&id).await.unwrap().unwrap().fields;
     assert_eq!(fields(&back).await, fields(&from).await);
-    assert_eq!(between(&redis(&back), &directory, false).remove(&id).await.unwrap(), Removed::Done);
+    assert_eq!(between(&redis(&back), &directory, false).remove(&id).await.unwrap(), RemovalOutcome::Done);
     // What is the directory's own by then leaves as it has become, and the rest as it came.
     ask(&*directory, &transaction(&id, unused(), [replace_oldest::<&str>("history", 1, &[])])).await;
-    assert!(is_copied(between(&directory, &redis(&back), false).bucket(&id).await.unwrap()));
+    assert!(is_copied(between(&directory, &redis(&back), false).copy_bucket(&id).await.unwrap()));
     let mut expected = fields(&from).await;
     expected.push((b"log:history".to_vec(), b"1".to_vec()));
     expected.sort_unstable();
@@ -202,13 +203,13 @@ async fn metadata_that_are_not_a_directory_s_own_come_back_as_they_were() {
 }
 
 #[tokio::test]
-async fn what_has_expired_on_the_way_is_gone_on_both_sides() {
+async fn a_transferred_bucket_expires_at_its_original_instant() {
     let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
     let (from, to, id) = (redis(&server), in_directory(place.path()), session("s"));
     fill(&*from, &id).await;
     send(&server, &["PEXPIRE", "rr:memory:s:__meta__", "1500"]);
     let Transferred::Copied { expires_at: Some(expires_at), .. } =
-        between(&from, &to, false).bucket(&id).await.unwrap()
+        between(&from, &to, false).copy_bucket(&id).await.unwrap()
     else {
         panic!("it was not copied with its expiry")
     };

@@ -11,8 +11,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
     BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, NotApart, Outcome, Receipt,
-    RedisOptions, RedisStore, Removed, Status, Store, Transaction, Transfer, TransferStore, Transferred, Writer,
-    transfer::listed,
+    RedisOptions, RedisStore, RemovalOutcome, Status, Store, Transaction, Transfer, TransferStore, Transferred, Writer,
+    transfer::list_all_buckets,
 };
 use keepline_stores_tests::{
     intercept::{Intercept, Intercepted},
@@ -120,7 +120,7 @@ fn is_copied(transferred: Transferred) -> bool {
 }
 
 #[tokio::test]
-async fn buckets_of_every_kind_go_through_every_kind_of_store_and_stay_what_they_are() {
+async fn buckets_of_every_kind_survive_transfers_through_every_kind_of_store() {
     let (first, last) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let cluster = RedisCluster::start(3, 0).unwrap();
     let places: [TempDir; 4] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
@@ -149,19 +149,19 @@ async fn buckets_of_every_kind_go_through_every_kind_of_store_and_stay_what_they
         transfer.prove_apart().await.unwrap();
         let found = transfer.from.scan_buckets().await.unwrap();
         assert_eq!(found.len(), KINDS.len());
-        assert_eq!(listed(&*transfer.from).await.unwrap(), found);
+        assert_eq!(list_all_buckets(&*transfer.from).await.unwrap(), found);
         for (was, id) in &before {
             let told = format!("step {step}, {id:?}");
             assert!(found.contains(id), "{told}");
-            assert!(is_copied(transfer.bucket(id).await.unwrap()), "{told}");
-            assert!(matches!(transfer.bucket(id).await.unwrap(), Transferred::AlreadyThere { .. }), "{told}");
+            assert!(is_copied(transfer.copy_bucket(id).await.unwrap()), "{told}");
+            assert!(matches!(transfer.copy_bucket(id).await.unwrap(), Transferred::AlreadyThere { .. }), "{told}");
             assert_eq!(contents(&*transfer.to, id).await, *was, "{told}");
             // Who did not hear of it over there asks again here.
             let again = ask_as(&*transfer.to, &writer, &transaction(id, unused(), [increment("n", 1)])).await;
             assert_eq!(again.status, Status::Repeated, "{told}");
             assert_eq!(contents(&*transfer.to, id).await, *was, "{told}");
-            assert_eq!(transfer.remove(id).await.unwrap(), Removed::Done, "{told}");
-            assert_eq!(transfer.remove(id).await.unwrap(), Removed::Moved, "{told}");
+            assert_eq!(transfer.remove(id).await.unwrap(), RemovalOutcome::Done, "{told}");
+            assert_eq!(transfer.remove(id).await.unwrap(), RemovalOutcome::Moved, "{told}");
         }
         assert_eq!(transfer.from.scan_buckets().await.unwrap(), []);
     }
@@ -180,14 +180,14 @@ async fn buckets_of_every_kind_go_through_every_kind_of_store_and_stay_what_they
 }
 
 #[tokio::test]
-async fn what_was_written_after_it_was_compared_is_not_deleted() {
+async fn a_bucket_written_after_the_comparison_is_not_deleted() {
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let place = tempfile::tempdir().unwrap();
     for to in [redis(&to), in_directory(place.path())] {
         let transfer = between(&redis(&from), &to, true);
         let id = session("s");
         fill(&*transfer.from, &id).await;
-        transfer.bucket(&id).await.unwrap();
+        transfer.copy_bucket(&id).await.unwrap();
         for change in [
             ["HSET", "rr:memory:s:__map.notes__", "!:1~", "y"],
             ["HSET", "rr:memory:s:__map.notes__", "new", "y"],
@@ -199,24 +199,24 @@ async fn what_was_written_after_it_was_compared_is_not_deleted() {
         ] {
             send(&from, &change);
             let changed = contents(&*transfer.from, &id).await;
-            assert_eq!(transfer.remove(&id).await.unwrap(), Removed::Differs, "{change:?}");
+            assert_eq!(transfer.remove(&id).await.unwrap(), RemovalOutcome::Differs, "{change:?}");
             assert_eq!(contents(&*transfer.from, &id).await, changed, "{change:?}");
-            assert!(is_copied(transfer.bucket(&id).await.unwrap()), "{change:?}");
+            assert!(is_copied(transfer.copy_bucket(&id).await.unwrap()), "{change:?}");
             assert_eq!(contents(&*transfer.to, &id).await, changed, "{change:?}");
         }
-        assert_eq!(transfer.remove(&id).await.unwrap(), Removed::Done);
+        assert_eq!(transfer.remove(&id).await.unwrap(), RemovalOutcome::Done);
     }
 }
 
 #[tokio::test]
-async fn what_was_written_in_a_directory_after_it_was_compared_is_not_deleted_there() {
+async fn a_directory_bucket_written_after_the_comparison_is_not_deleted() {
     let (server, places) = (RedisServer::start().unwrap(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
     let from = in_directory(places[0].path());
     for to in [redis(&server), in_directory(places[1].path())] {
         let transfer = between(&from, &to, true);
         let id = session("s");
         fill(&*from, &id).await;
-        transfer.bucket(&id).await.unwrap();
+        transfer.copy_bucket(&id).await.unwrap();
         for change in [
             put("a", "2"),
             put("new", "2"),
@@ -228,12 +228,12 @@ async fn what_was_written_in_a_directory_after_it_was_compared_is_not_deleted_th
         ] {
             ask(&*from, &transaction(&id, unused(), [change.clone()])).await;
             let changed = contents(&*from, &id).await;
-            assert_eq!(transfer.remove(&id).await.unwrap(), Removed::Differs, "{change:?}");
+            assert_eq!(transfer.remove(&id).await.unwrap(), RemovalOutcome::Differs, "{change:?}");
             assert_eq!(contents(&*from, &id).await, changed, "{change:?}");
-            assert!(is_copied(transfer.bucket(&id).await.unwrap()), "{change:?}");
+            assert!(is_copied(transfer.copy_bucket(&id).await.unwrap()), "{change:?}");
             assert_eq!(contents(&*to, &id).await, changed, "{change:?}");
         }
-        assert_eq!(transfer.remove(&id).await.unwrap(), Removed::Done);
+        assert_eq!(transfer.remove(&id).await.unwrap(), RemovalOutcome::Done);
     }
 }
 
@@ -251,11 +251,11 @@ async fn one_directory_by_two_paths_is_one_store() {
     keepline_stores::directory::backup(&link, &copy, &DirectoryOptions::default(), |_, _| {}).unwrap();
     let transfer = between(&transfer.from, &in_directory(&copy), false);
     transfer.prove_apart().await.unwrap();
-    assert!(matches!(transfer.bucket(&session("s")).await.unwrap(), Transferred::AlreadyThere { .. }));
+    assert!(matches!(transfer.copy_bucket(&session("s")).await.unwrap(), Transferred::AlreadyThere { .. }));
 }
 
 #[tokio::test]
-async fn a_later_number_of_a_writer_that_is_known_already_stays() {
+async fn a_transfer_keeps_the_later_number_of_a_known_writer() {
     let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
     let (redis, directory) = (redis(&server), in_directory(place.path()));
     for (name, from, to) in [("s", &redis, &directory), ("t", &directory, &redis)] {
@@ -263,7 +263,7 @@ async fn a_later_number_of_a_writer_that_is_known_already_stays() {
         let (first, fifth) = (Writer::resumed("w", 1), Writer::resumed("w", 5));
         ask_as(&**from, &first, &transaction(&id, create(), [increment("n", 1)])).await;
         ask_as(&**to, &fifth, &transaction(&id, create(), [increment("n", 7)])).await;
-        assert!(is_copied(between(from, to, true).bucket(&id).await.unwrap()));
+        assert!(is_copied(between(from, to, true).copy_bucket(&id).await.unwrap()));
         for writer in [&first, &fifth] {
             let again = ask_as(&**to, writer, &transaction(&id, unused(), [increment("n", 1)])).await;
             assert_eq!(again.status, Status::Repeated);

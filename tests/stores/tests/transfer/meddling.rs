@@ -24,7 +24,7 @@ impl Intercept for Meddles {
 }
 
 #[tokio::test]
-async fn what_changes_while_it_is_copied_is_copied_again_or_told() {
+async fn a_bucket_that_changes_while_copied_is_copied_again_or_reported() {
     let servers = [(); 2].map(|()| RedisServer::start().unwrap());
     let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [redis_a, redis_b] = servers.each_ref().map(redis);
@@ -39,18 +39,18 @@ async fn what_changes_while_it_is_copied_is_copied_again_or_told() {
         fill(&**from, &id).await;
         let meddled = Arc::new(Intercepted::with_transfers(from.clone(), Meddles { left: AtomicI64::new(2) }));
         let transfer = Transfer { from: meddled.clone(), to: to.clone(), overwrite: false };
-        assert!(is_copied(transfer.bucket(&id).await.unwrap()));
+        assert!(is_copied(transfer.copy_bucket(&id).await.unwrap()));
         assert!(meddled.left.load(Ordering::SeqCst) < 0, "nobody meddled");
         assert_eq!(contents(&**to, &id).await, contents(&**from, &id).await);
 
         meddled.left.store(i64::MAX, Ordering::SeqCst);
         ask(&**from, &transaction(&id, unused(), [increment("n", 1)])).await;
-        assert_eq!(transfer.bucket(&id).await.unwrap(), Transferred::Conflict);
+        assert_eq!(transfer.copy_bucket(&id).await.unwrap(), Transferred::Conflict);
         let transfer = Transfer { overwrite: true, ..transfer };
-        assert_eq!(transfer.bucket(&id).await.unwrap(), Transferred::Changing);
-        assert_eq!(transfer.remove(&id).await.unwrap(), Removed::Differs);
+        assert_eq!(transfer.copy_bucket(&id).await.unwrap(), Transferred::Changing);
+        assert_eq!(transfer.remove(&id).await.unwrap(), RemovalOutcome::Differs);
         meddled.left.store(0, Ordering::SeqCst);
-        assert!(is_copied(transfer.bucket(&id).await.unwrap()));
-        assert_eq!(transfer.remove(&id).await.unwrap(), Removed::Done);
+        assert!(is_copied(transfer.copy_bucket(&id).await.unwrap()));
+        assert_eq!(transfer.remove(&id).await.unwrap(), RemovalOutcome::Done);
     }
 }

@@ -1,7 +1,9 @@
 //! What takes the place of a bucket that is there: nobody misses the old one before the new one is whole, whatever stops
 //! it, and what was written to the old one meanwhile is not lost to a version that was made without it.
 
-use keepline_stores::transfer::{Head, Incoming, Keyed, Piece, Replaces, Taken, Weighed, Weight};
+use keepline_stores::transfer::{
+    BucketHead, BucketWeight, IncomingBucket, KeyedPart, PieceOutcome, ReplaceCondition, TransferPiece, WeighedBucket,
+};
 use keepline_stores_tests::requests::{entries, existing};
 
 use super::*;
@@ -20,15 +22,15 @@ fn stores() -> Stores {
     Stores { _server: server, _cluster: cluster, _directory: directory, all }
 }
 
-async fn weight(store: &dyn TransferStore, id: &BucketId) -> Weight {
+async fn weight(store: &dyn TransferStore, id: &BucketId) -> BucketWeight {
     match store.weigh(id).await.unwrap() {
-        Weighed::There(weight) => weight,
-        Weighed::Absent { .. } => panic!("{id:?} is not there"),
+        WeighedBucket::There(weight) => weight,
+        WeighedBucket::Absent { .. } => panic!("{id:?} is not there"),
     }
 }
 
 /// A bucket in a store of its own, and what it looks like.
-async fn source(id: &BucketId) -> (TempDir, Arc<dyn TransferStore>, Head) {
+async fn source(id: &BucketId) -> (TempDir, Arc<dyn TransferStore>, BucketHead) {
     let place = tempfile::tempdir().unwrap();
     let store = in_directory(place.path());
     fill(&*store, id).await;
@@ -37,7 +39,7 @@ async fn source(id: &BucketId) -> (TempDir, Arc<dyn TransferStore>, Head) {
 }
 
 #[tokio::test]
-async fn one_that_is_there_is_there_until_the_whole_of_the_other_takes_its_place() {
+async fn an_existing_bucket_stays_until_its_replacement_is_complete() {
     let stores = stores();
     for kind in KINDS {
         let id = bucket(kind, "a");
@@ -45,33 +47,33 @@ async fn one_that_is_there_is_there_until_the_whole_of_the_other_takes_its_place
         for to in &stores.all {
             ask(&**to, &transaction(&id, create(), [put("old", "1"), append("history", &["{}"])])).await;
             let before = contents(&**to, &id).await;
-            let incoming = Incoming { bucket: &id, head: &head, id: "1" };
+            let incoming = IncomingBucket { bucket: &id, head: &head, id: "1" };
             let records = [b"1".to_vec(), b"2".to_vec()];
             let pieces = [
-                Piece::Begin { overwrite: true },
-                Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"new", b"2"), (b"newer", b"3")] },
-                Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"new", b"2")] },
-                Piece::Records { log: b"history", before: 0, records: &records },
-                Piece::Records { log: b"history", before: 0, records: &records },
+                TransferPiece::Begin { overwrite: true },
+                TransferPiece::Entries { of: KeyedPart::Map(b"values"), entries: &[(b"new", b"2"), (b"newer", b"3")] },
+                TransferPiece::Entries { of: KeyedPart::Map(b"notes"), entries: &[(b"new", b"2")] },
+                TransferPiece::Records { log: b"history", before: 0, records: &records },
+                TransferPiece::Records { log: b"history", before: 0, records: &records },
             ];
             for piece in pieces {
-                assert_eq!(to.import(incoming, piece).await.unwrap(), Taken::Yes);
+                assert_eq!(to.import(incoming, piece).await.unwrap(), PieceOutcome::Yes);
                 assert_eq!(contents(&**to, &id).await, before);
-                assert_eq!(listed(&**to).await.unwrap(), std::slice::from_ref(&id));
+                assert_eq!(list_all_buckets(&**to).await.unwrap(), std::slice::from_ref(&id));
             }
             // Nobody else goes on with it, and what is abandoned leaves everything as it was.
-            let other = Incoming { id: "2", ..incoming };
+            let other = IncomingBucket { id: "2", ..incoming };
             for piece in [pieces[1], pieces[3]] {
-                assert_eq!(to.import(other, piece).await.unwrap(), Taken::Displaced);
+                assert_eq!(to.import(other, piece).await.unwrap(), PieceOutcome::Displaced);
             }
-            to.import(other, Piece::Abandon).await.unwrap();
-            let end = Piece::End { replaces: &Replaces::Nothing };
-            assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Exists);
-            to.import(incoming, Piece::Abandon).await.unwrap();
-            assert_eq!(to.import(incoming, pieces[1]).await.unwrap(), Taken::Displaced);
+            to.import(other, TransferPiece::Abandon).await.unwrap();
+            let end = TransferPiece::End { replaces: &ReplaceCondition::Nothing };
+            assert_eq!(to.import(incoming, end).await.unwrap(), PieceOutcome::Exists);
+            to.import(incoming, TransferPiece::Abandon).await.unwrap();
+            assert_eq!(to.import(incoming, pieces[1]).await.unwrap(), PieceOutcome::Displaced);
             assert_eq!(contents(&**to, &id).await, before);
 
-            assert!(is_copied(between(&from, to, true).bucket(&id).await.unwrap()));
+            assert!(is_copied(between(&from, to, true).copy_bucket(&id).await.unwrap()));
             assert_eq!(contents(&**to, &id).await, contents(&*from, &id).await);
             let gone = ask(&**to, &transaction(&id, unused(), [get("old")])).await;
             assert_eq!(gone.outcomes, [entries::<&str, &str>(&[])]);
@@ -82,7 +84,7 @@ async fn one_that_is_there_is_there_until_the_whole_of_the_other_takes_its_place
 }
 
 #[tokio::test]
-async fn a_new_version_takes_the_place_of_the_one_that_it_was_made_of_and_no_other() {
+async fn a_new_version_replaces_only_the_version_that_it_was_made_from() {
     let (stores, id) = (stores(), session("a"));
     for to in &stores.all {
         let first = [put("a", "1"), append("turns", &["1", "2"]), post("recall", [document(3, &[1])])];
@@ -90,7 +92,7 @@ async fn a_new_version_takes_the_place_of_the_one_that_it_was_made_of_and_no_oth
         let place = tempfile::tempdir().unwrap();
         let aside = in_directory(place.path());
         let before = weight(&**to, &id).await;
-        assert!(is_copied(between(to, &aside, true).bucket(&id).await.unwrap()));
+        assert!(is_copied(between(to, &aside, true).copy_bucket(&id).await.unwrap()));
         ask(&*aside, &transaction(&id, unused(), [put("version", "2"), reset_log("turns", &["new"])])).await;
         let back = between(&aside, to, false);
 
@@ -115,63 +117,63 @@ async fn a_new_version_takes_the_place_of_the_one_that_it_was_made_of_and_no_oth
         // One that another copying has cleared away is not taken for done, though both were made of one life.
         let was = weight(&**to, &id).await;
         let head = aside.head(&id).await.unwrap().unwrap();
-        let incoming = Incoming { bucket: &id, head: &head, id: "1" };
-        for begun in [incoming, Incoming { id: "2", ..incoming }] {
-            assert_eq!(to.import(begun, Piece::Begin { overwrite: true }).await.unwrap(), Taken::Yes);
+        let incoming = IncomingBucket { bucket: &id, head: &head, id: "1" };
+        for begun in [incoming, IncomingBucket { id: "2", ..incoming }] {
+            assert_eq!(to.import(begun, TransferPiece::Begin { overwrite: true }).await.unwrap(), PieceOutcome::Yes);
         }
-        let end = Piece::End { replaces: &Replaces::Unchanged(was.clone()) };
-        assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Displaced);
+        let end = TransferPiece::End { replaces: &ReplaceCondition::Unchanged(was.clone()) };
+        assert_eq!(to.import(incoming, end).await.unwrap(), PieceOutcome::Displaced);
         assert_eq!(weight(&**to, &id).await, was);
 
         let mut writer = Writer::new();
         to.delete_bucket(writer.advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
         assert_eq!(back.replace(&id, &before).await.unwrap(), Transferred::Conflict);
-        assert_eq!(listed(&**to).await.unwrap(), []);
+        assert_eq!(list_all_buckets(&**to).await.unwrap(), []);
     }
 }
 
 #[tokio::test]
-async fn what_was_evicted_on_its_way_into_redis_is_missed() {
+async fn keys_evicted_during_a_transfer_to_redis_are_detected() {
     let server = RedisServer::start().unwrap();
     let (to, id) = (redis(&server), session("a"));
     ask(&*to, &transaction(&id, create(), [put("a", "1")])).await;
     let was = weight(&*to, &id).await;
     let place = tempfile::tempdir().unwrap();
     let aside = in_directory(place.path());
-    assert!(is_copied(between(&to, &aside, true).bucket(&id).await.unwrap()));
+    assert!(is_copied(between(&to, &aside, true).copy_bucket(&id).await.unwrap()));
     let more = [append("turns", &["1", "2"]), put("b", "2"), put_in("notes", &[("c", "1"), ("d", "2")])];
     ask(&*aside, &transaction(&id, unused(), more)).await;
     let (head, is) = (aside.head(&id).await.unwrap().unwrap(), weight(&*aside, &id).await);
     let [one, two] = [[b"1".to_vec()], [b"2".to_vec()]];
     for evicted in ["__log.turns__", "__keys__", "__map.notes__", "a", "__meta__", ""] {
-        let incoming = Incoming { bucket: &id, head: &head, id: evicted };
+        let incoming = IncomingBucket { bucket: &id, head: &head, id: evicted };
         let before = [
-            Piece::Begin { overwrite: true },
-            Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"a", b"1")] },
-            Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"c", b"1")] },
-            Piece::Records { log: b"turns", before: 0, records: &one },
+            TransferPiece::Begin { overwrite: true },
+            TransferPiece::Entries { of: KeyedPart::Map(b"values"), entries: &[(b"a", b"1")] },
+            TransferPiece::Entries { of: KeyedPart::Map(b"notes"), entries: &[(b"c", b"1")] },
+            TransferPiece::Records { log: b"turns", before: 0, records: &one },
         ];
         for piece in before {
-            assert_eq!(to.import(incoming, piece).await.unwrap(), Taken::Yes);
+            assert_eq!(to.import(incoming, piece).await.unwrap(), PieceOutcome::Yes);
         }
         send(&server, &["DEL", &format!("rr:memory:~a:{evicted}")]);
         let after = [
-            Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"b", b"2")] },
-            Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"d", b"2")] },
-            Piece::Records { log: b"turns", before: 1, records: &two },
+            TransferPiece::Entries { of: KeyedPart::Map(b"values"), entries: &[(b"b", b"2")] },
+            TransferPiece::Entries { of: KeyedPart::Map(b"notes"), entries: &[(b"d", b"2")] },
+            TransferPiece::Records { log: b"turns", before: 1, records: &two },
         ];
         for piece in after {
             let _ = to.import(incoming, piece).await;
         }
-        let end = Piece::End { replaces: &Replaces::Unchanged(was.clone()) };
+        let end = TransferPiece::End { replaces: &ReplaceCondition::Unchanged(was.clone()) };
         let ended = to.import(incoming, end).await;
         if evicted.is_empty() {
-            assert_eq!(ended.unwrap(), Taken::Yes);
+            assert_eq!(ended.unwrap(), PieceOutcome::Yes);
             // Its answer was lost.
-            assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Yes);
+            assert_eq!(to.import(incoming, end).await.unwrap(), PieceOutcome::Yes);
             assert_eq!(weight(&*to, &id).await.digest, is.digest);
         } else {
-            assert_eq!(ended.unwrap(), Taken::Displaced);
+            assert_eq!(ended.unwrap(), PieceOutcome::Displaced);
             assert_eq!(weight(&*to, &id).await, was);
         }
     }
@@ -179,21 +181,21 @@ async fn what_was_evicted_on_its_way_into_redis_is_missed() {
 }
 
 #[tokio::test]
-async fn what_was_broken_off_in_redis_goes_by_itself() {
+async fn an_abandoned_transfer_to_redis_expires_automatically() {
     let server = RedisServer::start().unwrap();
     let (to, id) = (redis(&server), session("a"));
     let (_place, _from, head) = source(&id).await;
-    let incoming = Incoming { bucket: &id, head: &head, id: "1" };
+    let incoming = IncomingBucket { bucket: &id, head: &head, id: "1" };
     let records = [b"1".to_vec()];
     let pieces = [
-        Piece::Begin { overwrite: false },
-        Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"new", b"2")] },
-        Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"new", b"2")] },
-        Piece::Entries { of: Keyed::Index(b"recall"), entries: &[(b"0", b"1234")] },
-        Piece::Records { log: b"turns", before: 0, records: &records },
+        TransferPiece::Begin { overwrite: false },
+        TransferPiece::Entries { of: KeyedPart::Map(b"values"), entries: &[(b"new", b"2")] },
+        TransferPiece::Entries { of: KeyedPart::Map(b"notes"), entries: &[(b"new", b"2")] },
+        TransferPiece::Entries { of: KeyedPart::Index(b"recall"), entries: &[(b"0", b"1234")] },
+        TransferPiece::Records { log: b"turns", before: 0, records: &records },
     ];
     for piece in pieces {
-        assert_eq!(to.import(incoming, piece).await.unwrap(), Taken::Yes);
+        assert_eq!(to.import(incoming, piece).await.unwrap(), PieceOutcome::Yes);
     }
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     let left = keys(&server);
@@ -204,7 +206,7 @@ async fn what_was_broken_off_in_redis_goes_by_itself() {
     }
     assert_eq!(to.scan_buckets().await.unwrap(), []);
     // The next try finds nothing of it.
-    let next = Incoming { id: "2", ..incoming };
-    assert_eq!(to.import(next, Piece::Begin { overwrite: false }).await.unwrap(), Taken::Yes);
+    let next = IncomingBucket { id: "2", ..incoming };
+    assert_eq!(to.import(next, TransferPiece::Begin { overwrite: false }).await.unwrap(), PieceOutcome::Yes);
     assert_eq!(keys(&server).len(), 1);
 }

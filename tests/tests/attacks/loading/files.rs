@@ -46,7 +46,7 @@ fn a_file_that_is_too_long_is_not_read() {
 }
 
 #[test]
-fn a_file_whose_length_the_system_does_not_know_is_read_up_to_the_limit() {
+fn a_file_of_unknown_length_is_read_up_to_the_limit() {
     // A regular file of the kernel's, which says that it is empty.
     let ended = keepline(&["inspect"], &PathBuf::from("/proc/kallsyms"));
     assert_bounded("kallsyms", &ended);
@@ -54,7 +54,7 @@ fn a_file_whose_length_the_system_does_not_know_is_read_up_to_the_limit() {
 }
 
 #[test]
-fn a_default_cache_that_others_can_write_to_is_not_used_and_that_is_said_once() {
+fn a_default_cache_writable_by_others_is_not_used_and_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     let cache = directory.path().join("keepline");
     fs::create_dir(&cache).unwrap();

@@ -88,7 +88,7 @@ fn whole_lines_come_back_while_half_a_line_is_pending() {
 }
 
 #[test]
-fn a_signal_ends_it_after_all_read_lines_were_written() {
+fn a_signal_ends_a_coprocess_after_all_read_lines_were_written() {
     for name in ["-TERM", "-INT"] {
         let mut running = Running::start(&["run"]);
         running.send(&answer("y").repeat(500));
@@ -103,7 +103,7 @@ fn a_signal_ends_it_after_all_read_lines_were_written() {
 }
 
 #[test]
-fn a_closed_output_ends_it_quietly() {
+fn a_closed_output_ends_a_coprocess_quietly() {
     let mut running = Running::start(&["run", "--pipes", "2"]);
     let mut stdin = running.child.stdin.take().unwrap();
     let writer = thread::spawn(move || {
@@ -133,7 +133,7 @@ fn read(running: &Running) -> u64 {
 }
 
 #[test]
-fn a_slow_reader_does_not_make_its_memory_grow() {
+fn memory_does_not_grow_with_a_slow_reader() {
     let mut running = Running::start(&["run"]);
     // It is at work, and has read all that it needs beside its input.
     running.send(&answer("first"));
@@ -161,7 +161,7 @@ fn a_slow_reader_does_not_make_its_memory_grow() {
 }
 
 #[test]
-fn a_signal_ends_it_although_its_output_is_blocked() {
+fn a_signal_ends_a_coprocess_whose_output_is_blocked() {
     let mut running = Running::start(&["run"]);
     // It is at work, and has read all that it needs beside its input.
     running.send(&answer("first"));

@@ -107,7 +107,7 @@ async fn passages_without_a_common_word_are_found(given: Given) {
     assert_eq!(server.asked().pop().unwrap().body["dimensions"], 2);
 }
 
-async fn nothing_waits_for_a_model_that_does_not_answer(given: Given) {
+async fn entries_do_not_wait_for_a_hanging_embedding_model(given: Given) {
     let server = ModelServer::start(|_| Reply::Hang);
     let mut command = with_model(&given, &server.url(), "small", &["run", "--grace", "0.1"]);
     command.env("KEEPLINE_EMBEDDING_WAIT_MS", "20");
@@ -223,7 +223,7 @@ async fn removed_messages_have_no_vector(given: Given) {
 
 on_stores![run on directory, redis: [
     passages_without_a_common_word_are_found,
-    nothing_waits_for_a_model_that_does_not_answer,
+    entries_do_not_wait_for_a_hanging_embedding_model,
     a_failed_task_is_retried_in_the_background,
     a_refused_text_keeps_no_other_from_its_vector,
     another_model_embeds_everything_again,

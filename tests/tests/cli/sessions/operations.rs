@@ -148,7 +148,7 @@ fn redis_cli(redis: &RedisServer, arguments: &[&str]) {
 }
 
 #[test]
-fn sessions_are_those_of_the_lanes() {
+fn session_commands_show_the_sessions_of_a_run() {
     let redis = servers::start();
     let url = servers::url(&redis);
     let mut run = keepline(["run", "--profile", "redis"]);
@@ -189,7 +189,7 @@ fn sessions_are_listed_page_by_page() {
 }
 
 #[test]
-fn misuse_is_reported_in_the_components_words() {
+fn invalid_arguments_are_reported_with_the_components_messages() {
     let redis = servers::start();
     call(&redis, &["create", "a"]).ok();
     for (arguments, told) in [

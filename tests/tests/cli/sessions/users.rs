@@ -116,7 +116,7 @@ fn on(given: &Given, arguments: &[&str]) -> Ran {
     finish(command.spawn().unwrap(), b"")
 }
 
-async fn all_is_counted_and_cleared_and_nothing_else(given: Given) {
+async fn stats_and_clear_all_cover_all_sessions_and_users_and_nothing_else(given: Given) {
     let told = |arguments: &[&str]| on(&given, &[arguments, &["--json"]].concat()).ok().json();
     for (session, more) in
         [("a", &["--user", "anna@example.org"][..]), ("b", &["--user", "anna@example.org", "--node", "n"]), ("c", &[])]
@@ -174,4 +174,4 @@ fn an_unreadable_session_is_counted_and_named() {
     assert_eq!(on(&given, &["stats", "--set", &dead, crate::HASTY]).code, 1);
 }
 
-on_stores!(run on directory, redis, cluster: [all_is_counted_and_cleared_and_nothing_else,]);
+on_stores!(run on directory, redis, cluster: [stats_and_clear_all_cover_all_sessions_and_users_and_nothing_else,]);

@@ -35,7 +35,7 @@ mod member;
 mod transcript;
 
 on_every_store! {
-    random_conversations_come_back_as_the_model_has_them,
+    random_conversations_match_the_model,
 }
 
 /// Of each of five stores: with those of programs, 10,000 in all.
@@ -43,7 +43,7 @@ const QUESTIONS: u64 = 1250;
 /// Of each of three, by programs of their own.
 const QUESTIONS_OF_PROGRAMS: u64 = 1250;
 
-async fn random_conversations_come_back_as_the_model_has_them(given: Given) {
+async fn random_conversations_match_the_model(given: Given) {
     Play::start(given.store.clone(), None).await.run(QUESTIONS).await;
 }
 
@@ -56,7 +56,7 @@ mod programs {
     }
 
     #[test]
-    fn on_one_directory_come_back_as_the_model_has_them() {
+    fn random_conversations_of_processes_on_one_directory_match_the_model() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_str().unwrap();
         let environment =
@@ -65,13 +65,13 @@ mod programs {
     }
 
     #[test]
-    fn on_one_redis_come_back_as_the_model_has_them() {
+    fn random_conversations_of_processes_on_one_redis_match_the_model() {
         let given = StoreUnderTest::redis();
         random_conversations_of_programs(given.store.clone(), given.environment());
     }
 
     #[test]
-    fn on_one_cluster_come_back_as_the_model_has_them() {
+    fn random_conversations_of_processes_on_one_cluster_match_the_model() {
         let given = StoreUnderTest::cluster();
         random_conversations_of_programs(given.store.clone(), given.environment());
     }

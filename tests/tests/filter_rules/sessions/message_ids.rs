@@ -69,7 +69,7 @@ async fn an_answer_that_is_sent_again_counts_once(given: Given) {
     assert_eq!(answers(&mut node, "s1").await, 1);
 }
 
-async fn any_text_is_an_id_and_each_is_another(given: Given) {
+async fn different_texts_are_different_message_ids(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     let (most, more, far_more) = ("x".repeat(256), "x".repeat(257), "x".repeat(100_000));
     let same_head = format!("{far_more}y");
@@ -143,7 +143,7 @@ async fn one_of_many_identical_answers_is_stored(given: Given) {
 }
 
 /// A session does not grow with its ids.
-async fn of_more_than_a_thousand_ids_the_newest_five_hundred_are_known(given: Given) {
+async fn beyond_a_thousand_message_ids_the_newest_five_hundred_are_kept(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     for id in 0..=1000 {
         assert_eq!(send(&mut node.pipe, &format!("m-{id}")).await, Effect::Stored);
@@ -161,9 +161,9 @@ async fn of_more_than_a_thousand_ids_the_newest_five_hundred_are_known(given: Gi
 
 on_every_store! {
     an_answer_that_is_sent_again_counts_once,
-    any_text_is_an_id_and_each_is_another,
+    different_texts_are_different_message_ids,
     one_of_many_identical_answers_is_stored,
-    of_more_than_a_thousand_ids_the_newest_five_hundred_are_known,
+    beyond_a_thousand_message_ids_the_newest_five_hundred_are_kept,
 }
 
 /// Fails what forgets old ids, as if the host had ended between an answer and that.
@@ -188,7 +188,7 @@ impl Intercept for Ends {
 }
 
 #[tokio::test]
-async fn a_host_that_ends_between_an_answer_and_its_tidying_loses_nothing_and_the_next_one_tidies() {
+async fn an_interrupted_removal_of_old_message_ids_is_done_by_the_next_answer() {
     let ends = Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), Ends::default()));
     let store: Arc<dyn Store> = ends.clone();
     let mut node = Node::new(&store, r#"{"auto_summarize":false}"#).await;
@@ -213,7 +213,7 @@ async fn a_host_that_ends_between_an_answer_and_its_tidying_loses_nothing_and_th
 
 /// What others made of the place where ids are kept is left as it is, and the answer is stored without its id.
 #[tokio::test]
-async fn where_ids_can_not_be_kept_the_answer_is_stored_all_the_same() {
+async fn an_answer_is_stored_without_its_id_if_ids_cannot_be_stored() {
     for broken in ["messages", "answers"] {
         let given = StoreUnderTest::redis();
         let mut node = Node::new(&given.store, "{}").await;

@@ -53,7 +53,7 @@ async fn a_question_without_a_session_ends_the_one_before_it(given: Given) {
     assert_eq!(node.memory("s1").await, None);
 }
 
-async fn opening_an_object_forgets_the_question_before_it(given: Given) {
+async fn opening_an_object_ends_the_previous_question(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.ask("s1").await;
     node.reply("first").await;
@@ -75,7 +75,7 @@ async fn pipes_do_not_share_their_questions(given: Given) {
     assert!(untouched(Effect::Passed, &fresh.answer("three", "{}").await.unwrap()));
 }
 
-async fn an_answer_never_reaches_a_second_life_of_its_questions_session(given: Given) {
+async fn an_answer_is_not_stored_in_a_later_incarnation_of_its_questions_session(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.ask("s1").await;
     node.sessions.delete("s1").await.unwrap();
@@ -134,7 +134,7 @@ async fn an_answer_that_names_its_session_creates_it(given: Given) {
     assert!(state.expires_in.unwrap() > 3_500_000);
 }
 
-async fn instances_hold_no_conversation(given: Given) {
+async fn instances_hold_no_state_between_calls(given: Given) {
     // A fresh instance for each call.
     let mut sandbox = Sandbox::default();
     sandbox.calls_per_instance = 1;
@@ -153,11 +153,11 @@ on_every_store! {
     an_answer_with_a_malformed_session_does_not_fall_back,
     the_last_of_two_questions_owns_the_answers,
     a_question_without_a_session_ends_the_one_before_it,
-    opening_an_object_forgets_the_question_before_it,
+    opening_an_object_ends_the_previous_question,
     pipes_do_not_share_their_questions,
-    an_answer_never_reaches_a_second_life_of_its_questions_session,
+    an_answer_is_not_stored_in_a_later_incarnation_of_its_questions_session,
     an_answer_revives_no_session_that_was_deleted,
     an_answer_revives_no_session_that_has_expired,
     an_answer_that_names_its_session_creates_it,
-    instances_hold_no_conversation,
+    instances_hold_no_state_between_calls,
 }

@@ -102,7 +102,7 @@ async fn each_kind_of_malformed_session_id_is_reported_once_with_the_rule(given:
 
 const HASH: &str = r#"{"session_ids": "hash", "conversation": true}"#;
 
-async fn with_hash_every_door_leads_to_the_same_session_and_shows_the_id_as_it_came(given: Given) {
+async fn hashed_ids_lead_to_the_same_session_everywhere_and_are_shown_unhashed(given: Given) {
     for options in [r#"{"session_ids": "hash"}"#, HASH] {
         let mut node = Node::new(&given.store, options).await;
         let name = node.keepline.session_ids().bucket_name("telegram:42").unwrap().into_owned();
@@ -164,7 +164,7 @@ async fn the_hash_of_an_id_does_not_lead_to_its_session(given: Given) {
     assert_eq!(hash.memory("telegram:42").await.unwrap(), r#"{"answer_count":1,"last_answer":"private"}"#);
 }
 
-async fn a_session_that_was_called_like_a_hash_before_goes_on(given: Given) {
+async fn an_existing_session_named_like_a_hash_remains_usable(given: Given) {
     let name = format!("h-{}", "b".repeat(52));
     let bucket = BucketId { kind: BucketKind::Session, name: name.clone() };
     let create = Transaction {
@@ -181,7 +181,7 @@ async fn a_session_that_was_called_like_a_hash_before_goes_on(given: Given) {
     assert_eq!(node.sessions.list("", 0).await.unwrap().sessions, [name]);
 }
 
-async fn an_id_is_kept_without_a_wait_once_it_is(given: Given) {
+async fn recording_a_hashed_id_costs_a_wait_only_once(given: Given) {
     for options in [r#"{"session_ids": "hash"}"#, HASH] {
         let mut node = Node::new(&given.store, options).await;
         let waits = [("first", 2), ("second", 1), ("third", 1)];
@@ -209,7 +209,7 @@ async fn a_session_id_is_matched_whole_up_to_128_characters(given: Given) {
     assert_eq!(given.list(100).await.len(), 6);
 }
 
-async fn no_spelling_hides_a_session_id(given: Given) {
+async fn a_session_id_is_found_in_every_json_spelling(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.say("s1", "said").await;
     for metadata in [
@@ -251,12 +251,12 @@ on_every_store! {
     an_entry_without_a_session_passes_untouched_and_the_store_is_not_asked,
     a_malformed_session_id_leaves_the_entry_untouched_and_is_logged,
     each_kind_of_malformed_session_id_is_reported_once_with_the_rule,
-    with_hash_every_door_leads_to_the_same_session_and_shows_the_id_as_it_came,
+    hashed_ids_lead_to_the_same_session_everywhere_and_are_shown_unhashed,
     the_hash_of_an_id_does_not_lead_to_its_session,
-    a_session_that_was_called_like_a_hash_before_goes_on,
-    an_id_is_kept_without_a_wait_once_it_is,
+    an_existing_session_named_like_a_hash_remains_usable,
+    recording_a_hashed_id_costs_a_wait_only_once,
     a_session_id_is_matched_whole_up_to_128_characters,
-    no_spelling_hides_a_session_id,
+    a_session_id_is_found_in_every_json_spelling,
     the_last_of_two_session_ids_counts,
     only_the_top_level_names_a_session,
 }

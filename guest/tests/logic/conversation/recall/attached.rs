@@ -92,7 +92,7 @@ fn whatever_ends_a_line_is_followed_by_an_indented_one() {
 }
 
 #[test]
-fn passages_are_in_order_of_time_whenever_they_were_kept() {
+fn passages_are_in_chronological_order_whenever_they_were_indexed() {
     let host = TestHost::new();
     let filter = filter(&host, r#""recall": "user", "summaries": false"#);
     let of = |session: &str| json!({"session_id": session, "user_id": "anna"});
@@ -125,7 +125,7 @@ fn an_edited_question_stands_before_its_answer() {
             keep(&filter, &reply(&filter, text, &format!("Well, {text}"), &asked.turn).due);
         }
         let config = Config::parse(&format!("{{\"conversation\": true, {options}}}")).unwrap();
-        admin::rewrite(&Context::new(&host, config), &S, 0, Some("Our dog is called Rex.")).unwrap();
+        admin::rewrite_message(&Context::new(&host, config), &S, 0, Some("Our dog is called Rex.")).unwrap();
         let asked = ask(&filter, "And?", &asking);
         keep(&filter, &reply(&filter, "And?", "No.", &asked.turn).due);
         asking["memory"] = json!({"window": false});

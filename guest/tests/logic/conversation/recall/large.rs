@@ -1,7 +1,7 @@
 //! Recall: corrections that are larger than one call of a store.
 
 use keepline_filter::admin;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use serde_json::json;
 
 use super::super::tasks::Work;
@@ -28,7 +28,7 @@ fn a_branch_of_many_scattered_messages_is_removed_whole() {
         }
     }
     assert!(documents(&host) > 0);
-    let first = admin::messages(
+    let first = admin::find_messages(
         &sessions(&host),
         &S,
         &keepline_filter::admin::messages::MessageQuery { id: Some("qa0"), ..Default::default() },
@@ -59,8 +59,8 @@ fn terms_not_yet_compacted_are_found() {
     Work::of(&due, "recall").step(&filter, "h", None);
     let waiting = host.records("s", "terms").len();
     assert!(waiting > 2000, "{waiting}");
-    let all = Transcript { session: "s", ..Transcript::default() };
-    admin::rewrite(&sessions(&host), &all, 0, None).unwrap();
+    let all = TranscriptId { session: "s", ..TranscriptId::default() };
+    admin::rewrite_message(&sessions(&host), &all, 0, None).unwrap();
     assert!(!everything(&host).contains("zebra"));
 }
 

@@ -7,7 +7,7 @@ mod within;
 use keepline_filter::admin;
 use keepline_filter::contract::FailureCode;
 use keepline_filter::tasks::job::Step;
-use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Filter, Host};
 use serde_json::{Value, json};
 
@@ -53,8 +53,8 @@ fn sessions(host: &TestHost) -> Context<&TestHost> {
     Context::new(host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
 }
 
-fn transcript(session: &str) -> Transcript<'_> {
-    Transcript { session, ..Transcript::default() }
+fn transcript(session: &str) -> TranscriptId<'_> {
+    TranscriptId { session, ..TranscriptId::default() }
 }
 
 /// All texts of all buckets.
@@ -86,7 +86,7 @@ fn passages_of_one_session_are_found_in_the_next() {
 }
 
 #[test]
-fn it_costs_one_more_wait_and_an_answer_none() {
+fn user_recall_costs_a_question_one_more_wait_and_an_answer_none() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
@@ -108,7 +108,7 @@ fn it_costs_one_more_wait_and_an_answer_none() {
 }
 
 #[test]
-fn many_sessions_are_folded_together_and_found() {
+fn many_sessions_are_compacted_together_and_found() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "s0", "Our dog is called Bello.");
@@ -122,7 +122,7 @@ fn many_sessions_are_folded_together_and_found() {
 }
 
 #[test]
-fn whatever_is_corrected_when_is_nowhere_after_that() {
+fn a_correction_at_any_point_of_indexing_erases_the_old_text() {
     // The deferred work, with a correction before each of its calls of the store.
     for (is_kept, is_second) in [(false, false), (true, false), (false, true)] {
         for call in 1..40 {
@@ -133,13 +133,13 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
             let due = reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn).due;
             if is_second {
                 finish(&filter, &mut Work::of(&due, "recall"));
-                admin::rewrite(&sessions(&host), &transcript("one"), 0, None).unwrap();
+                admin::rewrite_message(&sessions(&host), &transcript("one"), 0, None).unwrap();
             }
             let begin = host.transactions.get();
             host.before_each(move |host, count| {
                 if count == begin + call {
                     let text = is_kept.then_some("Our dog is called Rex.");
-                    admin::rewrite(&sessions(host), &transcript("one"), 2, text).unwrap();
+                    admin::rewrite_message(&sessions(host), &transcript("one"), 2, text).unwrap();
                     let theirs = format!("{:?}", host.bucket("User/anna").logs);
                     assert!(!theirs.contains("Bello"), "{theirs}");
                 }
@@ -150,7 +150,7 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
             let was_late = host.transactions.get() < begin + call;
             host.before_each(|_, _| {});
             if was_late {
-                admin::rewrite(&sessions(&host), &transcript("one"), 2, None).unwrap();
+                admin::rewrite_message(&sessions(&host), &transcript("one"), 2, None).unwrap();
             }
             finish(&filter, &mut work("one", "recall"));
             let all = everything(&host);
@@ -163,7 +163,7 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
 }
 
 #[test]
-fn a_correction_that_is_interrupted_anywhere_is_none_or_is_one() {
+fn an_interrupted_correction_is_applied_fully_or_not_at_all() {
     for call in 1..30 {
         let host = TestHost::new();
         let filter = filter(&host, OPTIONS);
@@ -176,7 +176,7 @@ fn a_correction_that_is_interrupted_anywhere_is_none_or_is_one() {
                 host.fail(FailureCode::Unavailable);
             }
         });
-        let done = admin::rewrite(&sessions(&host), &transcript("one"), 0, None);
+        let done = admin::rewrite_message(&sessions(&host), &transcript("one"), 0, None);
         host.before_each(|_, _| {});
         host.works();
         for _ in 0..3 {
@@ -196,7 +196,7 @@ fn a_correction_that_is_interrupted_anywhere_is_none_or_is_one() {
 }
 
 #[test]
-fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
+fn deferred_work_during_a_correction_does_not_restore_the_old_text() {
     let corrections = [("remove", 20), ("clear", 20), ("set", 20), ("delete", 10)];
     for (what, last, resets) in
         corrections.iter().flat_map(|(what, last)| [(*what, *last, false), (*what, *last, true)])
@@ -220,10 +220,10 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
             let sessions = sessions(&host);
             let message = r#"{"role": "user", "content": "A parrot."}"#.to_owned();
             match what {
-                "remove" => drop(admin::rewrite(&sessions, &transcript("one"), 0, None).unwrap()),
+                "remove" => drop(admin::rewrite_message(&sessions, &transcript("one"), 0, None).unwrap()),
                 "clear" => drop(admin::clear_messages(&sessions, &transcript("one"), None).unwrap()),
                 "set" => drop(admin::set_messages(&sessions, &transcript("one"), &[message], None).unwrap()),
-                _ => drop(admin::delete(&sessions, "one").unwrap()),
+                _ => drop(admin::delete_session(&sessions, "one").unwrap()),
             }
             host.before_each(|_, _| {});
             assert!(!everything(&host).contains("Bello"), "{what} {call} {}", everything(&host));
@@ -237,7 +237,7 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
 }
 
 #[test]
-fn a_task_that_read_a_session_before_its_deletion_brings_nothing_back() {
+fn indexing_does_not_restore_a_session_deleted_meanwhile() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &of("anna", "one"));
@@ -246,7 +246,7 @@ fn a_task_that_read_a_session_before_its_deletion_brings_nothing_back() {
     host.before_each(move |host, count| {
         // What it needs is read: of the session, then of the user.
         if count == begin + 3 {
-            admin::delete(&sessions(host), "one").unwrap();
+            admin::delete_session(&sessions(host), "one").unwrap();
         }
     });
     assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Taken);
@@ -269,10 +269,10 @@ fn passages_outlive_the_end_of_a_session_but_not_its_deletion() {
     assert_eq!(recalled(&filter, &asked, "cat?")[0], "Our cat is called Mia.");
     // To the session of that name, too: it is another one.
     assert_eq!(recalled(&filter, &of("anna", "one"), "dog?")[0], "Our dog is called Bello.");
-    admin::rewrite(&sessions(&host), &transcript("one"), 0, None).unwrap();
+    admin::rewrite_message(&sessions(&host), &transcript("one"), 0, None).unwrap();
     assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
     assert!(!everything(&host).contains("Mia"));
-    admin::delete(&sessions(&host), "one").unwrap();
+    admin::delete_session(&sessions(&host), "one").unwrap();
     assert!(!everything(&host).contains("Bello"));
     assert_eq!(recalled(&filter, &asked, "dog?"), [""; 0]);
 }
@@ -300,7 +300,7 @@ fn removed_records_are_not_recalled_in_their_session() {
 }
 
 #[test]
-fn a_late_writer_does_not_bring_a_forgotten_user_back() {
+fn indexing_does_not_restore_a_user_forgotten_meanwhile() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "old", "Our dog is called Bello.");
@@ -321,7 +321,7 @@ fn a_late_writer_does_not_bring_a_forgotten_user_back() {
 }
 
 #[test]
-fn changes_made_without_the_copies_renew_the_copies() {
+fn copies_are_renewed_after_changes_by_programs_that_ignore_them() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
@@ -400,17 +400,17 @@ fn copies_can_end_with_their_session() {
 }
 
 #[test]
-fn a_session_is_deleted_whole_also_where_no_conversations_are_kept() {
+fn deleting_a_session_erases_its_copies_even_without_conversation() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
-    admin::delete(&Context::new(&host, Config::parse("{}").unwrap()), "one").unwrap();
+    admin::delete_session(&Context::new(&host, Config::parse("{}").unwrap()), "one").unwrap();
     assert_eq!(recalled(&filter, &of("anna", "two"), "dog?"), [""; 0]);
     assert!(!everything(&host).contains("Bello"));
 }
 
 #[test]
-fn without_a_user_it_is_the_session_s_own() {
+fn without_a_user_a_session_recalls_its_own_messages() {
     let host = TestHost::new();
     let filter = filter(&host, &format!("{OPTIONS}, \"max_context_tokens\": 64"));
     let own = json!({"session_id": "own"});
@@ -452,7 +452,7 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn whatever_is_stored_is_no_reason_to_fail(
+    fn arbitrary_stored_data_does_not_break_recall(
         passage in ".{0,30}|\\{\"p\":[0-9]{1,20},\"at\":[0-9]{1,3},\"role\":\"user\",\"session\":\"one\",\"text\":\"dog\"\\}",
         posted in "life-1 [0-9] [0-9 ]{0,12}|.{0,9}| life-1 [0-9]{0,3}", question in ".{0,30}",
     ) {

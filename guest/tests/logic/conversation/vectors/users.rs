@@ -42,7 +42,7 @@ fn stored(host: &TestHost) -> usize {
 }
 
 #[test]
-fn vectors_find_passages_of_other_sessions_and_go_with_their_message() {
+fn vectors_find_passages_of_other_sessions_and_are_removed_with_messages() {
     let host = TestHost::new();
     let filter = filter(&host, OPTIONS);
     talk(&filter, "one", "Our dog is called Bello.", "m");
@@ -61,11 +61,11 @@ fn vectors_find_passages_of_other_sessions_and_go_with_their_message() {
 
     let sessions = Context::new(&host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
     let before = stored(&host);
-    let one = Transcript { session: "one", ..Transcript::default() };
-    admin::rewrite(&sessions, &one, 0, None).unwrap();
+    let one = TranscriptId { session: "one", ..TranscriptId::default() };
+    admin::rewrite_message(&sessions, &one, 0, None).unwrap();
     assert_eq!(stored(&host), before - 1);
     assert_eq!(recalled(&filter, PARAPHRASE, "n"), Value::Null);
-    admin::delete(&sessions, "two").unwrap();
+    admin::delete_session(&sessions, "two").unwrap();
     assert_eq!(stored(&host), 1);
     while admin::forget_user(&sessions, "anna").unwrap().remaining > 0 {}
     assert_eq!(stored(&host), 0);
@@ -82,7 +82,7 @@ fn a_vector_of_a_passage_removed_meanwhile_is_not_kept() {
     let asked = begin(&filter, &mut work);
     assert_eq!(texts(&asked), ["Our dog is called Bello.", "Well."]);
     let sessions = Context::new(&host, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
-    admin::rewrite(&sessions, &Transcript { session: "one", ..Transcript::default() }, 0, None).unwrap();
+    admin::rewrite_message(&sessions, &TranscriptId { session: "one", ..TranscriptId::default() }, 0, None).unwrap();
     let late = work.go_on(&filter, "h", Some(vectors("m", &texts(&asked))));
     assert_eq!((late.step, stored(&host)), (Step::Again, 0));
     assert!(host.names().iter().all(|bucket| host.leases(bucket).is_empty()));

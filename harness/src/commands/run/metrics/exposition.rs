@@ -19,8 +19,8 @@ use prometheus_client::{
 
 const BREAKER_STATES: [BreakerState; 3] = [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open];
 
-pub fn text(keepline: &Keepline, deferred: MaintenanceCounters, backend: &str) -> Result<String, fmt::Error> {
-    let moment = Moment {
+pub fn encode_metrics(keepline: &Keepline, deferred: MaintenanceCounters, backend: &str) -> Result<String, fmt::Error> {
+    let moment = MetricsSnapshot {
         metrics: keepline.metrics(),
         deferred,
         round_trips: keepline.store().round_trips(),
@@ -34,18 +34,18 @@ pub fn text(keepline: &Keepline, deferred: MaintenanceCounters, backend: &str) -
 }
 
 #[derive(Debug)]
-struct Moment {
+struct MetricsSnapshot {
     metrics: Metrics,
     deferred: MaintenanceCounters,
     round_trips: u64,
     backend: String,
 }
 
-impl Collector for Moment {
+impl Collector for MetricsSnapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Self { metrics, deferred, round_trips, backend } = self;
         let (entries, store) = (&metrics.entries, &metrics.store);
-        let mut families = Families(encoder);
+        let mut families = MetricFamilies(encoder);
         families.info("build", "This program.", &[("version", env!("CARGO_PKG_VERSION")), ("backend", backend)])?;
 
         families.counters("entries", "Entries, by what became of them.", "effect", entries.effects())?;
@@ -61,9 +61,9 @@ impl Collector for Moment {
             ("failed", memories.failed),
         ];
         families.counters("memories", "Memories that were to be stored.", "outcome", outcomes)?;
-        families.counters("titles", "Titles that were due.", "outcome", outcomes_of(deferred.titles))?;
-        families.counters("summaries", "Summaries that were due.", "outcome", outcomes_of(deferred.summaries))?;
-        families.counters("other_tasks", "Other deferred tasks.", "outcome", outcomes_of(deferred.others))?;
+        families.counters("titles", "Titles that were due.", "outcome", task_outcomes(deferred.titles))?;
+        families.counters("summaries", "Summaries that were due.", "outcome", task_outcomes(deferred.summaries))?;
+        families.counters("other_tasks", "Other deferred tasks.", "outcome", task_outcomes(deferred.others))?;
         families.counter("dropped_tasks", "Deferred tasks that there was no room for.", deferred.dropped)?;
         families.counter("busy_calls", "Calls that got no instance in time, or for lack of memory.", entries.busy)?;
 
@@ -95,7 +95,7 @@ impl Collector for Moment {
         let instances = [("busy", metrics.instances_at_work), ("idle", metrics.instances_idle)];
         let instances = instances.map(|(state, count)| (state, as_u64(count)));
         families.gauges("plugin_instances", "Instances of the plugin.", "state", instances)?;
-        families.bytes("plugin_memory", "What all instances hold.", as_u64(metrics.instances_bytes))?;
+        families.bytes_gauge("plugin_memory", "What all instances hold.", as_u64(metrics.instances_bytes))?;
         families.gauge("waiting_calls", "Calls that wait for an instance.", as_u64(metrics.calls_waiting))?;
 
         let embeddings = &metrics.embeddings;
@@ -110,7 +110,7 @@ impl Collector for Moment {
     }
 }
 
-fn outcomes_of(tasks: TaskCounters) -> [(&'static str, u64); 4] {
+fn task_outcomes(tasks: TaskCounters) -> [(&'static str, u64); 4] {
     [("done", tasks.done), ("taken", tasks.taken), ("ended", tasks.ended), ("failed", tasks.failed)]
 }
 
@@ -118,15 +118,15 @@ fn as_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-struct Families<'a>(DescriptorEncoder<'a>);
+struct MetricFamilies<'a>(DescriptorEncoder<'a>);
 
-impl Families<'_> {
+impl MetricFamilies<'_> {
     fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
         self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels)
     }
 
     fn counter(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
-        count_of(self.0.encode_descriptor(name, help, None, MetricType::Counter)?, count)
+        encode_count(self.0.encode_descriptor(name, help, None, MetricType::Counter)?, count)
     }
 
     fn counters<'v>(
@@ -137,14 +137,14 @@ impl Families<'_> {
         counts: impl IntoIterator<Item = (&'v str, u64)>,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        counts.into_iter().try_for_each(|(value, count)| count_of(family.encode_family(&[(label, value)])?, count))
+        counts.into_iter().try_for_each(|(value, count)| encode_count(family.encode_family(&[(label, value)])?, count))
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    fn bytes(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+    fn bytes_gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         self.0.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?.encode_gauge(&value)
     }
 
@@ -160,7 +160,7 @@ impl Families<'_> {
     }
 
     fn histogram(&mut self, name: &str, help: &str, latencies: &Latencies) -> fmt::Result {
-        times_of(self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?, latencies)
+        encode_latencies(self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?, latencies)
     }
 
     fn histograms<'v>(
@@ -171,15 +171,17 @@ impl Families<'_> {
         times: impl IntoIterator<Item = (&'v str, &'v Latencies)>,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        times.into_iter().try_for_each(|(value, times)| times_of(family.encode_family(&[(label, value)])?, times))
+        times
+            .into_iter()
+            .try_for_each(|(value, times)| encode_latencies(family.encode_family(&[(label, value)])?, times))
     }
 }
 
-fn count_of(mut metric: MetricEncoder<'_>, count: u64) -> fmt::Result {
+fn encode_count(mut metric: MetricEncoder<'_>, count: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, _, f64>(&count, None)
 }
 
-fn times_of(mut metric: MetricEncoder<'_>, latencies: &Latencies) -> fmt::Result {
+fn encode_latencies(mut metric: MetricEncoder<'_>, latencies: &Latencies) -> fmt::Result {
     let seconds = |bound: Option<std::time::Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
     let buckets: Vec<(f64, u64)> = latencies.buckets().map(|(bound, count)| (seconds(bound), count)).collect();
     metric.encode_histogram::<NoLabelSet>(latencies.sum().as_secs_f64(), latencies.count(), &buckets, None)

@@ -23,15 +23,15 @@ use xitca_web::{
     route::Route,
 };
 
-use crate::{app::error::Usage, operations::health as store_health, terminal};
+use crate::{app::error::UsageError, operations::health as store_health, terminal};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Methods that are answered; the server omits the body for HEAD.
-const READS: [Method; 2] = [Method::GET, Method::HEAD];
+const READ_METHODS: [Method; 2] = [Method::GET, Method::HEAD];
 
 #[derive(Clone)]
-struct Source {
+struct MetricsSource {
     keepline: Keepline,
     deferred: Maintenance,
     backend: String,
@@ -40,17 +40,17 @@ struct Source {
 }
 
 /// A bound address that is not served yet.
-pub struct Listening {
+pub struct MetricsListener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Listening {
+impl MetricsListener {
     /// Binds the address; port 0 picks a free one.
-    pub fn at(address: SocketAddr) -> Result<Self> {
+    pub fn bind_address(address: SocketAddr) -> Result<Self> {
         let bound = TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) =
-            bound.map_err(|error| Usage(format!("--metrics: can't listen at {address}: {error}")))?;
+            bound.map_err(|error| UsageError(format!("--metrics: can't listen at {address}: {error}")))?;
         Ok(Self { listener, address })
     }
 
@@ -59,9 +59,9 @@ impl Listening {
     pub fn serve(self, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
         let Self { listener, address } = self;
         let server = App::new()
-            .with_state(Source { keepline, deferred, backend, runtime: Handle::current() })
-            .at("/metrics", Route::new(READS).route(handler_service(metrics)))
-            .at("/health", Route::new(READS).route(handler_service(health)))
+            .with_state(MetricsSource { keepline, deferred, backend, runtime: Handle::current() })
+            .at("/metrics", Route::new(READ_METHODS).route(handler_service(serve_metrics)))
+            .at("/health", Route::new(READ_METHODS).route(handler_service(serve_health)))
             .serve()
             .disable_signal()
             .worker_threads(1)
@@ -70,30 +70,35 @@ impl Listening {
             .run();
         let serve = move || {
             if let Err(error) = server.wait() {
-                terminal::warning(&format!("metrics are no longer served: {error}"));
+                terminal::print_warning(&format!("metrics are no longer served: {error}"));
             }
         };
         thread::Builder::new().name("metrics".to_owned()).spawn(serve).context("can't serve metrics")?;
-        terminal::note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
+        terminal::print_note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
         Ok(())
     }
 }
 
-type Header = (HeaderName, HeaderValue);
+type ContentTypeHeader = (HeaderName, HeaderValue);
 
-fn content(kind: &'static str) -> Header {
+fn content_type_header(kind: &'static str) -> ContentTypeHeader {
     (CONTENT_TYPE, HeaderValue::from_static(kind))
 }
 
 // A `String` as a body would set a Content-Type of its own.
-async fn metrics(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header), ErrorStatus> {
+async fn serve_metrics(
+    StateRef(source): StateRef<'_, MetricsSource>,
+) -> Result<(ResponseBody, ContentTypeHeader), ErrorStatus> {
     let deferred = source.deferred.counters();
-    let text = exposition::text(&source.keepline, deferred, &source.backend).map_err(|_| ErrorStatus::internal())?;
-    Ok((ResponseBody::bytes(text), content(OPEN_METRICS)))
+    let text =
+        exposition::encode_metrics(&source.keepline, deferred, &source.backend).map_err(|_| ErrorStatus::internal())?;
+    Ok((ResponseBody::bytes(text), content_type_header(OPEN_METRICS)))
 }
 
 /// This process's view of the store, circuit breaker included: 200 or 503.
-async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header, StatusCode), ErrorStatus> {
+async fn serve_health(
+    StateRef(source): StateRef<'_, MetricsSource>,
+) -> Result<(ResponseBody, ContentTypeHeader, StatusCode), ErrorStatus> {
     let keepline = source.keepline.clone();
     let looked = source.runtime.spawn(async move { keepline.health(None).await });
     let health = looked.await.map_err(|_| ErrorStatus::internal())?;
@@ -101,9 +106,9 @@ async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody,
     let text = json!({
         "backend": source.backend,
         "reachable": health.is_good(),
-        "round_trip_ms": store_health::milliseconds(health.round_trip),
+        "round_trip_ms": store_health::rounded_milliseconds(health.round_trip),
         "breaker": health.breaker.name(),
-        "problem": health.problem.as_ref().map(store_health::problem_json),
+        "problem": health.problem.as_ref().map(store_health::failure_json),
     });
-    Ok((ResponseBody::bytes(text.to_string()), content("application/json"), status))
+    Ok((ResponseBody::bytes(text.to_string()), content_type_header("application/json"), status))
 }

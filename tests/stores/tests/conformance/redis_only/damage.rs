@@ -16,17 +16,17 @@ use tokio::task::JoinSet;
 use super::layout::seeded;
 
 on_stores![run on redis, cluster: [
-    each_damage_is_named_and_repaired_or_left,
-    a_lost_set_of_keys_names_all_values_again_after_one_step,
+    each_kind_of_damage_is_reported_and_repaired_where_possible,
+    one_repair_rebuilds_a_lost_key_set,
     remains_of_a_bucket_without_metadata_are_left_to_its_deletion,
-    a_list_of_buckets_that_was_replaced_lists_all_again,
+    a_repair_rebuilds_a_lost_or_replaced_list_of_buckets,
     keys_of_other_prefixes_are_no_damage,
 ]];
 
 mod beside_writers {
     use super::*;
 
-    on_stores![run_in_parallel on redis, cluster: [running_writers_are_neither_damage_nor_harmed,]];
+    on_stores![run_in_parallel on redis, cluster: [running_writers_are_neither_reported_as_damage_nor_disturbed,]];
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -81,7 +81,7 @@ fn texts(damage: &[BucketDamage]) -> Vec<String> {
     damage.iter().map(ToString::to_string).collect()
 }
 
-async fn each_damage_is_named_and_repaired_or_left(s: Arc<StoreUnderTest>) {
+async fn each_kind_of_damage_is_reported_and_repaired_where_possible(s: Arc<StoreUnderTest>) {
     let store = opened(&s);
     for (command, key, problem, is_mended) in DAMAGE {
         seeded(&s, create_for(HOUR)).await;
@@ -126,7 +126,7 @@ async fn damaged(store: &RedisStore) -> Vec<String> {
     texts(&store.check_buckets().await.unwrap().damage)
 }
 
-async fn a_lost_set_of_keys_names_all_values_again_after_one_step(s: Arc<StoreUnderTest>) {
+async fn one_repair_rebuilds_a_lost_key_set(s: Arc<StoreUnderTest>) {
     let (store, names) = (opened(&s), (0..3000).map(|n| format!("k{n:04}")).collect::<Vec<_>>());
     let entries: Vec<_> = names.iter().map(|name| (&**name, "1")).collect();
     s.apply("b", create_for(HOUR), entries.chunks(1000).map(|entries| put_in("values", entries)).collect::<Vec<_>>())
@@ -164,7 +164,7 @@ async fn remains_of_a_bucket_without_metadata_are_left_to_its_deletion(s: Arc<St
     assert_eq!(left.iter().map(|damage| damage.key.rsplit(':').next().unwrap()).collect::<Vec<_>>(), names[2..4]);
 }
 
-async fn a_list_of_buckets_that_was_replaced_lists_all_again(s: Arc<StoreUnderTest>) {
+async fn a_repair_rebuilds_a_lost_or_replaced_list_of_buckets(s: Arc<StoreUnderTest>) {
     let store = opened(&s);
     let names: Vec<String> = (0..20).map(|n| format!("s{n:02}")).collect();
     for name in &names {
@@ -202,7 +202,7 @@ async fn keys_of_other_prefixes_are_no_damage(s: Arc<StoreUnderTest>) {
     s.assert_unchanged(&before, "a look").await;
 }
 
-async fn running_writers_are_neither_damage_nor_harmed(s: Arc<StoreUnderTest>) {
+async fn running_writers_are_neither_reported_as_damage_nor_disturbed(s: Arc<StoreUnderTest>) {
     let (store, stop) = (opened(&s), Arc::new(AtomicBool::new(false)));
     let mut writers = JoinSet::new();
     for task in 0..8 {

@@ -54,7 +54,7 @@ fn an_index_is_one_hash_of_marks_and_shards_with_the_expiry_of_its_bucket() {
 }
 
 #[test]
-fn what_others_put_there_is_not_seen_and_breaks_nothing() {
+fn foreign_data_in_an_index_are_ignored() {
     run(async |s| {
         s.raw().on::<()>("HSET", INDEX, &["0", "left"]);
         let new = [find("recall", &[1]), post("recall", [document(0, &[1]), document(1, &[1, 2])])];
@@ -81,7 +81,7 @@ fn what_others_put_there_is_not_seen_and_breaks_nothing() {
 }
 
 #[test]
-fn what_is_no_hash_is_named_and_left_alone() {
+fn an_index_key_that_is_not_a_hash_is_reported_and_left_unchanged() {
     run(async |s| {
         s.apply("b", create(), [post("recall", [document(0, &[1])]), put("k", "1")]).await;
         s.raw().on::<()>("DEL", INDEX, &[]);
@@ -100,7 +100,7 @@ fn what_is_no_hash_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_call_reads_what_it_asks_for_and_nothing_else() {
+fn an_index_call_reads_only_the_fields_that_it_needs() {
     run(async |s| {
         let documents: Vec<_> =
             (0..3000).map(|n| document(n, &[1, 2, 257, 1000 + u32::try_from(n).unwrap()])).collect();

@@ -75,7 +75,7 @@ fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_the_original_knows_of_a_session_stays_as_it_was() {
+fn a_plain_session_has_only_the_keys_and_fields_of_the_original() {
     run(async |s| {
         // No map but the values, no log but the history: not one key or field more than the original writes.
         s.apply("b", create(), [put("k", "1"), append("history", &["x"])]).await;
@@ -109,7 +109,7 @@ fn each_other_kind_has_a_prefix_of_its_own() {
 }
 
 #[test]
-fn a_cluster_tells_kinds_of_one_name_apart() {
+fn a_cluster_keeps_buckets_of_one_name_and_different_kinds_apart() {
     keepline_stores_tests::stores::run(StoreUnderTest::cluster(), async |s| {
         for kind in KINDS {
             s.apply(bucket(kind, "b"), create(), [put("k", "1")]).await;
@@ -125,7 +125,7 @@ fn a_cluster_tells_kinds_of_one_name_apart() {
 }
 
 #[test]
-fn a_time_to_live_is_noted_as_the_original_notes_it() {
+fn a_time_to_live_is_stored_in_the_format_of_the_original() {
     run(async |s| {
         for (bucket, opening, expected) in [
             ("none", create(), "None"),
@@ -170,7 +170,7 @@ fn each_transaction_is_one_round_trip() {
 }
 
 #[test]
-fn everything_in_a_bucket_expires_with_it_and_nothing_expires_in_one_that_stays() {
+fn every_key_of_a_bucket_has_the_expiry_of_the_bucket_or_none() {
     run(async |s| {
         for (opening, expires) in [(create_for(HOUR), true), (create_sliding(HOUR), true), (create(), false)] {
             let steps: [&[Operation]; 13] = [

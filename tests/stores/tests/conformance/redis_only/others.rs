@@ -25,7 +25,7 @@ fn forget_the_registered(raw: &RawRedis) {
 }
 
 #[test]
-fn a_bucket_whose_registration_was_lost_is_registered_by_the_next_use_of_any_kind() {
+fn a_bucket_missing_from_the_registry_is_registered_by_its_next_use() {
     let case = async |s: Arc<StoreUnderTest>| {
         for opening in [create(), create_for(HOUR), create_sliding(HOUR)] {
             let receipt = s.ask(&transaction("b", opening.clone(), [put("k", "1")])).await;
@@ -83,7 +83,7 @@ async fn with_strangers(s: &StoreUnderTest) {
 }
 
 #[test]
-fn names_that_are_no_keys_are_neither_named_nor_counted() {
+fn invalid_key_names_are_neither_returned_nor_counted() {
     run(async |s| {
         with_strangers(&s).await;
         let two = entries(&[("k", "\"1\""), ("l", "\"2\"")]);
@@ -108,7 +108,7 @@ fn names_that_are_no_keys_are_neither_named_nor_counted() {
 }
 
 #[test]
-fn one_stranger_beside_one_key_does_not_hide_it() {
+fn a_foreign_name_in_the_key_set_does_not_hide_a_valid_key() {
     run(async |s| {
         s.apply("b", create(), [put("k", "1")]).await;
         s.raw().on::<()>("SADD", "b:__keys__", &["k\n"]);
@@ -122,7 +122,7 @@ fn one_stranger_beside_one_key_does_not_hide_it() {
 }
 
 #[test]
-fn what_strangers_left_goes_with_the_values_and_with_the_bucket() {
+fn foreign_keys_are_deleted_with_the_values_and_with_the_bucket() {
     run(async |s| {
         let elsewhere = "b:other:last_answer";
         with_strangers(&s).await;
@@ -148,7 +148,7 @@ fn what_strangers_left_goes_with_the_values_and_with_the_bucket() {
 }
 
 #[test]
-fn a_time_to_live_that_the_original_noted_is_told_in_milliseconds() {
+fn a_time_to_live_stored_by_the_original_is_reported_in_milliseconds() {
     run(async |s| {
         for (noted, milliseconds) in
             [("86400.0", Some(86_400_000)), ("0.5", Some(500)), ("1e-05", Some(1)), ("None", None), ("junk", None)]
@@ -210,7 +210,7 @@ fn writers_from_before_the_clock_was_set_back_do_not_stay_for_ever() {
 }
 
 #[test]
-fn a_listing_that_is_gone_on_with_on_another_server_leaves_nothing_out() {
+fn a_listing_continued_on_another_server_leaves_nothing_out() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         // A restart keeps the data and orders them again, as a replica does that takes the place of its master.

@@ -73,7 +73,7 @@ fn each_part_is_where_the_layout_says_and_all_expire_at_one_instant() {
 }
 
 #[test]
-fn other_kinds_are_under_prefixes_of_their_own() {
+fn buckets_of_other_kinds_have_separate_prefixes() {
     let case = async |s: Arc<StoreUnderTest>| {
         s.apply("b", create(), [put("k", "1")]).await;
         s.apply(bucket(BucketKind::User, "b"), create(), [put("k", "2"), put_in("sessions", &[("b", "3")])]).await;
@@ -91,7 +91,7 @@ fn other_kinds_are_under_prefixes_of_their_own() {
 }
 
 #[test]
-fn what_is_left_over_of_an_earlier_life_is_not_seen_and_goes() {
+fn remains_of_an_earlier_bucket_are_invisible_and_removed() {
     run(async |s| {
         s.raw().on::<()>("HSET", "b:__map.notes__", &["old", "1"]);
         s.raw().on::<()>("RPUSH", "b:__log.turns__", &["old"]);
@@ -112,7 +112,7 @@ fn what_is_left_over_of_an_earlier_life_is_not_seen_and_goes() {
 }
 
 #[test]
-fn what_is_no_map_or_no_log_is_named_and_left_alone() {
+fn a_map_or_log_of_a_wrong_type_is_reported_and_left_unchanged() {
     run(async |s| {
         s.apply("b", create(), everything()).await;
         for (place, name) in [("b:__map.notes__", "notes"), ("b:__log.turns__", "turns"), ("b:__history__", "history")]
@@ -163,7 +163,7 @@ fn what_is_no_map_or_no_log_is_named_and_left_alone() {
 }
 
 #[test]
-fn an_entry_that_is_no_text_is_named_by_reads_and_refuses_writes() {
+fn an_entry_that_is_not_text_is_named_by_reads_and_refused_by_writes() {
     run(async |s| {
         s.apply("b", create(), [put("a", "1"), put("list", "1"), put("bytes", "1"), put("gone", "1")]).await;
         s.apply("b", existing(), [put_in("notes", &[("a", "1"), ("bytes", "1")])]).await;
@@ -204,7 +204,7 @@ fn an_entry_that_is_no_text_is_named_by_reads_and_refuses_writes() {
 }
 
 #[test]
-fn leases_that_have_run_out_are_none_and_go_when_there_are_too_many() {
+fn expired_leases_are_ignored_and_removed_when_there_are_too_many() {
     run(async |s| {
         let names: Vec<_> = (0..60).map(|n| format!("l{n}")).collect();
         let leases: Vec<_> = names.iter().map(|name| lease(name, "me", HOUR)).collect();

@@ -80,7 +80,7 @@ fn a_transaction_that_meets_a_wrong_type_says_which_and_changes_nothing() {
 }
 
 #[test]
-fn reads_of_maps_name_what_has_a_wrong_type_and_never_fail_for_it() {
+fn reads_of_maps_name_entries_of_a_wrong_type_instead_of_failing() {
     run(async |s| {
         for kind in ["list", "set", "hash", "zset"] {
             seeded(&s, create()).await;
@@ -157,7 +157,7 @@ fn a_bucket_with_wrong_types_can_be_deleted_and_created_again() {
 }
 
 #[test]
-fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
+fn a_registry_of_a_wrong_type_is_reported_and_left_unchanged() {
     run(async |s| {
         seeded(&s, create()).await;
         break_it(s.raw(), "__sessions__", "string");
@@ -178,7 +178,7 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
 }
 
 #[test]
-fn names_that_are_none_of_ours_are_told_to_nobody() {
+fn foreign_names_are_never_returned() {
     run(async |s| {
         seeded(&s, create()).await;
         let described = s.describe("b").await;
@@ -198,7 +198,7 @@ fn names_that_are_none_of_ours_are_told_to_nobody() {
 }
 
 #[test]
-fn what_a_dead_session_left_behind_is_not_seen_and_swept_away_by_the_next() {
+fn remains_of_a_dead_session_are_invisible_and_removed_by_the_next() {
     run(async |s| {
         let leave = |raw: &RawRedis| {
             raw.on::<()>("SET", "b:k", &["left"]);
@@ -282,7 +282,7 @@ fn leftovers_of_any_type_do_not_stop_a_creation() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_told_and_not_touched() {
+fn text_that_is_not_utf8_is_reported_and_left_unchanged() {
     run(async |s| {
         seeded(&s, create()).await;
         let raw = s.raw();
@@ -318,7 +318,7 @@ fn text_that_is_not_utf8_is_told_and_not_touched() {
 }
 
 #[test]
-fn names_that_somebody_else_put_into_the_key_set_break_nothing() {
+fn foreign_names_in_the_key_set_are_harmless() {
     run(async |s| {
         seeded(&s, create()).await;
         let raw = s.raw();

@@ -59,7 +59,7 @@ fn changes_of_operators_are_kept() {
 }
 
 #[test]
-fn a_flag_the_environment_or_a_file_chooses_it() {
+fn a_flag_the_environment_or_a_file_selects_the_directory() {
     let (parent, path) = place();
     call(&["session", "create", "a", "--dir", &path], b"").ok();
     let file = parent.path().join("keepline.json");
@@ -87,7 +87,7 @@ fn a_flag_the_environment_or_a_file_chooses_it() {
 }
 
 #[test]
-fn config_shows_but_does_not_create_it() {
+fn config_shows_a_directory_without_creating_it() {
     let (_parent, path) = place();
     let ran = call(&["config", "--json", "--dir", &path, "--set=directory_sync=off"], b"").ok();
     let host = &ran.json()["host"];
@@ -135,7 +135,7 @@ fn all_passed_entries_survive_a_kill() {
 }
 
 #[test]
-fn processes_share_it() {
+fn processes_share_a_directory() {
     let (_parent, path) = place();
     let mut running = Running::start(&["run", "--dir", &path]);
     running.send(&(question("a", "?") + &answer("one")));

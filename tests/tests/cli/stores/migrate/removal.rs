@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use keepline::store::{Arrival, Deadline, RedisOptions, RedisStore, Removed, Transfer, Transferred};
+use keepline::store::{Arrival, Deadline, RedisOptions, RedisStore, RemovalOutcome, Transfer, Transferred};
 use keepline_tests::{
     proxy::{Cut, Proxy},
     requests::{self, append, create, put, put_in, transaction, unused},
@@ -31,7 +31,7 @@ async fn carried(from: &RedisServer, to: &RedisServer) -> Transfer {
     );
     transfer.from.transact(&new_writer(), &made, Deadline::NEVER).await.unwrap();
     send(from, &[b"RPUSH", b"rr:memory:s:__history__", b"{}", b"{}"]);
-    assert!(matches!(transfer.bucket(&requests::session("s")).await.unwrap(), Transferred::Copied { .. }));
+    assert!(matches!(transfer.copy_bucket(&requests::session("s")).await.unwrap(), Transferred::Copied { .. }));
     transfer
 }
 
@@ -58,29 +58,29 @@ async fn writes_after_the_comparison_are_never_deleted() {
     for change in changes {
         send(&from, change);
         let changed = dump(&from);
-        assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Differs, "{change:?}");
+        assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Differs, "{change:?}");
         assert_eq!(dump(&from), changed, "{change:?}");
         // Copied again, it is the same.
         assert!(
-            matches!(transfer.bucket(&requests::session("s")).await.unwrap(), Transferred::Copied { .. }),
+            matches!(transfer.copy_bucket(&requests::session("s")).await.unwrap(), Transferred::Copied { .. }),
             "{change:?}"
         );
     }
     // Nor what somebody has changed in the target.
     send(&to, &[b"SET", b"rr:memory:s:b", b"\"z\""]);
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Differs);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Differs);
     send(&to, &[b"SREM", b"rr:memory:__sessions__", b"s"]);
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::NotThere);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::NotThere);
     transfer.to.delete_bucket(&new_writer(), &requests::session("s"), None, 0, Deadline::NEVER).await.unwrap();
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::NotThere);
-    transfer.bucket(&requests::session("s")).await.unwrap();
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Done);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::NotThere);
+    transfer.copy_bucket(&requests::session("s")).await.unwrap();
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Done);
     // A value of no key of the session's is not the session's.
     assert!(dump(&from).keys().all(|key| key == "rr:memory:s:new"), "{:?}", dump(&from));
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Moved);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Moved);
     // Somebody else's deletion is told from that.
     send(&from, &[b"DEL", b"rr:memory:s:__writers__"]);
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Deleted);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Deleted);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_removal_with_a_lost_reply_is_reported_as_done() {
     transfer.from = Arc::new(RedisStore::new(options).unwrap());
     transfer.from.transact(&new_writer(), &transaction("s", unused(), []), Deadline::NEVER).await.unwrap();
     proxy.cut_next(Cut::BeforeReply);
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Done);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Done);
     assert_eq!(proxy.cuts(), 1);
 }
 
@@ -109,7 +109,7 @@ async fn a_missing_copy_is_an_error_unless_it_expired() {
 
     send(&from, &[b"PEXPIRE", b"rr:memory:s:__meta__", b"1500"]);
     let Transferred::Copied { expires_at: Some(expires_at), .. } =
-        transfer.bucket(&requests::session("s")).await.unwrap()
+        transfer.copy_bucket(&requests::session("s")).await.unwrap()
     else {
         panic!("it was not copied with its expiry");
     };

@@ -63,7 +63,7 @@ fn a_copier_at_any_call_leaves_nothing_of_a_deleted_session() {
 }
 
 #[test]
-fn a_task_at_work_while_its_user_is_forgotten_brings_nothing_back() {
+fn a_running_task_does_not_restore_a_forgotten_user() {
     for call in 1..10 {
         let host = TestHost::new();
         begun(&host);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn one_session_of_a_user_can_be_asked_alone() {
+fn recall_can_be_limited_to_one_session_of_a_user() {
     let host = TestHost::new();
     let filter = filter(&host, &format!("{OPTIONS}, \"recall_tokens\": 64"));
     let within = |session: &str| {
