@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use crate::{app, session_file::export::archive};
 
 /// Opens the maintenance of a Keepline, on that runtime.
-pub fn open_redis_store(keepline: &Keepline, config: &Config, runtime: &Runtime) -> Result<Maintenance> {
+pub fn open_maintenance(keepline: &Keepline, config: &Config, runtime: &Runtime) -> Result<Maintenance> {
     let (model, mut options) = (app::model(config)?, config.maintenance_options());
     options.archive = archive::configured_archive(config)?;
     Ok(Maintenance::new(keepline.clone(), model, options, runtime.handle().clone()))

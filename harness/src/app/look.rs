@@ -6,7 +6,7 @@ use keepline::store::{
 };
 
 /// Reads an existing bucket.
-pub fn describe_user_transaction(kind: BucketKind, name: &str, operation: Operation) -> Transaction {
+pub fn read_only_transaction(kind: BucketKind, name: &str, operation: Operation) -> Transaction {
     Transaction {
         bucket: BucketId { kind, name: name.to_owned() },
         opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
@@ -17,11 +17,11 @@ pub fn describe_user_transaction(kind: BucketKind, name: &str, operation: Operat
 
 /// Describes the parts of a bucket.
 pub fn describe(kind: BucketKind, name: &str) -> Transaction {
-    describe_user_transaction(kind, name, Operation::Describe(DescribeOperation { parts: true }))
+    read_only_transaction(kind, name, Operation::Describe(DescribeOperation { parts: true }))
 }
 
-/// The description that [`show_transcript`] asked for. `None`: the bucket does not exist.
-pub fn bucket_descriptions(receipt: Receipt) -> Option<Description> {
+/// The description that [`describe`] asked for. `None`: the bucket does not exist.
+pub fn bucket_description(receipt: Receipt) -> Option<Description> {
     receipt.outcomes.into_iter().find_map(|outcome| match outcome {
         Outcome::Described(description) => Some(description),
         _ => None,

@@ -13,7 +13,7 @@ use keepline::{
 };
 use serde_json::{Map, Value};
 
-use super::look::{bucket_descriptions, describe};
+use super::look::{bucket_description, describe};
 
 /// Sessions that are read: the first ones that the store lists.
 const SAMPLED_SESSIONS: u32 = 32;
@@ -43,7 +43,7 @@ impl StoreSettings {
         let mut found = Self::default();
         // Sessions that can't be read are skipped.
         for receipt in store.transact_each(Writer::new().advance(), &looks, deadline).await.into_iter().flatten() {
-            if let Some(description) = bucket_descriptions(receipt) {
+            if let Some(description) = bucket_description(receipt) {
                 found.conversation |= has_log(&description, TRANSCRIPT);
                 found.recall |= is_indexed(&description);
             }
@@ -92,7 +92,7 @@ fn is_indexed(description: &Description) -> bool {
 pub async fn lacks_index(store: &Arc<dyn Store>, session: &str) -> Result<bool, Failure> {
     let look = describe(BucketKind::Session, session);
     let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await?;
-    Ok(bucket_descriptions(receipt).is_some_and(|found| has_log(&found, TRANSCRIPT) && !is_indexed(&found)))
+    Ok(bucket_description(receipt).is_some_and(|found| has_log(&found, TRANSCRIPT) && !is_indexed(&found)))
 }
 
 /// The configuration, with unset options as the store's sessions suggest. A store that fails suggests nothing; the next call

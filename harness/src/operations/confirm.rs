@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use crate::{
     app::error::UsageError,
-    terminal::{escape_unprintable, is_terminal_output, print_story_line},
+    terminal::{escape_unprintable, is_terminal_output, print_to_stderr},
 };
 
 /// Asks a person to type a word before something is deleted; a script must pass `--yes`.
@@ -12,7 +12,7 @@ pub fn confirm_deletion(warning: &str, what_to_type: &str, word: &str) -> anyhow
     if !is_terminal_output() || !io::stdin().is_terminal() {
         return Err(UsageError(format!("{warning}: use --yes to confirm")).into());
     }
-    print_story_line(&escape_unprintable(&format!("{warning}. Type {what_to_type} to confirm:")));
+    print_to_stderr(&escape_unprintable(&format!("{warning}. Type {what_to_type} to confirm:")));
     let mut typed = String::new();
     io::stdin().read_line(&mut typed)?;
     if typed.trim_end_matches(['\n', '\r']) == word {

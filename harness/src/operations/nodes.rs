@@ -11,7 +11,7 @@ use keepline::{
 use serde::Deserialize;
 
 use super::pages::PageLimits;
-use crate::{app::look::describe_user_transaction, terminal::json_text::parse_lenient};
+use crate::{app::look::read_only_transaction, terminal::json_text::parse_lenient};
 
 /// Time limit of a page.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -82,7 +82,7 @@ async fn read_node_page(keepline: &Keepline, session: &str, cursor: &str) -> Res
         max_bytes: PAGE_BYTES,
         keys_only: false,
     };
-    let transaction = describe_user_transaction(BucketKind::Session, &name, Operation::Page(page));
+    let transaction = read_only_transaction(BucketKind::Session, &name, Operation::Page(page));
     let deadline = Deadline::after(TIMEOUT);
     let receipt = keepline.store().transact(Writer::new().advance(), &transaction, deadline).await?;
     Ok(receipt.outcomes.into_iter().find_map(|outcome| match outcome {

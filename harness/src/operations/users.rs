@@ -10,7 +10,7 @@ use keepline::{
 
 use super::{buckets::TIMEOUT, pages::PageLimits};
 use crate::{
-    app::look::{bucket_descriptions, describe},
+    app::look::{bucket_description, describe},
     terminal,
 };
 
@@ -85,7 +85,7 @@ pub async fn user_page(store: &Arc<dyn Store>, cursor: &str, limit: u32) -> Resu
         for (name, receipt) in names.iter().zip(receipts) {
             match receipt {
                 Ok(receipt) => users.extend(
-                    bucket_descriptions(receipt)
+                    bucket_description(receipt)
                         .map(|it| count_user_contents(name, &it))
                         .filter(UserCounts::has_contents),
                 ),

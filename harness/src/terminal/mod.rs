@@ -51,7 +51,7 @@ pub fn set_progress_bar(bar: &ProgressBar) {
     let _ = PROGRESS_BAR.set(bar.clone());
 }
 
-pub fn print_story_line(line: &str) {
+pub fn print_to_stderr(line: &str) {
     // A closed standard error can't be reported anywhere.
     let write = || _ = writeln!(io::stderr().lock(), "{line}");
     match PROGRESS_BAR.get() {
@@ -94,10 +94,10 @@ fn print_message(kind: &str, code: Option<&str>, coloured: impl Fn(&str) -> Stri
             Some(code) => json!({"code": code, "message": message}),
             None => json!({"message": message}),
         };
-        return print_story_line(&json!({kind: body}).to_string());
+        return print_to_stderr(&json!({kind: body}).to_string());
     }
     let label = format!("{kind}:");
-    print_story_line(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));
+    print_to_stderr(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));
 }
 
 pub fn print_bytes(bytes: &[u8]) -> Result<()> {

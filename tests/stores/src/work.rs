@@ -110,7 +110,7 @@ pub async fn verify(store: &dyn Store, sent: &[Sent], acknowledged: &[Sent]) -> 
         let name = bucket_name(number);
         let mut records = Vec::new();
         loop {
-            let Some(page) = answer_read_request(store, &name, records.len() as u64).await? else { break };
+            let Some(page) = read_page(store, &name, records.len() as u64).await? else { break };
             if page.is_empty() {
                 break;
             }
@@ -155,7 +155,7 @@ pub async fn verify(store: &dyn Store, sent: &[Sent], acknowledged: &[Sent]) -> 
 }
 
 /// The records from a position on; none: there is no bucket.
-async fn answer_read_request(store: &dyn Store, bucket: &str, from: u64) -> Result<Option<Vec<String>>, Failure> {
+async fn read_page(store: &dyn Store, bucket: &str, from: u64) -> Result<Option<Vec<String>>, Failure> {
     let Some(outcomes) = ask(store, bucket, [read_at("history", &[(from, 5000)], ALL)]).await? else {
         return Ok(None);
     };

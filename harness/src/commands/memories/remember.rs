@@ -66,7 +66,7 @@ pub fn main(global: &GlobalArguments, arguments: &RememberArguments) -> Result<E
         let (session, message_id) = (session.as_deref(), id.as_deref());
         let told = Remember { user, session, messages: &messages, message_id, metadata: &metadata };
         let remembered = keepline.remember(told, None).await;
-        let maintenance = maintenance::open_redis_store(&keepline, config, runtime)?;
+        let maintenance = maintenance::open_maintenance(&keepline, config, runtime)?;
         for task in remembered.due {
             let name = task.name.clone();
             if let Outcome::Failed(problem) = maintenance.run(task).await {

@@ -27,6 +27,6 @@ pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     std::fs::write(path, BUNDLED).with_context(|| format!("can't write {}", path.display()))?;
-    terminal::print_story_line(&format!("{}: {} bytes", path.display(), BUNDLED.len()));
+    terminal::print_to_stderr(&format!("{}: {} bytes", path.display(), BUNDLED.len()));
     Ok(ExitCode::SUCCESS)
 }

@@ -100,7 +100,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
     let background = runtime::build_background()?;
     let outcome = runtime.block_on(async {
         let keepline = app::open_keepline_on(config.store()?, plugin, &config).await?;
-        let work = maintenance::open_redis_store(&keepline, &config, &background)?;
+        let work = maintenance::open_maintenance(&keepline, &config, &background)?;
         background.spawn(app::print_store_warnings(keepline.store()));
         if config.is_durable() {
             // Before the first entry, which may create sessions itself.
@@ -137,8 +137,8 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
     let outcome = outcome?;
     if arguments.summary {
         match arguments.json {
-            true => terminal::print_story_line(&json!({"summary": outcome.summary.summary_json()}).to_string()),
-            false => terminal::print_story_line(&outcome.summary.summary_text()),
+            true => terminal::print_to_stderr(&json!({"summary": outcome.summary.summary_json()}).to_string()),
+            false => terminal::print_to_stderr(&outcome.summary.summary_text()),
         }
     }
     let MigrationOutcome { summary, is_complete, interrupted } = outcome;

@@ -71,7 +71,7 @@ pub fn main(global: &GlobalArguments, arguments: &SessionArguments) -> Result<Ex
         _ => None,
     };
     with_keepline(global, arguments.command.store_access(), async |keepline, config, runtime| {
-        let maintain = || maintenance::open_redis_store(&keepline, config, runtime);
+        let maintain = || maintenance::open_maintenance(&keepline, config, runtime);
         serve(&keepline, maintain, json, &arguments.command, &put, appended.as_deref()).await
     })
 }
