@@ -194,10 +194,14 @@ fn options_of_unfinished(arguments: &[OsString]) -> GlobalArguments {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::commands::Cli;
 
     #[test]
     fn options_are_read_from_an_unfinished_command_line() {
+        COMMAND_LINE.get_or_init(|| Cli::command);
         let global_of = |words: &[&str]| {
             options_of_unfinished(&join_at_equals_signs(["keepline"].iter().chain(words).map(OsString::from)))
         };
