@@ -240,6 +240,17 @@ mod tests {
     }
 
     #[test]
+    fn indented_lines_of_run_and_migrate_fit_eighty_columns() {
+        for name in ["run", "migrate"] {
+            let command_line = Cli::command();
+            let help = command_line.find_subcommand(name).unwrap().get_after_help().unwrap().to_string();
+            for line in help.lines() {
+                assert!(!line.starts_with(' ') || line.chars().count() <= 80, "{name}: {line}");
+            }
+        }
+    }
+
+    #[test]
     fn a_usage_error_fits_on_one_line() {
         let error = Cli::try_parse_from(["keepline", "session", "show"]).unwrap_err();
         let told = first_paragraph(&error.to_string());
