@@ -1,38 +1,26 @@
 // Replays the conformance kit against the store: `node conformance.mjs [FOLDER]`. The kit's README has the format.
 // The store is called with what jco would call it with: members in camel case, variants as {tag, val}, 64-bit integers
-// as BigInt. Calls here are never repeated, so cases that repeat one are skipped.
+// as BigInt. The writers of a race take turns, one call each, and may wait in between: a store whose calls are promises can be
+// replayed, too. Calls here are never repeated, so cases that repeat one are skipped.
 
 import { readFileSync, readdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { setImmediate as others, setTimeout as after } from 'node:timers/promises';
+import { camel, differs, expand, isName, isObject, mapMembers, spelled } from './kit.mjs';
 import { MemoryStore, asFailure } from './store.mjs';
 
-const folder = process.argv[2] ?? fileURLToPath(new URL('../../../conformance', import.meta.url));
+/// Nothing in the kit takes that long: writers that are at it still are waiting for each other. In milliseconds.
+const PATIENCE = 60_000;
 
+/// This host never repeats a call, and its store keeps no second clock to see by that the first one was set.
+const LEFT_OUT = ['repeat', 'set-clock-ahead'];
+
+/// Members that are 64-bit integers; so is `count`, but not that of a span.
 const U64 = new Set([
   'milliseconds', 'max-bytes', 'max-entries', 'max-records', 'limit', 'keep', 'count', 'position', 'first', 'next',
-  'amount', 'newest',
+  'amount', 'newest', 'positions',
 ]);
 
-const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
-const mapMembers = (object, change) => Object.fromEntries(Object.entries(object).map(change));
-const mapValues = (object, change) => mapMembers(object, ([name, value]) => [name, change(value)]);
-
-/// Replaces the kit's two abbreviations.
-function expand(value) {
-  if (Array.isArray(value)) return value.map(expand);
-  if (!isObject(value)) return value;
-  if (value.$text) return value.$text[0].repeat(value.$text[1]);
-  if (value.$list) return Array.from({ length: value.$list[0] }, (_, place) => expand(numbered(value.$list[1], place)));
-  return mapValues(value, expand);
-}
-function numbered(value, place) {
-  if (typeof value === 'string') return value.replaceAll('#', place);
-  if (Array.isArray(value)) return value.map((one) => numbered(one, place));
-  return isObject(value) ? mapValues(value, (one) => numbered(one, place)) : value;
-}
-
-const camel = (name) => name.replace(/-./g, (part) => part[1].toUpperCase());
-const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 const record = (value, change) => mapMembers(value, ([name, one]) => [camel(name), change(one, name)]);
 
 function variant(value, known) {
@@ -40,113 +28,151 @@ function variant(value, known) {
   return { tag, val: record(val, (one, name) => argument(one, name, known)) };
 }
 
-/// A value of the kit as the component would hand it in.
-function argument(value, name, known, parent) {
+/// A value of the kit as the component would hand it in. `within` is the list that it is a member of.
+export function argument(value, name, known, within) {
   if (value === null) return undefined;
-  if (typeof value === 'string' && /^\$./.test(value)) return known.get(value) ?? value;
-  if (U64.has(name) && !(name === 'count' && parent === 'spans') && !isObject(value)) return BigInt(value);
-  if (name === 'opening') return variant(value, known);
-  if (name === 'operations' || name === 'expectations') return value.map((one) => variant(one, known));
-  if (Array.isArray(value)) return value.map((one) => argument(one, '', known, name));
-  return isObject(value) ? record(value, (one, inner) => argument(one, inner, known, parent)) : value;
+  if (isName(value)) return argument(known.get(value), name, new Map(), within);
+  if (Array.isArray(value)) {
+    if (name === 'operations' || name === 'expectations') return value.map((one) => variant(one, known));
+    return value.map((one) => argument(one, name, known, name));
+  }
+  if (isObject(value)) {
+    if (value.$sum) return `${value.$sum.map((one) => BigInt(argument(one, '', known))).reduce((sum, one) => sum + one)}`;
+    if (name === 'opening') return variant(value, known);
+    return record(value, (one, inner) => argument(one, inner, known, within));
+  }
+  return U64.has(name) && !(name === 'count' && within === 'spans') ? BigInt(value) : value;
 }
 
-/// An answer of the store as the kit spells it.
-function spelled(value) {
-  if (value === undefined) return null;
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : `${value}`;
-  if (Array.isArray(value)) return value.map(spelled);
-  if (!isObject(value)) return value;
-  if ('tag' in value) return { [value.tag]: spelled(value.val) };
-  return mapMembers(value, ([name, one]) => [kebab(name), spelled(one)]);
-}
-
-/// What of an answer is not as expected, with the path to it; none: it is.
-function differs(expected, found, known, path = 'answer') {
-  const shown = (value) => JSON.stringify(value)?.slice(0, 200);
-  const complaint = `${path}: ${shown(found)} in place of ${shown(expected)}`;
-  const without = (pattern, value) => differs(pattern, value, new Map(known), path) === undefined;
-  if (typeof expected === 'string' && /^\$./.test(expected)) {
-    if (!known.has(expected)) known.set(expected, found);
-    return known.get(expected) === found ? undefined : complaint;
-  }
-  if (Array.isArray(expected)) {
-    if (!Array.isArray(found) || found.length !== expected.length) return complaint;
-    return expected.map((one, place) => differs(one, found[place], known, `${path}[${place}]`)).find(Boolean);
-  }
-  if (!isObject(expected)) return expected === found ? undefined : complaint;
-  if (expected.$not !== undefined) return without(expected.$not, found) ? complaint : undefined;
-  if (expected['$one-of']) return expected['$one-of'].some((one) => without(one, found)) ? undefined : complaint;
-  if (expected['$any-order']) return anyOrder(expected['$any-order'], found, without) ? undefined : complaint;
-  if (expected.$between) {
-    const [low, high] = expected.$between.map(BigInt);
-    return typeof found !== 'object' && BigInt(found) >= low && BigInt(found) <= high ? undefined : complaint;
-  }
-  if (!isObject(found)) return complaint;
-  const member = ([name, one]) => (name in found ? differs(one, found[name], known, `${path}.${name}`) : complaint);
-  return Object.entries(expected).map(member).find(Boolean);
-}
-function anyOrder(patterns, found, holds) {
-  if (!Array.isArray(found) || found.length !== patterns.length) return false;
-  const left = [...found];
-  return patterns.every((pattern) => {
-    const place = left.findIndex((one) => holds(pattern, one));
-    if (place >= 0) left.splice(place, 1);
-    return place >= 0;
-  });
-}
-
-function call(store, step, known) {
+/// The answer to a call of the store.
+async function send(store, step, known) {
   const given = (name) => argument(step[name], name, known);
-  const result = (answer) => {
+  const result = async (answer) => {
     try {
-      return { ok: spelled(answer()) };
+      return { ok: spelled(await answer()) };
     } catch (error) {
       return { err: spelled(asFailure(error)) };
     }
   };
   switch (step.call) {
     case 'transact': return result(() => store.transact(given('transaction')));
-    case 'transact-each': return spelled(store.transactEach(given('transactions')));
+    case 'transact-each': return spelled(await store.transactEach(given('transactions')));
     case 'list-buckets': return result(() => store.listBuckets(step.kind, given('cursor'), step.limit));
     case 'delete-bucket':
       return result(() => store.deleteBucket(given('bucket'), given('incarnation'), step['max-keys']));
-    case 'capabilities': return spelled(store.capabilities());
+    case 'capabilities': return spelled(await store.capabilities());
     default: throw new Error(`the kit has a call that this replayer does not know: ${step.call}`);
   }
 }
 
-/// Undefined: the case holds. Otherwise what does not.
-function replay(steps) {
+/// What does not hold.
+class Failed extends Error {}
+
+function hold(expected, answer, known) {
+  const problem = differs(expected, answer, known);
+  if (problem) throw new Failed(problem);
+}
+
+async function take(step, store, known) {
+  const answer = await send(store, step, known);
+  hold(step.expect, answer, known);
+  return answer;
+}
+
+/// Takes the steps of all writers at once. None of them goes on once one has failed or the time is over.
+async function race({ writers, expect }, store, known, patience) {
+  const over = new AbortController();
+  const call = async (step, own) => {
+    await others();
+    over.signal.throwIfAborted();
+    return send(store, step, own);
+  };
+  /// A step of a writer: a `retry` until none of its answers asks for another round.
+  const write = async (step, own) => {
+    const [steps, inner, answers] = step.call === 'retry' ? [step.steps, new Map(own), []] : [[step], own, []];
+    for (const one of steps) {
+      const answer = await call(one, inner);
+      if (one.again && differs(one.again, answer, new Map(inner)) === undefined) return undefined;
+      hold(one.expect, answer, inner);
+      answers.push(answer);
+    }
+    return step.call === 'retry' ? answers : answers[0];
+  };
+  const runs = writers.map(async (steps, number) => {
+    const [own, answers] = [new Map(known), []];
+    try {
+      for (const step of steps) {
+        let answer;
+        while (answer === undefined) answer = await write(step, own);
+        answers.push(answer);
+      }
+    } catch (error) {
+      if (error instanceof Failed) error.message = `writer ${number + 1}: ${error.message}`;
+      throw error;
+    }
+    return answers;
+  });
+  const late = async () => {
+    await after(patience, undefined, { signal: over.signal });
+    throw new Failed(`the race is not over after ${patience / 1000} seconds`);
+  };
+  try {
+    const answers = await Promise.race([Promise.all(runs), late()]);
+    if (expect) hold(expect, answers, known);
+  } finally {
+    over.abort();
+    // Those that were stopped end in an error that tells nothing.
+    for (const run of runs) run.catch(() => {});
+  }
+}
+
+/// Undefined: the case holds. Otherwise what does not. `make` makes an empty store that goes by the clock that it is given.
+export async function replay(steps, make, patience = PATIENCE) {
   let ahead = 0;
-  const store = new MemoryStore(() => Date.now() + ahead);
+  const store = make(() => Date.now() + ahead);
   const known = new Map();
   for (const [place, step] of steps.entries()) {
-    if (step.call === 'advance') {
-      ahead += step.milliseconds;
-      continue;
+    try {
+      if (step.call === 'advance') ahead += step.milliseconds;
+      else if (step.call === 'race') await race(step, store, known, patience);
+      else await take(step, store, known);
+    } catch (error) {
+      if (!(error instanceof Failed)) throw error;
+      return `step ${place + 1}: ${error.message}`;
     }
-    const problem = differs(step.expect, call(store, step, known), known);
-    if (problem) return `step ${place + 1}: ${problem}`;
   }
   return undefined;
 }
 
-/// This host never repeats a call, and its store keeps no second clock to see by that the first one was set.
-const leftOut = ['repeat', 'set-clock-ahead'];
-const capabilities = spelled(new MemoryStore().capabilities());
-const counts = { passed: 0, failed: 0, skipped: 0 };
-for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')).sort()) {
-  for (const { name, needs = [], lacks = [], steps } of JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')).cases) {
-    const fits = needs.every((one) => capabilities[one]) && !lacks.some((one) => capabilities[one]);
-    if (!fits || steps.some(({ call }) => leftOut.includes(call))) {
-      counts.skipped += 1;
-      continue;
+/// The cases of all files that a store of these capabilities has to pass, and how many others there are.
+export function casesFor(folder, capabilities) {
+  const cases = [];
+  let skipped = 0;
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')).sort()) {
+    for (const { name, needs = [], lacks = [], steps } of JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')).cases) {
+      const expanded = expand(steps);
+      const all = expanded.flatMap((step) => [step, ...(step.writers ?? []).flat()]);
+      const fits = needs.every((one) => capabilities[one]) && !lacks.some((one) => capabilities[one]);
+      if (fits && !all.some((step) => LEFT_OUT.includes(step.call) || step.identity)) {
+        cases.push({ file, name, steps: expanded });
+      } else skipped += 1;
     }
-    const problem = replay(expand(steps));
-    counts[problem ? 'failed' : 'passed'] += 1;
-    if (problem) console.error(`${file}: ${name}: ${problem}`);
   }
+  return { cases, skipped };
 }
-console.log(`conformance (Node, memory): ${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
-process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+
+export const kitFolder = process.argv[2] ?? fileURLToPath(new URL('../../../conformance', import.meta.url));
+export const capabilities = spelled(new MemoryStore().capabilities());
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const { cases, skipped } = casesFor(kitFolder, capabilities);
+  let failed = 0;
+  for (const { file, name, steps } of cases) {
+    const problem = await replay(steps, (clock) => new MemoryStore(clock));
+    if (!problem) continue;
+    failed += 1;
+    console.error(`${file}: ${name}: ${problem}`);
+  }
+  console.log(`conformance (Node, memory): ${cases.length - failed} passed, ${failed} failed, ${skipped} skipped`);
+  process.exitCode = failed > 0 || cases.length === 0 ? 1 : 0;
+}

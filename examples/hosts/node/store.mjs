@@ -59,7 +59,7 @@ function fitting(texts, maxBytes) {
 }
 
 /// One life of a bucket, from its creation to its end.
-class Life {
+export class Life {
   incarnation = randomUUID();
   maps = new Map();
   logs = new Map();
@@ -320,7 +320,7 @@ const APPLY = {
 };
 
 export class MemoryStore {
-  #lives = new Map();
+  lives = new Map();
   #now = 0;
 
   /// `clock` returns milliseconds since 1970.
@@ -335,9 +335,9 @@ export class MemoryStore {
 
   #find({ kind, name }, now) {
     const place = `${kind}/${name}`;
-    const life = this.#lives.get(place);
+    const life = this.lives.get(place);
     const expired = life !== undefined && life.expiresAt <= now;
-    if (expired) this.#lives.delete(place);
+    if (expired) this.lives.delete(place);
     return { place, life: expired ? undefined : life, gone: expired ? 'expired' : 'absent' };
   }
 
@@ -366,7 +366,7 @@ export class MemoryStore {
     const life = created ? new Life(now, opening.timeToLive) : before;
     life.probe(operations, now);
     if (!before) this.#makeRoom(now);
-    if (created) this.#lives.set(place, life);
+    if (created) this.lives.set(place, life);
     else if (life.timeToLive?.sliding && (opening.renew ?? true)) life.renew(now);
     const room = new Room();
     const outcomes = operations.map((operation) => life.apply(operation, now, room));
@@ -387,14 +387,14 @@ export class MemoryStore {
 
   /// Expired buckets go when somebody asks for them, and all at once when there is no more room.
   #makeRoom(now) {
-    if (this.#lives.size < MAX_BUCKETS) return;
-    for (const [place, life] of this.#lives) if (life.expiresAt <= now) this.#lives.delete(place);
-    if (this.#lives.size >= MAX_BUCKETS) refuse('too-many-buckets', '', 'the store is full', MAX_BUCKETS);
+    if (this.lives.size < MAX_BUCKETS) return;
+    for (const [place, life] of this.lives) if (life.expiresAt <= now) this.lives.delete(place);
+    if (this.lives.size >= MAX_BUCKETS) refuse('too-many-buckets', '', 'the store is full', MAX_BUCKETS);
   }
 
   listBuckets(kind, cursor, limit) {
     const now = this.#tick();
-    const there = [...this.#lives].filter(([place, life]) => place.startsWith(`${kind}/`) && life.expiresAt > now);
+    const there = [...this.lives].filter(([place, life]) => place.startsWith(`${kind}/`) && life.expiresAt > now);
     const names = sorted(there.map(([place]) => place.slice(kind.length + 1))).filter((name) => name > cursor);
     const page = names.slice(0, most(limit) || 100);
     return { names: page, cursor: names.length > page.length ? page.at(-1) : '' };
@@ -410,7 +410,7 @@ export class MemoryStore {
     });
     if (!life) return deletion(gone, []);
     if ((incarnation ?? life.incarnation) !== life.incarnation) return deletion('another-life', []);
-    this.#lives.delete(place);
+    this.lives.delete(place);
     return deletion('applied', sorted(life.map('values').keys()));
   }
 

@@ -1,123 +1,37 @@
-"""Replays the conformance kit against the store: `python conformance.py [FOLDER]`. The kit's README has the format.
+"""Replays the conformance kit against the store: `python conformance.py [--real-time] [FOLDER]`. The kit's README has
+the format.
 
 The store's file is opened anew for each step, as by another process: whatever one step acknowledged, the next must
-find. Calls here are never repeated, so cases that repeat one are skipped.
+find. The writers of a race have a thread and a connection each. With `--real-time` the clock is not moved but waited
+for, and cases that would take long are skipped. Calls here are never repeated, so cases that repeat one are skipped.
 """
 
 import json
 import pathlib
 import sys
 import tempfile
+import threading
 import time
 
 from checks import Failure
+from kit import argument, differs, expand, spelled
 from store import SqliteStore
 
-# Members that are integers even where the kit, for the sake of JSON, spells them as texts.
-INTEGERS = {"milliseconds", "max-bytes", "max-entries", "max-records", "limit", "keep", "count", "position", "first",
-            "next", "amount", "newest"}
-SAFE = 2**53 - 1
+# Nothing in the kit takes that long: writers that are at it still are waiting for each other.
+PATIENCE = 60
+OVERTIME = f"the race is not over after {PATIENCE} seconds"
+# The longest `advance` to wait for, in milliseconds.
+SHORT = 1000
+# How often a case is begun again that the machine was too busy for.
+TRIES = 20
+
+# This host never repeats a call, and its store keeps no second clock to see by that the first one was set.
+LEFT_OUT = ("repeat", "identity", "set-clock-ahead")
 
 
-def expand(value, place=None):
-    """Replaces the kit's two abbreviations."""
-    if isinstance(value, str):
-        return value if place is None else value.replace("#", str(place))
-    if isinstance(value, list):
-        return [expand(one, place) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if "$text" in value:
-        text, times = expand(value["$text"], place)
-        return text * times
-    if "$list" in value:
-        count, one = value["$list"]
-        return [expand(one, index) for index in range(count)]
-    return {name: expand(one, place) for name, one in value.items()}
+def send(store, step, known):
+    """The answer to a call of the store."""
 
-
-def is_name(value):
-    return isinstance(value, str) and len(value) > 1 and value.startswith("$")
-
-
-def argument(value, known, name=""):
-    """A value of the kit as the host would hand it in: variants are pairs."""
-    if is_name(value):
-        return known.get(value, value)
-    if isinstance(value, str) and name in INTEGERS:
-        return int(value)
-    if name == "opening":
-        return variant(value, known)
-    if name in ("operations", "expectations"):
-        return [variant(one, known) for one in value]
-    if isinstance(value, list):
-        return [argument(one, known) for one in value]
-    if isinstance(value, dict):
-        return {inner: argument(one, known, inner) for inner, one in value.items()}
-    return value
-
-
-def variant(value, known):
-    ((tag, record),) = value.items()
-    return tag, argument(record, known)
-
-
-def spelled(value):
-    """An answer of the store as the kit spells it."""
-    if isinstance(value, tuple):
-        return {value[0]: spelled(value[1])}
-    if isinstance(value, list):
-        return [spelled(one) for one in value]
-    if isinstance(value, dict):
-        return {name: spelled(one) for name, one in value.items()}
-    if isinstance(value, int) and not -SAFE <= value <= SAFE:
-        return str(value)
-    return value
-
-
-def differs(expected, found, known, path="answer"):
-    """What of an answer is not as expected, with the path to it; none: it is."""
-    complaint = f"{path}: {json.dumps(found)[:200]} in place of {json.dumps(expected)[:200]}"
-
-    def holds(pattern, value):
-        return differs(pattern, value, dict(known)) is None
-
-    if is_name(expected):
-        same = known.setdefault(expected, found) == found
-        return None if same else complaint
-    if isinstance(expected, list):
-        if not isinstance(found, list) or len(found) != len(expected):
-            return complaint
-        pairs = enumerate(zip(expected, found))
-        return next(filter(None, (differs(*pair, known, f"{path}[{place}]") for place, pair in pairs)), None)
-    if not isinstance(expected, dict):
-        # In Python `True == 1`: not in the contract.
-        return None if expected == found and type(expected) is type(found) else complaint
-    if "$not" in expected:
-        return complaint if holds(expected["$not"], found) else None
-    if "$one-of" in expected:
-        return None if any(holds(one, found) for one in expected["$one-of"]) else complaint
-    if "$any-order" in expected:
-        left = list(found) if isinstance(found, list) else []
-        for pattern in expected["$any-order"]:
-            place = next((place for place, one in enumerate(left) if holds(pattern, one)), None)
-            if place is None:
-                return complaint
-            left.pop(place)
-        return complaint if left or not isinstance(found, list) else None
-    if "$between" in expected:
-        low, high = map(int, expected["$between"])
-        try:
-            return None if low <= int(found) <= high else complaint
-        except (TypeError, ValueError):
-            return complaint
-    if not isinstance(found, dict) or not expected.keys() <= found.keys():
-        return complaint
-    members = (differs(one, found[name], known, f"{path}.{name}") for name, one in expected.items())
-    return next(filter(None, members), None)
-
-
-def call(store, step, known):
     def given(name):
         return argument(step[name], known, name)
 
@@ -143,42 +57,164 @@ def call(store, step, known):
             raise SystemExit(f"the kit has a call that this replayer does not know: {unknown}")
 
 
-def replay(steps, path):
-    """None: the case holds. Otherwise what does not."""
-    ahead, known = 0, {}
-    for place, step in enumerate(steps, 1):
-        if step["call"] == "advance":
-            ahead += step["milliseconds"]
-            continue
-        store = SqliteStore(path, clock=lambda: int(time.time() * 1000) + ahead)
-        problem = differs(step["expect"], call(store, step, known), known)
-        store.db.close()
+class Failed(Exception):
+    """What does not hold."""
+
+
+class Late(Exception):
+    """A step that had to be answered early was not: the machine is busy, and nothing is known."""
+
+
+class Replay:
+    """A case under way."""
+
+    def __init__(self, open_store, real_time):
+        self.open, self.real_time = open_store, real_time
+        self.ahead, self.began = 0, time.monotonic()
+
+    def clock(self):
+        return int(time.time() * 1000) + self.ahead
+
+    def run(self, steps):
+        known = {}
+        for place, step in enumerate(steps, 1):
+            try:
+                if step["call"] == "advance":
+                    self.advance(step["milliseconds"])
+                elif step["call"] == "race":
+                    self.race(step, known)
+                else:
+                    store = self.open(self.clock)
+                    try:
+                        self.take(step, store, known)
+                    finally:
+                        store.db.close()
+            except Failed as problem:
+                raise Failed(f"step {place}: {problem}") from None
+
+    def advance(self, milliseconds):
+        if self.real_time:
+            time.sleep(milliseconds / 1000)
+        else:
+            self.ahead += milliseconds
+
+    def take(self, step, store, known):
+        answer = send(store, step, known)
+        if self.real_time and time.monotonic() - self.began > step.get("within", float("inf")) / 1000:
+            raise Late
+        problem = differs(step["expect"], answer, known)
         if problem:
-            return f"step {place}: {problem}"
-    return None
+            raise Failed(problem)
+        return answer
+
+    def race(self, step, known):
+        """Takes the steps of all writers at once."""
+        writers = step["writers"]
+        start, end = threading.Barrier(len(writers)), time.monotonic() + PATIENCE
+        answers, problems = [None] * len(writers), []
+
+        def write(number):
+            store = self.open(self.clock)
+            try:
+                start.wait()
+                own, given = dict(known), []
+                for one in writers[number]:
+                    if problems:
+                        return
+                    given.append(self.write(one, store, own, end))
+                answers[number] = given
+            except Exception as problem:
+                problems.append(f"writer {number + 1}: {problem or type(problem).__name__}")
+            finally:
+                store.db.close()
+
+        threads = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(len(writers))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0, end + 1 - time.monotonic()))
+        if problems or None in answers:
+            raise Failed("; ".join(problems) or OVERTIME)
+        problem = differs(step["expect"], answers, known) if "expect" in step else None
+        if problem:
+            raise Failed(problem)
+
+    def write(self, step, store, known, end):
+        """A step of a writer in a race; a `retry` until none of its answers asks for another round."""
+        if step["call"] != "retry":
+            return self.take(step, store, known)
+        while time.monotonic() < end:
+            own, answers = dict(known), []
+            for one in step["steps"]:
+                answer = send(store, one, own)
+                if "again" in one and differs(one["again"], answer, dict(own)) is None:
+                    break
+                problem = differs(one["expect"], answer, own)
+                if problem:
+                    raise Failed(problem)
+                answers.append(answer)
+            else:
+                return answers
+        raise Failed(OVERTIME)
 
 
-# This host never repeats a call, and its store keeps no second clock to see by that the first one was set.
-LEFT_OUT = ("repeat", "set-clock-ahead")
+def replay(steps, open_store, real_time=False):
+    """None: the case holds. Otherwise what does not. `open_store(clock)` opens the same store, which is empty, anew."""
+    try:
+        Replay(open_store, real_time).run(steps)
+        return None
+    except Failed as problem:
+        return str(problem)
+
+
+def is_skipped(case, capabilities, real_time=False):
+    """Whether a case is not for this store, or not for this replayer."""
+    fits = all(capabilities[name] for name in case.get("needs", []))
+    fits = fits and not any(capabilities[name] for name in case.get("lacks", []))
+    steps = case["steps"] + [one for step in case["steps"] for writer in step.get("writers", []) for one in writer]
+    left_out = any(step["call"] in LEFT_OUT or "identity" in step for step in steps)
+    is_long = any(step["call"] == "advance" and step["milliseconds"] > SHORT for step in case["steps"])
+    return not fits or left_out or (real_time and is_long)
+
+
+def folder_of(arguments):
+    default = pathlib.Path(__file__).resolve().parents[3] / "conformance"
+    return pathlib.Path(arguments[0]) if arguments else default
+
+
+def cases(folder):
+    """All cases of a folder, each with the name of its file."""
+    for file in sorted(folder.glob("*.json")):
+        for case in json.loads(file.read_text(encoding="utf-8"))["cases"]:
+            yield file.name, case | {"steps": expand(case["steps"])}
+
+
+def replay_until_in_time(case, real_time):
+    """What of a case does not hold. It is begun again, with an empty store, while the machine is too busy for it."""
+    for _ in range(TRIES):
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                return replay(case["steps"], lambda clock: SqliteStore(f"{scratch}/store.db", PATIENCE, clock), real_time)
+            except Late:
+                pass
+    return f"the machine was too busy {TRIES} times"
 
 
 def main():
-    default = pathlib.Path(__file__).resolve().parents[3] / "conformance"
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    arguments = sys.argv[1:]
+    real_time = "--real-time" in arguments
+    if real_time:
+        arguments.remove("--real-time")
     passed = failed = skipped = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        capabilities = SqliteStore(":memory:").capabilities()
-        for file in sorted(folder.glob("*.json")):
-            for case in json.loads(file.read_text())["cases"]:
-                fits = all(capabilities[name] for name in case.get("needs", []))
-                fits = fits and not any(capabilities[name] for name in case.get("lacks", []))
-                if not fits or any(step["call"] in LEFT_OUT for step in case["steps"]):
-                    skipped += 1
-                    continue
-                problem = replay(expand(case["steps"]), f"{scratch}/{passed + failed}.db")
-                if problem:
-                    print(f"{file.name}: {case['name']}: {problem}", file=sys.stderr)
-                passed, failed = passed + (problem is None), failed + (problem is not None)
+    capabilities = SqliteStore(":memory:").capabilities()
+    for file, case in cases(folder_of(arguments)):
+        if is_skipped(case, capabilities, real_time):
+            skipped += 1
+            continue
+        problem = replay_until_in_time(case, real_time)
+        if problem:
+            print(f"{file}: {case['name']}: {problem}", file=sys.stderr)
+        passed, failed = passed + (problem is None), failed + (problem is not None)
     print(f"conformance (Python, SQLite): {passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(failed > 0 or passed == 0)
 

@@ -1,0 +1,50 @@
+"""Checks that the kit's races find what they are for: `python conformance_test.py [FOLDER]`.
+
+A store that neither locks nor compares has to fail each of them. That takes luck, so each is replayed until it fails.
+"""
+
+import sqlite3
+import sys
+import tempfile
+
+from checks import Failure
+from conformance import TRIES, cases, folder_of, is_skipped, replay
+from store import SqliteStore
+
+
+class Unlocked(SqliteStore):
+    """Reads and writes one statement after the other, without a transaction around them: others come in between."""
+
+    def _atomic(self, work):
+        try:
+            return work(self.clock())
+        except sqlite3.Error:
+            raise Failure("unavailable", "", "somebody else came in between") from None
+
+
+def is_caught(case, scratch):
+    for attempt in range(TRIES):
+        path = f"{scratch}/{attempt}.db"
+        if replay(case["steps"], lambda clock: Unlocked(path, clock=clock)) is not None:
+            return True
+    return False
+
+
+def main():
+    capabilities = SqliteStore(":memory:").capabilities()
+    caught, missed = 0, []
+    for _, case in cases(folder_of(sys.argv[1:])):
+        if any(step["call"] == "race" for step in case["steps"]) and not is_skipped(case, capabilities):
+            with tempfile.TemporaryDirectory() as scratch:
+                if is_caught(case, scratch):
+                    caught += 1
+                else:
+                    missed.append(case["name"])
+    for name in missed:
+        print(f"a store without transactions passes {name!r}", file=sys.stderr)
+    print(f"conformance of the kit (Python): {caught} mistakes caught, {len(missed)} problems")
+    sys.exit(len(missed) > 0 or caught == 0)
+
+
+if __name__ == "__main__":
+    main()
