@@ -7,6 +7,13 @@ import { asFailure } from './store.mjs';
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'critical'];
 
+/// Keeps a byte order mark at the beginning of a text, which jco's decoder drops.
+class WholeTextDecoder extends TextDecoder {
+  constructor(label, options) {
+    super(label, { ...options, ignoreBOM: true });
+  }
+}
+
 /// `folder` is what jco made of the component.
 export async function load(folder) {
   const { instantiate } = await import(pathToFileURL(`${folder}/keepline.js`));
@@ -20,10 +27,13 @@ export async function load(folder) {
     // synchronous imports nothing is ever suspended, so that a stand-in does. It goes again, for others look for it.
     const isMissing = WebAssembly.promising === undefined;
     if (isMissing) WebAssembly.promising = (call) => call;
+    const { TextDecoder } = globalThis;
+    globalThis.TextDecoder = WholeTextDecoder;
     try {
       return instantiate(core, imports);
     } finally {
       if (isMissing) delete WebAssembly.promising;
+      globalThis.TextDecoder = TextDecoder;
     }
   };
 }

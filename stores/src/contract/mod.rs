@@ -116,7 +116,8 @@ pub struct ExpectedEntry {
     pub map_name: String,
     pub key: String,
     pub state: EntryState,
-    /// For `equal` and `absent-or-equal`: compared byte by byte. Otherwise ignored.
+    /// For `equal` and `absent-or-equal`: compared byte by byte, a byte order mark at the beginning like any other.
+    /// Otherwise ignored.
     pub text: String,
 }
 

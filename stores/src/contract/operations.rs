@@ -121,9 +121,9 @@ pub enum LogEnd {
     Newest,
 }
 
-/// Read from one end of a log: at most `max-records`, together no longer than `max-bytes`, but at least
-/// one if `max-records` is not 0 and the transaction's answers have room: one that is too long comes alone. What is too
-/// much is left out at the other end. A record of more than 2 MiB, which others wrote, is returned as an empty text.
+/// Read from one end of a log: at most `max-records`, together no longer than `max-bytes`. The first record from
+/// that end is returned whatever its length, if `max-records` is not 0 and the transaction's answers have room; no other
+/// exceeds `max-bytes`. What is too much is left out at the other end. A record of more than 2 MiB, which others wrote, is returned as an empty text.
 /// Answered by `records`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
@@ -144,7 +144,7 @@ pub struct Span {
 }
 
 /// Read runs of records by position, in the order asked for, while they are together no longer than
-/// `max-bytes`, but at least one record. After the first that does not fit, no other is returned. Positions
+/// `max-bytes`; the first is returned whatever its length. After the first that does not fit, no other is returned. Positions
 /// that the log does not hold are skipped, whole runs of them, too; runs may overlap. A store may end early where many
 /// are far from both ends of a long log. Answered by `spans`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,8 @@ pub struct ReadAtOperation {
 }
 
 /// If the log holds more than `limit` records, read its oldest, leaving the newest `keep` (at most
-/// `limit`): at most `max-records`, together no longer than `max-bytes`, but at least one, as in `read`.
+/// `limit`: `invalid` otherwise, with the subject `keep`): at most `max-records`, together no longer than `max-bytes`,
+/// the first whatever its length, as in `read`.
 /// Answered by `records`, or by `extent` if there are none to read: the log is not that long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
@@ -276,8 +277,10 @@ pub struct DescribeOperation {
 }
 
 /// One step of a transaction. Steps are applied in order, and each sees the ones before it. A transaction
-/// writes each key, log, index and lease at most once (`invalid`); resetting a map writes all its keys.
-/// Empty lists are allowed everywhere: such a step writes nothing, creates nothing, and is answered.
+/// names each key, log, index and lease at most once for writing (`invalid`, with its name as the subject); resetting a
+/// map names all its keys. Empty lists are allowed everywhere: such a step writes nothing, creates nothing, and is
+/// answered. It names its log or index all the same, so that another step that writes there is `invalid`; without
+/// entries or keys, it names no key of its map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(variant))]
 pub enum Operation {

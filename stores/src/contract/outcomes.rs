@@ -246,7 +246,9 @@ pub struct Receipt {
 #[repr(u8)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(enum))]
 pub enum FailureCode {
-    /// The request breaks a rule of this contract; `subject` is the offending part.
+    /// The request breaks a rule of this contract. `subject` is the name of the log, map, index or key that would be
+    /// written or asked for twice, or that lacks the position; or else what breaks its rule, as members are called
+    /// here (`bucket`, `map`, `log`, `key`, `position`, `terms`).
     #[cfg_attr(feature = "component", component(name = "invalid"))]
     Invalid,
     /// Over `limit`, a limit of this contract or of the host.
