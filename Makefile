@@ -55,7 +55,7 @@ component:
 	@cargo build --package keepline-harness
 	cargo run --quiet --package keepline-harness -- component --output $(OUTPUT)
 
-## The example hosts in Node and Python: a conversation, and the conformance kit.
+## The example hosts in Node and Python: conversations, the conformance kits, and mutants of a host, which the host kit has to notice.
 hosts:
 	@.ci/setup c wasm node python
 	@cargo build --package keepline-harness

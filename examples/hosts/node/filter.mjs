@@ -1,9 +1,10 @@
 // The component in Node: its three imports, and an instance that is replaced when it breaks.
 
-import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { asFailure } from './store.mjs';
+
+const onStderr = ({ message }) => console.error(`keepline: ${message}`);
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'critical'];
 
@@ -49,8 +50,10 @@ const result = (call) => (...given) => {
 };
 
 export class Filter {
-  /// `instantiate` is what `load` returns. Throws if the component or its options are of no use.
-  constructor(instantiate, store, options, logFrom = 'warn') {
+  /// `instantiate` is what `load` returns. Throws if the component or its options are of no use. `report({code, message})`
+  /// is told when an instance had to be replaced.
+  constructor(instantiate, store, options, { logFrom = 'warn', report = onStderr } = {}) {
+    this.report = report;
     const lowest = LEVELS.indexOf(logFrom);
     const clock = () => {
       const now = Date.now();
@@ -73,7 +76,10 @@ export class Filter {
     };
     this.start = () => {
       const instance = instantiate(imports);
-      this.wantsTurns = instance.filter.configure(options, logFrom).wantsTurns;
+      const { wantsTurns, effective } = instance.filter.configure(options, logFrom);
+      this.wantsTurns = wantsTurns;
+      // Entries that don't say so are about nodes' transcripts.
+      this.isByNode = JSON.parse(effective).memory_mode === 'node';
       return instance;
     };
     this.instance = this.start();
@@ -86,7 +92,7 @@ export class Filter {
       return work(this.instance);
     } catch (error) {
       this.instance = undefined;
-      console.error(`keepline: the instance was replaced: ${error.message ?? error}`);
+      this.report({ code: 'instance', message: `the instance was replaced: ${error.message ?? error}` });
       return undefined;
     }
   }
@@ -96,28 +102,28 @@ export class Filter {
     return this.#call(({ filter }) => filter.question({ text, metadata }));
   }
 
-  /// `question` is the question's text, for its first answer that is stored: without it, the conversation would lack it.
-  answer(text, metadata, turn, question) {
-    const isWanted = this.wantsTurns && question !== undefined;
-    const parts = isWanted ? [{ tag: 'question', val: { text: question, tokens: undefined } }] : [];
-    const entry = { text, metadata, turn, parts };
-    return this.#call(({ filter }) => filter.answer(entry));
+  /// What the turn has for its first answer that is stored goes with it: the conversation would lack it.
+  answer(text, metadata, turn, status = 'complete') {
+    const isWanted = this.wantsTurns && turn.text !== undefined;
+    const parts = isWanted ? [{ tag: 'question', val: { text: turn.text } }] : [];
+    for (const activity of turn.tools) parts.push({ tag: 'tool', val: activity });
+    if (status !== 'complete') parts.push({ tag: 'answer', val: { status, details: '' } });
+    return this.#call(({ filter }) => filter.answer({ text, metadata, turn: turn.state, parts }));
   }
 
-  /// Does what has become due. This host has no model to ask: what needs one is told so.
-  maintain(tasks) {
-    for (const first of tasks) {
-      const holder = randomUUID();
-      let [task, results] = [first, []];
-      // A task of so many steps is none of this component's.
-      for (let step = 0; step < 1000; step += 1) {
-        const job = { task, holder, leaseMilliseconds: 10_000n, results };
-        const progress = this.#call(({ maintenance }) => maintenance.advance(job));
-        if (progress?.step !== 'needs' && progress?.step !== 'again') break;
-        task = progress.task;
-        const message = 'this host has no model';
-        results = progress.needs.map(({ val }) => ({ tag: 'missing', val: { id: val.id, message } }));
+  advance(job) {
+    return this.#call(({ maintenance }) => maintenance.advance(job));
+  }
+
+  /// A call of an operator's: {ok} or {err}. What it throws with a `payload` is the error of its `result`, and no trap.
+  administer(part, name, parameters) {
+    return this.#call((instance) => {
+      try {
+        return { ok: instance[part][name](...parameters) };
+      } catch (error) {
+        if (error.payload === undefined) throw error;
+        return { err: error.payload };
       }
-    }
+    });
   }
 }

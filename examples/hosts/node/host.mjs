@@ -1,19 +1,17 @@
 // Reads JSON lines {"lane": "questions" | "answers", "text", "metadata"} and writes them with their memory:
 //   node host.mjs [FOLDER]    what jco made of the component; "out" unless told
-// Conversations may be interleaved: each entry belongs to the session that its metadata name, or to that of the last
-// question. {"lane": "open"} begins a new conversation, in the session that its metadata name, or in all. All that the
-// filter does not change passes byte for byte, and so does what is no such line.
+// {"lane": "tools", "tool": {"call_id", "name", "arguments", "output", "error"}} tells what a tool did. Conversations may be
+// interleaved: each entry belongs to the session that its metadata name, or to that of the last question. {"lane": "open"}
+// begins a new conversation, in the session that its metadata name, or in all. All that the filter does not change passes
+// byte for byte, and so does what is no such line.
 
 import { createInterface } from 'node:readline';
+import { Conversations } from './conversations.mjs';
 import { Filter, load } from './filter.mjs';
 import { MemoryStore } from './store.mjs';
-import { Turns } from './turns.mjs';
 
-const store = new MemoryStore();
 const options = process.env.KEEPLINE_OPTIONS ?? '{}';
-const filter = new Filter(await load(process.argv[2] ?? 'out'), store, options);
-const turns = new Turns(JSON.parse(options).memory_mode === 'node');
-const reported = new Set();
+const conversations = new Conversations(new Filter(await load(process.argv[2] ?? 'out'), new MemoryStore(), options));
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]|[^\s"{}[\]:,]+/g;
@@ -38,14 +36,6 @@ function place(line, name) {
   return found;
 }
 
-/// Reports a problem on stderr. An id that can't be a session's is reported once: each further entry of its chat has the
-/// same one.
-function report({ code, message }) {
-  if (code.startsWith('session-id-') && reported.has(code)) return;
-  reported.add(code);
-  console.error(`keepline: ${message}`);
-}
-
 /// Undefined: no entry.
 function parse(line) {
   try {
@@ -56,50 +46,59 @@ function parse(line) {
   }
 }
 
-/// The line to write for this one, and the work that it made due.
-function pass(line) {
+/// What a line says of a tool, as the filter takes it. Undefined: it says nothing of use. Values stay as they are spelled.
+function activity(text) {
+  const tool = JSON.parse(text);
+  if (typeof tool?.call_id !== 'string') return undefined;
+  const raw = (name) => text.slice(...place(text, name));
+  const spelled = (name) => (typeof tool[name] === 'string' ? tool[name] : raw(name));
+  return {
+    callId: tool.call_id,
+    name: tool.name ?? '',
+    arguments: 'arguments' in tool ? raw('arguments') : undefined,
+    output: 'output' in tool ? spelled('output') : undefined,
+    error: tool.error === undefined || tool.error === null ? undefined : spelled('error'),
+    details: '',
+  };
+}
+
+/// The line to write for this one.
+function passed(line) {
   const entry = parse(line);
-  const isQuestion = entry?.lane === 'questions';
-  const text = entry?.text ?? '';
-  if (entry?.lane === 'open') {
-    turns.open(entry.metadata);
-    return { line, due: [] };
-  }
-  if ((!isQuestion && entry?.lane !== 'answers') || typeof text !== 'string') {
-    console.error('keepline: a line that is no entry passes as it is');
-    turns.forgetLast();
-    return { line, due: [] };
-  }
-  const span = place(line, 'metadata');
+  const { lane, text = '' } = entry ?? {};
+  const span = entry && place(line, 'metadata');
   const metadata = span ? line.slice(...span) : '{}';
-  let reply;
-  if (isQuestion) {
-    reply = filter.question(text, metadata);
-    turns.ask(entry.metadata, text, reply?.turn ?? '');
+  const tool = lane === 'tools' && 'tool' in entry ? activity(line.slice(...place(line, 'tool'))) : undefined;
+  const isText = typeof text === 'string';
+  if (lane === 'open') {
+    conversations.open(metadata);
+  } else if (tool) {
+    conversations.tool(tool, metadata);
+  } else if (lane === 'answers' && isText) {
+    conversations.answer(text, metadata);
+  } else if (lane === 'questions' && isText) {
+    const changed = conversations.question(text, metadata);
+    if (changed !== metadata) {
+      const [start, end] = span ?? Array(2).fill(line.lastIndexOf('}'));
+      return line.slice(0, start) + (span ? '' : ',"metadata":') + changed + line.slice(end);
+    }
   } else {
-    const turn = turns.find(entry.metadata);
-    reply = filter.answer(text, metadata, turn?.state ?? '', turn?.text);
-    if (turn && (reply?.effect === 'stored' || reply?.effect === 'repeated')) turn.text = undefined;
+    conversations.unreadable();
   }
-  if (reply?.problem) report(reply.problem);
-  const due = reply?.due ?? [];
-  if (reply?.metadata === undefined) return { line, due };
-  const [start, end] = span ?? Array(2).fill(line.lastIndexOf('}'));
-  return { line: line.slice(0, start) + (span ? '' : ',"metadata":') + reply.metadata + line.slice(end), due };
+  return line;
 }
 
 // As bytes: decoded, readline would end lines at U+2028 too, which JSON allows within them.
 process.stdin.setEncoding('latin1');
 for await (const raw of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
   const bytes = Buffer.from(raw, 'latin1');
-  let decoded;
+  let text;
   try {
-    decoded = utf8.decode(bytes);
+    text = utf8.decode(bytes);
   } catch {
-    console.error('keepline: a line that is no UTF-8 passes as it is');
-    turns.forgetLast();
+    conversations.unreadable();
   }
-  const { line, due } = decoded === undefined ? { line: bytes, due: [] } : pass(decoded);
+  const line = text === undefined ? bytes : passed(text);
   process.stdout.write(Buffer.concat([Buffer.from(line), Buffer.from('\n')]));
-  filter.maintain(due);
+  await conversations.work();
 }

@@ -425,6 +425,8 @@ export class MemoryStore {
 /// is told that the store failed, and nothing that could contain a stored text.
 export function asFailure(error) {
   if (error instanceof Failure) return { ...error };
-  console.error(error);
+  // Where it was, and not what it says.
+  const places = String(error?.stack).split('\n').filter((line) => line.startsWith('    at '));
+  console.error(['keepline: the store made a mistake', ...places].join('\n'));
   return { code: 'other', subject: '', limit: 0n, message: 'the store made a mistake' };
 }

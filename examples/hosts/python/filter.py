@@ -1,9 +1,9 @@
 """The component in Python: its three imports, and an instance that is replaced when it breaks."""
 
+import json
 import sys
 import threading
 import time
-import uuid
 
 from wasmtime import Config, Engine, Store
 from wasmtime.component import Component, Linker, Record, Variant
@@ -13,7 +13,7 @@ from checks import as_failure
 LEVELS = ["trace", "debug", "info", "warn", "error", "critical"]
 # An entry is answered by then, or passes without memory. The store gives up a little earlier, while the filter still
 # has time to reply.
-ENTRY_SECONDS, STORE_SECONDS = 2.0, 1.5
+ENTRY_SECONDS, STORE_SHARE = 2.0, 0.75
 TICK_SECONDS = 0.01
 MEMORY_BYTES = 64 << 20
 
@@ -30,6 +30,7 @@ def from_component(value):
 
 
 def to_component(value):
+    """The other way round. Integers are not checked for their width."""
     if isinstance(value, tuple):
         return Variant(value[0], to_component(value[1]))
     if isinstance(value, dict):
@@ -57,24 +58,38 @@ def result(call):
     return answer
 
 
-class Filter:
-    """Raises if the component or its options are of no use. To be called from one thread at a time."""
+def report_on_stderr(code, message):
+    print(f"keepline: {message}", file=sys.stderr)
 
-    def __init__(self, component, store, options, log_from="warn"):
+
+class Plugin:
+    """The component, compiled: once a process. Raises if it can't be read."""
+
+    def __init__(self, path):
         config = Config()
         config.epoch_interruption = True
         self.engine = Engine(config)
-        self.component = Component.from_file(self.engine, component)
-        self.store, self.options, self.log_from = store, options, log_from
-        self.linker = self.link()
+        self.component = Component.from_file(self.engine, path)
         # What counts the time of a call. Instances stop at a tick, wherever they are.
         threading.Thread(target=self.tick, daemon=True).start()
-        self.start()
 
     def tick(self):
         while True:
             time.sleep(TICK_SECONDS)
             self.engine.increment_epoch()
+
+
+class Filter:
+    """Raises if the component or its options are of no use. To be called from one thread at a time.
+
+    `report(code, message)` is told when an instance had to be replaced."""
+
+    def __init__(self, plugin, store, options, log_from="warn", report=report_on_stderr):
+        self.engine, self.component = plugin.engine, plugin.component
+        self.store, self.options, self.log_from, self.report = store, options, log_from, report
+        self.entry_seconds = ENTRY_SECONDS
+        self.linker = self.link()
+        self.start()
 
     def link(self):
         def clock():
@@ -116,54 +131,51 @@ class Filter:
         if status == "err":
             raise ValueError(f"{answer['field']}: {answer['message']}")
         self.wants_turns = answer["wants-turns"]
+        # Entries that don't say so are about nodes' transcripts.
+        self.is_by_node = json.loads(answer["effective"]).get("memory_mode") == "node"
 
     def arm(self):
         """The time of an entry begins. No call of the component's renews it."""
-        self.wasm.set_epoch_deadline(int(ENTRY_SECONDS / TICK_SECONDS))
-        self.store.deadline = time.monotonic() + STORE_SECONDS
+        self.wasm.set_epoch_deadline(int(self.entry_seconds / TICK_SECONDS))
+        self.store.deadline = time.monotonic() + STORE_SHARE * self.entry_seconds
 
     def call(self, interface, name, *given):
         index = self.instance.get_export_index(self.wasm, f"keepline:memory/{interface}@0.2.0")
         function = self.instance.get_func(self.wasm, self.instance.get_export_index(self.wasm, name, index))
         return from_component(function(self.wasm, *map(to_component, given)))
 
-    def entry(self, interface, name, given):
-        """None: the instance trapped or took too long, and what it was working on goes on without memory."""
+    def entry(self, interface, name, *given):
+        """A call that has its own time. None: the instance is dead, and what it was working on goes on without memory."""
         try:
             if self.instance is None:
                 self.start()
             self.arm()
-            return self.call(interface, name, given)
+            return self.call(interface, name, *given)
         except Exception as error:
             self.instance = None
             # The cause stands below the backtrace.
             cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-            print(f"keepline: the instance was replaced: {cause[0].strip()}", file=sys.stderr)
+            self.report("instance", f"the instance was replaced: {cause[0].strip()}")
             return None
 
     def question(self, text, metadata):
         entry = {"text": text, "metadata": metadata, "message-id": None, "tokens": None, "vector": None}
         return self.entry("filter", "question", entry)
 
-    def answer(self, text, metadata, turn, question=None):
-        """`question` is the question's text, for its first answer that is stored: else the conversation would lack it."""
-        is_wanted = self.wants_turns and question is not None
-        parts = [("question", {"text": question, "tokens": None})] if is_wanted else []
-        entry = {"text": text, "metadata": metadata, "turn": turn, "message-id": None, "parts": parts}
+    def answer(self, text, metadata, turn, status="complete"):
+        """What the turn has for its first answer that is stored goes with it: the conversation would lack it."""
+        parts = []
+        if self.wants_turns and turn.text is not None:
+            parts.append(("question", {"text": turn.text, "tokens": None}))
+        parts += [("tool", activity) for activity in turn.tools]
+        if status != "complete":
+            parts.append(("answer", {"status": status, "tokens": None, "details": ""}))
+        entry = {"text": text, "metadata": metadata, "turn": turn.state, "message-id": None, "parts": parts}
         return self.entry("filter", "answer", entry)
 
-    def maintain(self, tasks):
-        """Does what has become due. This host has no model to ask: what needs one is told so."""
-        for task in tasks:
-            holder, results = str(uuid.uuid4()), []
-            # A task of so many steps is none of this component's.
-            for _ in range(1000):
-                job = {"task": task, "holder": holder, "lease-milliseconds": 10_000, "results": results}
-                progress = self.entry("maintenance", "advance", job)
-                if progress is None or progress["step"] not in ("needs", "again"):
-                    break
-                task, message = progress["task"], "this host has no model"
-                results = [("missing", {"id": need["id"], "message": message}) for _, need in progress["needs"]]
+    def advance(self, task, holder, lease_milliseconds, results):
+        job = {"task": task, "holder": holder, "lease-milliseconds": lease_milliseconds, "results": results}
+        return self.entry("maintenance", "advance", job)
 
 
 def converted(function):

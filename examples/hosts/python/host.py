@@ -2,9 +2,10 @@
 
     python host.py keepline.wasm memory.db
 
-Conversations may be interleaved: each entry belongs to the session that its metadata name, or to that of the last
-question. {"lane": "open"} begins a new conversation, in the session that its metadata name, or in all. All that the
-filter does not change passes byte for byte, and so does what is no such line.
+{"lane": "tools", "tool": {"call_id", "name", "arguments", "output", "error"}} tells what a tool did. Conversations may be
+interleaved: each entry belongs to the session that its metadata name, or to that of the last question. {"lane": "open"}
+begins a new conversation, in the session that its metadata name, or in all. All that the filter does not change passes
+byte for byte, and so does what is no such line.
 """
 
 import json
@@ -12,9 +13,9 @@ import os
 import re
 import sys
 
-from filter import Filter
+from conversations import Conversations
+from filter import Filter, Plugin
 from store import SqliteStore
-from turns import Turns
 
 TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^\s"{}\[\]:,]+')
 
@@ -50,47 +51,43 @@ def parse(raw):
     return line, entry if isinstance(entry, dict) else None
 
 
-class Conversations:
-    def __init__(self, filter, is_by_node):
-        self.filter, self.turns = filter, Turns(is_by_node)
-        self.reported = set()
+def activity(text):
+    """What a line says of a tool, as the filter takes it. None: it says nothing of use. Values stay as they are spelled."""
+    tool = json.loads(text)
+    if not isinstance(tool, dict) or not isinstance(tool.get("call_id"), str):
+        return None
 
-    def next(self, raw):
-        """The bytes to write for this line, and the work that it made due."""
-        line, entry = parse(raw)
-        lane, text = (entry.get("lane"), entry.get("text", "")) if entry else (None, None)
-        if lane == "open":
-            self.turns.open(entry.get("metadata"))
-            return raw, []
-        if lane not in ("questions", "answers") or not isinstance(text, str):
-            print("keepline: a line that is no entry passes as it is", file=sys.stderr)
-            self.turns.forget_last()
-            return raw, []
-        span = place(line, "metadata")
-        metadata = line[slice(*span)] if span else "{}"
-        if lane == "questions":
-            reply = self.filter.question(text, metadata)
-            self.turns.ask(entry.get("metadata"), text, reply["turn"] if reply else "")
-        else:
-            turn = self.turns.find(entry.get("metadata"))
-            reply = self.filter.answer(text, metadata, turn.state if turn else "", turn and turn.text)
-            if turn and reply and reply["effect"] in ("stored", "repeated"):
-                turn.text = None
-        if reply and reply["problem"]:
-            self.report(**reply["problem"])
-        if not reply or reply["metadata"] is None:
-            return raw, reply["due"] if reply else []
-        start, end = span or (line.rindex("}"),) * 2
-        changed = line[:start] + ("" if span else ',"metadata":') + reply["metadata"] + line[end:]
-        return changed.encode(), reply["due"]
+    def spelled(name):
+        value = tool.get(name)
+        return value if isinstance(value, str) else text[slice(*place(text, name))]
 
-    def report(self, code, message):
-        """Reports a problem on stderr. An id that can't be a session's is reported once: each further entry of its chat
-        has the same one."""
-        if code.startswith("session-id-") and code in self.reported:
-            return
-        self.reported.add(code)
-        print(f"keepline: {message}", file=sys.stderr)
+    error = None if tool.get("error") is None else spelled("error")
+    return {"call-id": tool["call_id"], "name": tool.get("name") or "", "details": "", "error": error,
+            "arguments": text[slice(*place(text, "arguments"))] if "arguments" in tool else None,
+            "output": spelled("output") if "output" in tool else None}
+
+
+def passed(raw, conversations):
+    """The bytes to write for this line."""
+    line, entry = parse(raw)
+    lane, text = (entry.get("lane"), entry.get("text", "")) if entry else (None, None)
+    span = place(line, "metadata") if entry else None
+    metadata = line[slice(*span)] if span else "{}"
+    tool = activity(line[slice(*place(line, "tool"))]) if lane == "tools" and "tool" in entry else None
+    if lane == "open":
+        conversations.open(metadata)
+    elif tool is not None:
+        conversations.tool(tool, metadata)
+    elif lane == "answers" and isinstance(text, str):
+        conversations.answer(text, metadata)
+    elif lane == "questions" and isinstance(text, str):
+        changed = conversations.question(text, metadata)
+        if changed != metadata:
+            start, end = span or (line.rindex("}"),) * 2
+            return (line[:start] + ("" if span else ',"metadata":') + changed + line[end:]).encode()
+    else:
+        conversations.unreadable()
+    return raw
 
 
 def main():
@@ -98,13 +95,11 @@ def main():
         sys.exit("usage: python host.py COMPONENT DATABASE")
     component, database = sys.argv[1:]
     options = os.environ.get("KEEPLINE_OPTIONS", "{}")
-    filter = Filter(component, SqliteStore(database), options)
-    conversations = Conversations(filter, json.loads(options).get("memory_mode") == "node")
+    conversations = Conversations(Filter(Plugin(component), SqliteStore(database), options))
     for raw in sys.stdin.buffer:
-        line, due = conversations.next(raw)
-        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.write(passed(raw, conversations))
         sys.stdout.buffer.flush()
-        filter.maintain(due)
+        conversations.work()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,20 @@
 """The open turns of a stream of many conversations: what a question leaves for its answers."""
 
-import sys
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 
 # A host that serves more conversations than this at once forgets the oldest question first.
 MAX_TURNS = 1000
+
+
+def members(metadata):
+    """The members of metadata, read as the filter reads them: `NaN` is a value, a byte order mark may stand before, and
+    of duplicates the last one counts. What is no object has none."""
+    try:
+        value = json.loads(metadata.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def text_of(value):
@@ -26,12 +36,38 @@ class Address:
     def key(self):
         return self.session, self.user, (self.app, self.node) if self.is_node else None
 
+    @property
+    def owner(self):
+        """The members of metadata that name it."""
+        named = {"session_id": self.session, "user_id": self.user}
+        if self.is_node:
+            named |= {"memory_mode": "node", "app_id": self.app, "node_id": self.node}
+        return {name: value for name, value in named.items() if value is not None}
+
 
 @dataclass
 class Turn:
     at: Address | None
-    state: str
-    text: str | None
+    # Of the filter's reply; empty: the question did not get as far as the filter.
+    state: str = ""
+    # What the next answer takes along: the question's text, and what tools did since.
+    text: str | None = None
+    tools: list = field(default_factory=list)
+    # The ids of its tool calls, stored ones among them.
+    calls: set = field(default_factory=set)
+
+    def is_stored(self):
+        """Its question and tools are stored, with an answer."""
+        self.text, self.tools = None, []
+
+    def completed(self, metadata):
+        """The metadata of an answer that names the session. Where the filter has not seen the question, it has to be told whose
+        that was: a session without an owner would be that of whoever asks next. What the answer says itself comes later in
+        the object, and counts."""
+        if self.state or self.at is None or "session_id" not in members(metadata):
+            return metadata
+        before, after = metadata.split("{", 1)
+        return before + json.dumps(self.at.owner)[:-1] + "," + after
 
 
 def agree(named, own):
@@ -51,39 +87,59 @@ def may_take(turn, named):
 
 
 class Turns:
-    def __init__(self, is_by_node=False):
-        """`is_by_node`: whether entries that don't say so are about nodes' transcripts (the option `memory_mode`)."""
-        self.turns, self.last, self.is_by_node = {}, None, is_by_node  # the oldest first
+    def __init__(self, report, is_by_node=False, max_turns=MAX_TURNS):
+        """`report(code, message)` is told of problems. `is_by_node`: whether entries that don't say so are about nodes'
+        transcripts (the option `memory_mode`)."""
+        self.report, self.is_by_node, self.max_turns = report, is_by_node, max_turns
+        self.turns, self.last = {}, None  # the oldest first
 
     def address(self, metadata):
         """None: no session."""
-        metadata = metadata if isinstance(metadata, dict) else {}
-        session, user, app, node = (text_of(metadata.get(f"{name}_id")) for name in ("session", "user", "app", "node"))
+        named = members(metadata)
+        session, user, app, node = (text_of(named.get(f"{name}_id")) for name in ("session", "user", "app", "node"))
         if session is None:
             return None
-        is_node = {"node": True, "conversation": False}.get(text_of(metadata.get("memory_mode")))
+        is_node = {"node": True, "conversation": False}.get(text_of(named.get("memory_mode")))
         is_explicit = is_node is not None
         return Address(session, user, is_node if is_explicit else self.is_by_node, is_explicit, app, node)
 
-    def ask(self, metadata, text, state):
-        """A question begins a turn, in the place of an earlier one of its transcript. `state` is of the filter's reply."""
+    def begin(self, metadata, text=None):
+        """A turn, in the place of an earlier one of its transcript."""
         at = self.address(metadata)
-        key = at and at.key
+        key, turn = at and at.key, Turn(at, text=text)
         self.turns.pop(key, None)
-        self.turns[key] = self.last = Turn(at, state, text)
-        if len(self.turns) > MAX_TURNS:
+        self.turns[key] = turn
+        if len(self.turns) > self.max_turns:
             dropped = self.turns.pop(next(iter(self.turns)))
             if dropped.text is not None:
-                print(
-                    f"keepline: more than {MAX_TURNS} turns: the answer to the oldest question will lack its question",
-                    file=sys.stderr,
-                )
+                self.report("turns", f"more than {self.max_turns} turns: the answer to the oldest question will lack it")
+        return turn
 
-    def find(self, metadata):
+    def ask(self, metadata, text):
+        """A question begins a turn. It ends the one before, whatever becomes of it: so call this before the filter."""
+        self.last = self.begin(metadata, text)
+        return self.last
+
+    def of_answer(self, metadata):
         """The turn of an answer: of the session that it names, else of the question asked last; never of another one."""
         named = self.address(metadata)
         if named is None:
+            return self.last or Turn(None)
+        return self.find(named) or Turn(None)
+
+    def of_tool(self, activity, metadata):
+        """The turn of a tool's activity: of the session that it names; else, of a result, the one that has its call; else
+        of the question asked last. None: that is not clear."""
+        named = self.address(metadata)
+        if named is not None:
+            # Its question may have passed through another process.
+            return self.find(named) or self.begin(metadata)
+        if activity["arguments"] is not None:
             return self.last
+        having = [turn for turn in self.turns.values() if activity["call-id"] in turn.calls]
+        return having[0] if len(having) == 1 else None if having else self.last
+
+    def find(self, named):
         turns = [turn for turn in self.turns.values() if may_take(turn, named)]
         if named.node is not None:
             return ([turn for turn in turns if turn.at.is_node] or turns or [None])[-1]

@@ -3,6 +3,7 @@
 
 mod deadlines;
 mod guarded;
+mod host_kit;
 mod pool;
 mod records;
 mod replacement;

@@ -2,7 +2,7 @@
 //! a store answers otherwise than the kit asks for ends the test, with the case and the step.
 
 mod json;
-mod pattern;
+pub mod pattern;
 
 use std::{collections::HashMap, fs, path::Path, time::Duration};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 /// `$text` and `$list` written out.
-pub(super) fn expanded(value: Value) -> Value {
+pub fn expanded(value: Value) -> Value {
     if let Some([text, count]) = arguments(&value, "$text") {
         return text.as_str().unwrap().repeat(times(count)).into();
     }
@@ -46,7 +46,7 @@ fn each(value: Value, made: impl Fn(Value) -> Value) -> Value {
 }
 
 /// With what was remembered in the place of its name.
-pub(super) fn substituted(value: Value, names: &HashMap<String, Value>) -> Value {
+pub fn substituted(value: Value, names: &HashMap<String, Value>) -> Value {
     match &value {
         Value::String(name) if name.starts_with('$') => {
             names.get(name).unwrap_or_else(|| panic!("{name} is not known yet")).clone()
@@ -56,7 +56,7 @@ pub(super) fn substituted(value: Value, names: &HashMap<String, Value>) -> Value
 }
 
 /// Whether an answer is as expected: otherwise what is not.
-pub(super) fn matches(expected: &Value, answer: &Value, names: &mut HashMap<String, Value>) -> Result<(), String> {
+pub fn matches(expected: &Value, answer: &Value, names: &mut HashMap<String, Value>) -> Result<(), String> {
     if let Some(pattern) = expected.get("$not") {
         return match matches(pattern, answer, &mut names.clone()) {
             Ok(()) => Err(format!("{answer} was not to be {pattern}")),
