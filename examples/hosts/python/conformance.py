@@ -100,7 +100,7 @@ class Replay:
 
     def take(self, step, store, known):
         answer = send(store, step, known)
-        if self.real_time and time.monotonic() - self.began > step.get("within", float("inf")) / 1000:
+        if (time.monotonic() - self.began) * 1000 + self.ahead > step.get("within", float("inf")):
             raise Late
         problem = differs(step["expect"], answer, known)
         if problem:

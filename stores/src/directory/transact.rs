@@ -121,9 +121,9 @@ impl TransactionContext<'_> {
         {
             return Ok(nothing(Status::AnotherLife));
         }
-        // Also where there is nothing to delete: a retry must not delete what is created after this.
-        self.remember(writer, id, memory)?;
+        // What deletes nothing is not recorded.
         let Some(life) = life else { return Ok(nothing(gone)) };
+        self.remember(writer, id, memory)?;
         let rows = BucketRows::new(self, life.stamp, life.expiry);
         let values = rows.describe(false)?.values;
         let keys = rows.keys(VALUES, MAX_NAMES.min(max_keys.into()))?;

@@ -127,15 +127,19 @@ impl MemoryState {
             {
                 return Ok(deleted_nothing(Status::AnotherLife, now_ms));
             }
-            // More room than for transactions: a bucket that is flooded by them can still be deleted.
-            slot.writers.check_room(writer, now_ms, 2)?;
         }
-        // Also where there is nothing to delete: a retry must not delete what is created after this.
-        let slot = self.slot_to_write(now_ms, writer, id);
+        // What deletes nothing is not recorded.
+        let Some(slot) = self.slot_mut(id) else { return Ok(deleted_nothing(Status::Absent, now_ms)) };
         let deletion = match &slot.bucket {
-            None => deleted_nothing(Status::Absent, now_ms),
+            None => return Ok(deleted_nothing(Status::Absent, now_ms)),
             Some(bucket) if bucket.expiry.is_over(now_ms) => deleted_nothing(Status::Expired, now_ms),
-            Some(bucket) => bucket.deletion_reply(now_ms, max_keys),
+            Some(bucket) => {
+                let deletion = bucket.deletion_reply(now_ms, max_keys);
+                // More room than for transactions: a bucket that is flooded by them can still be deleted.
+                slot.writers.check_room(writer, now_ms, 2)?;
+                self.slot_to_write(now_ms, writer, id);
+                deletion
+            }
         };
         self.retire_bucket(now_ms, id.kind, &id.name);
         Ok(deletion)

@@ -27,11 +27,12 @@ local exists = left == -1 or left > 0
 if exists and wanted ~= '' and try('HGET', meta, 'created_at') ~= wanted then return { ANOTHER_LIFE, now, 0, {} } end
 
 -- More room than for transactions: a bucket that is flooded by them can still be deleted.
-if known > 2 * MOST_WRITERS and #forgotten == 0 then return { FULL, now, 'writers' } end
+if exists and known > 2 * MOST_WRITERS and #forgotten == 0 then return { FULL, now, 'writers' } end
 
 if is_broken then call('UNLINK', writers) end
--- A server that is out of memory refuses this and still deletes: a deletion repeated does no harm.
-if type(try('HSET', writers, writer, sequence .. '.' .. deadline)) == 'number' then
+-- What deletes nothing is not recorded. A server that is out of memory refuses this and still deletes: a deletion
+-- repeated does no harm.
+if exists and type(try('HSET', writers, writer, sequence .. '.' .. deadline)) == 'number' then
   call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
   if #forgotten > 0 then call('HDEL', writers, unpack(forgotten)) end
 end

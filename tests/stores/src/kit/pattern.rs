@@ -1,6 +1,6 @@
 //! What the kit writes for short, and what an answer is compared with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,10 @@ pub fn expanded(value: Value) -> Value {
     if let Some([text, count]) = arguments(&value, "$text") {
         return text.as_str().unwrap().repeat(times(count)).into();
     }
-    if let Some([count, template]) = arguments(&value, "$list") {
+    if let Some([count, template, sign @ ..]) = members(&value, "$list") {
+        let sign = sign.first().map_or("#", |sign| sign.as_str().unwrap());
         let template = expanded(template.clone());
-        return (0..times(count)).map(|number| numbered(&template, number)).collect();
+        return (0..times(count)).map(|number| numbered(&template, sign, number)).collect();
     }
     each(value, expanded)
 }
@@ -29,10 +30,10 @@ fn times(count: &Value) -> usize {
     usize::try_from(count.as_u64().unwrap()).unwrap()
 }
 
-fn numbered(template: &Value, number: usize) -> Value {
+fn numbered(template: &Value, sign: &str, number: usize) -> Value {
     match template {
-        Value::String(text) => text.replace('#', &number.to_string()).into(),
-        other => each(other.clone(), |member| numbered(&member, number)),
+        Value::String(text) => text.replace(sign, &number.to_string()).into(),
+        other => each(other.clone(), |member| numbered(&member, sign, number)),
     }
 }
 
@@ -45,8 +46,15 @@ fn each(value: Value, made: impl Fn(Value) -> Value) -> Value {
     }
 }
 
-/// With what was remembered in the place of its name.
-pub fn substituted(value: Value, names: &HashMap<String, Value>) -> Value {
+/// With what was remembered in the place of its name, and sums in the place of what they are of.
+pub(super) fn substituted(value: Value, names: &HashMap<String, Value>) -> Value {
+    if let Some(summands) = members(&value, "$sum") {
+        let integer = |summand: &Value| match substituted(summand.clone(), names) {
+            Value::String(digits) => digits.parse::<i128>().unwrap(),
+            number => number.as_i64().unwrap().into(),
+        };
+        return summands.iter().map(integer).sum::<i128>().to_string().into();
+    }
     match &value {
         Value::String(name) if name.starts_with('$') => {
             names.get(name).unwrap_or_else(|| panic!("{name} is not known yet")).clone()
@@ -69,6 +77,16 @@ pub fn matches(expected: &Value, answer: &Value, names: &mut HashMap<String, Val
     }
     if let Some(wanted) = members(expected, "$any-order") {
         return match_in_any_order(wanted, answer, names);
+    }
+    if let Some(pattern) = expected.get("$each") {
+        let members = answer.as_array().ok_or_else(|| format!("{answer} is no list"))?;
+        return members.iter().try_for_each(|member| matches(pattern, member, &mut names.clone()));
+    }
+    if let Some(count) = expected.get("$distinct") {
+        let members = answer.as_array().ok_or_else(|| format!("{answer} is no list"))?;
+        let distinct: HashSet<_> = members.iter().map(Value::to_string).collect();
+        let holds = distinct.len() == times(count) && members.len() == distinct.len();
+        return if holds { Ok(()) } else { Err(format!("{answer} is no list of {count} different members")) };
     }
     if let Some([low, high]) = arguments(expected, "$between") {
         let holds = answer.as_i64() >= low.as_i64() && answer.as_i64() <= high.as_i64() && answer.is_i64();
@@ -121,6 +139,8 @@ mod tests {
             json!({ "a": { "$between": [0, 1] } }),
             json!({ "a": { "$one-of": [2, 1] } }),
             json!({ "a": { "$not": 2 } }),
+            json!({ "b": { "$each": { "$one-of": ["x", "y"] } } }),
+            json!({ "b": { "$distinct": 2 } }),
         ] {
             assert!(holds(&expected, &answer), "{expected}");
         }
@@ -139,6 +159,10 @@ mod tests {
             json!({ "c": { "$between": [0, 9] } }),
             json!({ "a": { "$one-of": [] } }),
             json!({ "a": { "$not": 1 } }),
+            json!({ "b": { "$each": "x" } }),
+            json!({ "a": { "$each": 1 } }),
+            json!({ "b": { "$distinct": 3 } }),
+            json!({ "c": { "$distinct": 0 } }),
             json!([]),
         ] {
             assert!(!holds(&expected, &answer), "{expected}");
@@ -150,7 +174,11 @@ mod tests {
         let short = json!({ "t": { "$text": ["ab", 2] }, "l": { "$list": [2, { "k": "k#", "n": 1 }] } });
         let long = json!({ "t": "abab", "l": [{ "k": "k0", "n": 1 }, { "k": "k1", "n": 1 }] });
         assert_eq!(expanded(short), long);
+        let nested = json!({ "$list": [2, { "$list": [2, "#.@", "@"] }] });
+        assert_eq!(expanded(nested), json!([["0.0", "0.1"], ["1.0", "1.1"]]));
         let names = HashMap::from([("$life".to_owned(), json!("1.0"))]);
         assert_eq!(substituted(json!([{ "i": "$life" }]), &names), json!([{ "i": "1.0" }]));
+        let names = HashMap::from([("$n".to_owned(), json!("41"))]);
+        assert_eq!(substituted(json!([{ "$sum": ["$n", 1] }]), &names), json!(["42"]));
     }
 }
