@@ -9,8 +9,8 @@ MODEL_MILLISECONDS = 60_000
 
 
 class NoModel:
-    """There is nobody to ask: the filter does without. A model of yours has the same method; what it raises leaves the task for
-    later, and everything as it was."""
+    """There is nobody to ask: the filter does without. A model of yours has the same method; what it raises leaves the task
+    for later, and everything as it was."""
 
     def complete(self, need):
         """A text for `need`: its purpose, instructions, input, max-tokens."""

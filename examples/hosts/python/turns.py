@@ -61,9 +61,9 @@ class Turn:
         self.text, self.tools = None, []
 
     def completed(self, metadata):
-        """The metadata of an answer that names the session. Where the filter has not seen the question, it has to be told whose
-        that was: a session without an owner would be that of whoever asks next. What the answer says itself comes later in
-        the object, and counts."""
+        """The metadata of an answer that names the session. Where the filter has not seen the question, it has to be told
+        whose that was: a session without an owner would be that of whoever asks next. What the answer says itself comes later
+        in the object, and counts."""
         if self.state or self.at is None or "session_id" not in members(metadata):
             return metadata
         before, after = metadata.split("{", 1)

@@ -8,7 +8,7 @@ use keepline::{
     Keepline, Options, Passed, Pipe, SessionError, Sessions,
     embedding::{Embedder, Embedding, EmbeddingError},
     maintenance::{CompletionNeed, Maintenance, MaintenanceOptions, Model, ModelError, Outcome, Purpose},
-    pipe::{Answer, AnswerStatus, Problem, ProblemCode, Question, Task, ToolActivity},
+    pipe::{Answer, AnswerStatus, EntryError, ProblemCode, Question, Task, ToolActivity},
     sessions::{LineQuery, MessageQuery, SessionErrorCode, Transcript, TranscriptSettings},
     store::{Deadline, Failure, FailureCode, MemoryStore, Store},
 };
@@ -55,7 +55,8 @@ async fn replay(case: &Value) -> Result<(), String> {
     let (mut host, mut names) = (Host::new(case).await, HashMap::new());
     for (number, step) in steps.iter().enumerate() {
         let came = host.take(step).await;
-        check(step, &came, &mut names).map_err(|why| format!("step {}: {why}\nstep: {step}\ncame: {came}", number + 1))?;
+        check(step, &came, &mut names)
+            .map_err(|why| format!("step {}: {why}\nstep: {step}\ncame: {came}", number + 1))?;
     }
     Ok(())
 }
@@ -194,7 +195,7 @@ impl Host {
         for line in self.log.take() {
             assert!(!line.contains(SECRET), "{line}");
             if line.contains("more like it are only counted") {
-                self.reported.push(came["ignored"].as_str().unwrap().to_owned());
+                self.reported.push(came["ignored"][0].as_str().unwrap().to_owned());
             } else if line.contains("was dropped while it waited for its answer") {
                 self.reported.push("turns".into());
             } else if line.contains("activity of a tool is not kept") {
@@ -211,7 +212,7 @@ impl Host {
         match text(step, "call") {
             "question" => {
                 let question = Question { text: text(step, "text"), metadata, ..Question::default() };
-                let passed = self.pipe.ask(question, by).await.unwrap();
+                let passed = self.pipe.ask(question, by).await;
                 self.passed(passed, metadata)
             }
             "answer" => {
@@ -220,7 +221,7 @@ impl Host {
                     _ => AnswerStatus::Complete,
                 };
                 let answer = Answer { text: text(step, "text"), metadata, status, ..Answer::default() };
-                let passed = self.pipe.reply(answer, by).await.unwrap();
+                let passed = self.pipe.reply(answer, by).await;
                 self.passed(passed, metadata)
             }
             "tool" => {
@@ -239,10 +240,13 @@ impl Host {
             }
             "work" => self.work(step).await,
             "administer" => {
-                let answer = administer(&mut self.keepline.sessions(), text(step, "function"), &step["arguments"]).await;
+                let answer =
+                    administer(&mut self.keepline.sessions(), text(step, "function"), &step["arguments"]).await;
                 json!({ "answer": spelled(answer) })
             }
-            "forget-user" => json!({ "answer": spelled(forget(&mut self.keepline.sessions(), text(step, "user")).await) }),
+            "forget-user" => {
+                json!({ "answer": spelled(forget(&mut self.keepline.sessions(), text(step, "user")).await) })
+            }
             "restart" => {
                 let embedder = self.has_embedder.then_some(&self.model);
                 self.keepline = started(&self.options, &self.store, &self.log, embedder).await;
@@ -259,12 +263,19 @@ impl Host {
         }
     }
 
-    fn passed(&mut self, passed: Passed, metadata: &str) -> Value {
+    fn passed(&mut self, passed: Result<Passed, EntryError>, metadata: &str) -> Value {
+        let passed = match passed {
+            Ok(passed) => passed,
+            Err(error) => {
+                self.reported.push(code(&error.code));
+                return json!({ "metadata": metadata });
+            }
+        };
         self.due.extend(passed.due);
-        let ignored = passed.problem.as_ref().map(code).filter(|code| code.starts_with("session-id-"));
-        if ignored.is_none() {
-            self.reported.extend(passed.problem.as_ref().map(code));
-        }
+        let problem = passed.problem.map(|problem| code(&problem.code));
+        let (ignored, reported): (Vec<_>, Vec<_>) =
+            problem.into_iter().partition(|code| code.starts_with("session-id-"));
+        self.reported.extend(reported);
         json!({ "metadata": passed.metadata.as_deref().unwrap_or(metadata), "ignored": ignored })
     }
 
@@ -278,7 +289,7 @@ impl Host {
         let maintenance = Maintenance::new(self.keepline.clone(), self.model.clone(), options, runtime);
         for task in std::mem::take(&mut self.due) {
             if let Outcome::Failed(problem) = maintenance.run(task).await {
-                self.reported.push(code(&problem));
+                self.reported.push(code(&problem.code));
             }
         }
         json!({ "asked": *self.model.asked.lock() })
@@ -309,8 +320,8 @@ fn trapping(length: usize) -> Vec<u8> {
     CoreGuest { realloc: &realloc, configure: "i32.const 1024", more: configured, ..CoreGuest::default() }.component()
 }
 
-fn code(problem: &Problem) -> String {
-    match &problem.code {
+fn code(code: &ProblemCode) -> String {
+    match code {
         ProblemCode::Plugin => "instance".into(),
         code => code.to_string(),
     }
@@ -400,7 +411,11 @@ async fn of_sessions(sessions: &mut Sessions, name: &str, given: &Value) -> Resu
             let amount = &given["amount"];
             let amount = amount.as_i64().unwrap_or_else(|| amount.as_str().unwrap().parse().unwrap());
             let value = sessions.increment(session, text(given, "key"), amount).await?.value;
-            if value.unsigned_abs() < 1 << 53 { json!({ "value": value }) } else { json!({ "value": value.to_string() }) }
+            if value.unsigned_abs() < 1 << 53 {
+                json!({ "value": value })
+            } else {
+                json!({ "value": value.to_string() })
+            }
         }
         "history" => {
             let page = sessions.history(session, optional_number(given, "before"), limit(given)).await?;
@@ -436,7 +451,8 @@ async fn of_transcripts(sessions: &mut Sessions, name: &str, given: &Value) -> R
                 limit: limit(query),
             };
             let page = sessions.messages(transcript, wanted).await?;
-            let told = |message: keepline::sessions::Message| json!({ "position": message.position, "text": message.text });
+            let told =
+                |message: keepline::sessions::Message| json!({ "position": message.position, "text": message.text });
             json!({ "messages": page.messages.into_iter().map(told).collect::<Vec<_>>(), "older": page.older })
         }
         "content" => {
@@ -461,7 +477,9 @@ async fn of_transcripts(sessions: &mut Sessions, name: &str, given: &Value) -> R
             let changed = sessions.rewrite(transcript, number(given, "position"), given["content"].as_str()).await?;
             json!({ "count": changed.count })
         }
-        "clear" => json!({ "count": sessions.clear_messages(transcript, optional_number(given, "branch")).await?.count }),
+        "clear" => {
+            json!({ "count": sessions.clear_messages(transcript, optional_number(given, "branch")).await?.count })
+        }
         "set-messages" => {
             let messages: Vec<String> = serde_json::from_value(given["messages"].clone()).unwrap();
             json!({ "count": sessions.set_messages(transcript, &messages, optional_number(given, "next")).await?.count })
