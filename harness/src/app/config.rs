@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use keepline::config::{Config, Origin, Sources, StoreName};
+use keepline::config::{Config, Origin, Sources};
 
 use super::{
     error::{self, UsageError},
@@ -20,11 +20,17 @@ pub fn load_config(global: &GlobalArguments) -> Result<Config> {
 pub fn load_config_with(global: &GlobalArguments, fields: &[(&str, &str)]) -> Result<Config> {
     let mut sources = config_sources(global)?;
     sources.set.extend(fields.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())));
-    resolve_with_warnings(sources)
-}
-
-pub fn store_name(global: &GlobalArguments) -> Result<StoreName> {
-    Ok(quiet_config(global)?.store_name)
+    let config = Config::resolve(sources.with_environment(std::env::vars_os())?)?;
+    for warning in &config.warnings {
+        terminal::print_warning(warning);
+    }
+    if let Some(place) = store_address(&config) {
+        error::set_store_address(place);
+    }
+    let config = with_settled_key_prefix(config)?;
+    let (profile, origin) = (config.profile.name(), &config.profile_origin);
+    tracing::debug!(target: "keepline", "profile {profile} ({origin}); the store is {}", config.store_name);
+    Ok(config)
 }
 
 /// Refuses to delete from a store other than the one that the command line names.
@@ -95,22 +101,9 @@ fn directory_fields(
     Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
 }
 
+/// The configuration, without its warnings.
 pub fn quiet_config(global: &GlobalArguments) -> Result<Config> {
     Ok(Config::resolve(config_sources(global)?.with_environment(std::env::vars_os())?)?)
-}
-
-fn resolve_with_warnings(sources: Sources) -> Result<Config> {
-    let config = Config::resolve(sources.with_environment(std::env::vars_os())?)?;
-    for warning in &config.warnings {
-        terminal::print_warning(warning);
-    }
-    if let Some(place) = store_address(&config) {
-        error::set_store_address(place);
-    }
-    let config = with_settled_key_prefix(config)?;
-    let (profile, origin) = (config.profile.name(), &config.profile_origin);
-    tracing::debug!(target: "keepline", "profile {profile} ({origin}); the store is {}", config.store_name);
-    Ok(config)
 }
 
 /// Settles on the key prefix under which there are sessions.

@@ -19,7 +19,7 @@ use crate::{
     operations::{
         pages::require_older_position,
         recall::{RECALL_MEMBER, print_passages},
-        records::{record_preview, text_member},
+        records::{array_member, record_preview, text_member},
         transcripts::as_transcript,
         window::preview_question,
     },
@@ -54,7 +54,7 @@ pub fn main(global: &GlobalArguments, arguments: &ExplainArguments) -> Result<Ex
             return print_json(&explanation_json(trace, &metadata));
         }
         let state = sessions.describe(as_transcript(&arguments.window.transcript)).await?;
-        let turns = trace.get("turns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let turns = array_member(trace, "turns");
         let said = load_turn_messages(&mut sessions, &arguments.window, turns).await?;
         let recall = empty_recall_reason(&keepline, &arguments.window.query);
         terminal::print_table(["", "Value"], window_facts(&state, trace, &metadata, recall))?;

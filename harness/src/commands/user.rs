@@ -140,7 +140,7 @@ pub fn main(global: &GlobalArguments, arguments: &UserArguments) -> Result<ExitC
     let value = match &arguments.command {
         UserCommand::Put { value, text, .. } => read_json_value(value, *text)?,
         UserCommand::Forget { yes: false, user } => {
-            let store = app::store_name(global)?;
+            let store = app::quiet_config(global)?.store_name;
             let warning = format!("everything about user '{user}' would be deleted from {store}");
             confirm_deletion(&warning, "the user's id", user)?;
             String::new()

@@ -26,7 +26,7 @@ use keepline::{
     Deadline, Keepline, Sessions,
     config::Config,
     sessions::SessionError,
-    store::{DirectoryStore, Failure, TransferStore},
+    store::{Failure, TransferStore},
 };
 
 use crate::{
@@ -81,7 +81,7 @@ impl From<anyhow::Error> for Problem {
 }
 
 /// The configured store; a usage error if it ends with the process.
-fn open_durable_store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn TransferStore>> {
+fn open_durable_store(config: &Config, command: &str, creates: bool) -> Result<Arc<dyn TransferStore>> {
     if !config.is_durable() {
         return Err(UsageError(format!(
             "keepline session {command} needs a directory or Redis: what the \"memory\" backend holds ends with this \
@@ -90,10 +90,7 @@ fn open_durable_store(config: &Config, command: &str, is_created: bool) -> Resul
         ))
         .into());
     }
-    if is_created {
-        return app::open_transfer_store(config, |path, options| DirectoryStore::open(path, options));
-    }
-    app::open_transfer_store(config, |path, options| DirectoryStore::open_existing(path, options))
+    app::open_transfer_store(config, creates)
 }
 
 /// Calls without a deadline: no entry waits for them.

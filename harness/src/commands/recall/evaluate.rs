@@ -33,6 +33,7 @@ use crate::{
         buckets,
         health::rounded_milliseconds,
         recall::{RECALL_MEMBER, has_nothing_to_search},
+        records::array_member,
         users::forget_in_batches,
     },
     terminal::{self, format_count, print_json, progress_bar},
@@ -320,7 +321,7 @@ impl BudgetResults {
         asked: &EvaluationQuestion,
         recalled: &Value,
     ) {
-        let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let passages = array_member(recalled, "passages");
         self.passages += passages.len();
         let used = recalled.get("text").and_then(Value::as_str).map_or(0, str::len).div_ceil(TOKEN_BYTES);
         self.used += used;

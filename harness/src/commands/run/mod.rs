@@ -55,7 +55,6 @@ use self::{
     error_report::ErrorReport,
     feed::ReadingState,
     metrics::MetricsListener,
-    sink::OutputSink,
     summary::{EntryTally, RunSummary, WithoutMemory},
 };
 use crate::{
@@ -101,7 +100,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
     let outcome = runtime.block_on(async {
         let keepline = app::open_keepline_on(config.store()?, plugin, &config).await?;
         let work = maintenance::open_maintenance(&keepline, &config, &background)?;
-        background.spawn(app::print_store_warnings(keepline.store()));
+        background.spawn(app::print_store_warnings(keepline.store().clone()));
         if config.is_durable() {
             // Before the first entry, which may create sessions itself.
             warn_of_settings_mismatch(&keepline).await;
@@ -125,9 +124,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
         // Text and metadata in JSON's longest escapes, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
-        let deferred = DeferredWork { work, grace };
-        let outcome =
-            run_pipes(keepline, deferred, input, pipes, max_line, input_progress_bar(&arguments.input), shutdown).await;
+        let outcome = run_pipes(keepline, work, input, max_line, arguments, shutdown).await;
         reloading.shutdown().await;
         outcome
     });
@@ -141,7 +138,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
             false => terminal::print_to_stderr(&outcome.summary.summary_text()),
         }
     }
-    let MigrationOutcome { summary, is_complete, interrupted } = outcome;
+    let RunOutcome { summary, is_complete, interrupted } = outcome;
     let without = WithoutMemory::from_counters(&summary.counters);
     without.print_notice(summary.counters.effects().map(|(_, count)| count).sum());
     if let Some(signal) = interrupted {
@@ -211,7 +208,7 @@ async fn reload_plugin_on_hangup(mut hangups: Signal, keepline: Keepline, file: 
     }
 }
 
-struct MigrationOutcome {
+struct RunOutcome {
     summary: RunSummary,
     /// Whether everything that was read was written, as long as the reader of the output was there.
     is_complete: bool,
@@ -227,22 +224,16 @@ enum StopReason {
     OutputClosed,
 }
 
-struct DeferredWork {
-    work: Maintenance,
-    /// How long the end of the run waits for it.
-    grace: Duration,
-}
-
 async fn run_pipes(
     keepline: Keepline,
-    deferred: DeferredWork,
+    deferred: Maintenance,
     input: File,
-    pipes: usize,
     max_line: usize,
-    bar: Option<ProgressBar>,
+    arguments: &RunArguments,
     shutdown: ShutdownSignals,
-) -> Result<MigrationOutcome> {
+) -> Result<RunOutcome> {
     let started = Instant::now();
+    let bar = input_progress_bar(&arguments.input);
     let (stop, stopped) = watch::channel(StopReason::NotStopped);
     let reading = Arc::new(ReadingState::default());
     let budget = MemoryBudget::new(BYTES_IN_FLIGHT);
@@ -250,7 +241,7 @@ async fn run_pipes(
     let batches = feed::start_reading(input, max_line, reading.clone(), budget.clone());
     let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
     let pieces_out = Arc::new(AtomicU64::new(0));
-    let (sink, written) = OutputSink::start(output, pieces_out.clone());
+    let (sink, written) = sink::start_writing(output, pieces_out.clone());
 
     let refused =
         Arc::new(ErrorReport::new("lines were invalid and passed through unchanged", Some(ENTRY_FORMAT_HINT)));
@@ -258,10 +249,10 @@ async fn run_pipes(
     let telling = tokio::spawn(report_held_errors([refused.clone(), failed.clone()]));
 
     let mut work = JoinSet::new();
-    let senders: Vec<_> = (0..pipes)
+    let senders: Vec<_> = (0..arguments.pipes.get())
         .map(|_| {
             let (sender, jobs) = mpsc::channel(QUEUED_ENTRIES_PER_PIPE);
-            work.spawn(serve_pipe(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.work.clone()));
+            work.spawn(serve_pipe(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.clone()));
             sender
         })
         .collect();
@@ -290,7 +281,7 @@ async fn run_pipes(
         let read = read.context("the input task failed")?.context("can't read the input")?;
         (tally.tools, tally.opened) = (read.tools, read.opened);
         served = Some(tally);
-        deferred.work.shutdown(deferred.grace).await;
+        deferred.shutdown(arguments.grace.unwrap_or(GRACE)).await;
         anyhow::Ok(())
     };
     let mut signalled = None;
@@ -320,8 +311,8 @@ async fn run_pipes(
     finished.transpose()?;
     let tally = served.unwrap_or_default();
     // Ends work that was not waited for.
-    deferred.work.shutdown(Duration::ZERO).await;
-    let maintenance = deferred.work.counters();
+    deferred.shutdown(Duration::ZERO).await;
+    let maintenance = deferred.counters();
     if maintenance.abandoned > 0 {
         let tasks = terminal::format_count(maintenance.abandoned, "deferred task", "deferred tasks");
         let told = "not finished (titles, summaries); each is due again at its session's next answer";
@@ -337,7 +328,7 @@ async fn run_pipes(
         round_trips: keepline.store().round_trips(),
         elapsed: started.elapsed(),
     };
-    Ok(MigrationOutcome { summary, is_complete, interrupted })
+    Ok(RunOutcome { summary, is_complete, interrupted })
 }
 
 /// Says how much an interrupted run has written and left.

@@ -12,8 +12,8 @@ use clap::Args;
 use futures::{StreamExt, stream};
 use indicatif::HumanBytes;
 use keepline::store::{
-    Arrival, BucketId, BucketKind, DirectoryStore, Failure, FailureCode, NotApart, RedisOptions, RemovalOutcome,
-    Transfer, TransferStore, Transferred, transfer::list_all_buckets,
+    Arrival, BucketId, BucketKind, Failure, FailureCode, NotApart, RedisOptions, RemovalOutcome, Transfer,
+    TransferStore, Transferred, transfer::list_all_buckets,
 };
 use serde_json::json;
 
@@ -84,10 +84,8 @@ pub fn main(global: &GlobalArguments, arguments: &MigrateArguments) -> Result<Ex
     if source.is_redis() && target.is_redis() && is_same_redis(&source.redis_options(), &target.redis_options()) {
         return Err(same_store_error("source and target are the same").into());
     }
-    let from = app::open_transfer_store(&source, |path, options| DirectoryStore::open_existing(path, options))
-        .context("the source can't be used")?;
-    let to = app::open_transfer_store(&target, |path, options| DirectoryStore::open(path, options))
-        .context("the target can't be used")?;
+    let from = app::open_transfer_store(&source, false).context("the source can't be used")?;
+    let to = app::open_transfer_store(&target, true).context("the target can't be used")?;
     let transfer = Transfer { from, to, overwrite: arguments.overwrite };
     let places = [&source, &target].map(app::store_address);
     runtime::build_single_threaded()?.block_on(migrate_buckets(&transfer, places, arguments))

@@ -96,7 +96,7 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
     let is_documents = path.is_dir() || (is_json && (asked == ImportFormat::Dify || is_node()));
     if is_documents && matches!(asked, ImportFormat::Dify | ImportFormat::Auto) {
         let documents = dify_documents(import, path)?;
-        return from_programs::documents(import, documents).await;
+        return from_programs::stage_found(import, documents.into_iter().map(dify::read_file)).await;
     }
     let mut lines = InputLines::open(path)?;
     let file = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("import");
@@ -114,12 +114,13 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
         return match found {
             _ if items.is_empty() => Ok(()),
             Some(format) if format.has_files() => {
-                from_programs::conversations(import, importers::parse_conversations(format, &items, file)).await
+                from_programs::stage_found(import, importers::parse_conversations(format, &items, file)).await
             }
             Some(format @ (ImportFormat::Neurolink | ImportFormat::Langchain)) => {
-                let items =
-                    items.iter().map(|(_, text)| SourceItem::parse_dump_line(text)).collect::<Result<_, String>>();
-                from_programs::stage_items(import, items.map_err(UsageError)?, format).await
+                let items = items.iter().map(|(_, text)| SourceItem::parse_dump_line(text));
+                let items = items.collect::<Result<Vec<_>, _>>().map_err(UsageError)?;
+                let found = items.into_iter().map(|item| format.read_item(item, format.prefix()));
+                from_programs::stage_found(import, found).await
             }
             Some(ImportFormat::Dify) => Err(UsageError(DIFY_PATH_ERROR.to_owned()).into()),
             _ => Err(unknown_format_error(path)),
@@ -145,7 +146,7 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
             }
         }
         let items: Vec<(u64, &str)> = all.iter().map(|(number, line)| (*number, &**line)).collect();
-        return from_programs::conversations(import, importers::parse_conversations(format, &items, file)).await;
+        return from_programs::stage_found(import, importers::parse_conversations(format, &items, file)).await;
     }
     if format != ImportFormat::Keepline {
         return from_programs::stage_dump(import, lines, format, &prefix(format)).await;
