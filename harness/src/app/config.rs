@@ -6,7 +6,7 @@ use anyhow::Result;
 use keepline::config::{Config, Origin, Sources};
 
 use super::{
-    error::{self, UsageError},
+    error::{self, UsageError, usage_error},
     runtime,
 };
 use crate::{args::GlobalArguments, terminal};
@@ -35,16 +35,9 @@ pub fn load_config_with(global: &GlobalArguments, fields: &[(&str, &str)]) -> Re
 
 /// Refuses to delete from a store other than the one that the command line names.
 pub fn refuse_replaced_store(global: &GlobalArguments) -> Result<()> {
-    match quiet_config(global)?.replaced_store {
-        None => Ok(()),
-        Some(replaced) => {
-            let arguments = replaced.used.arguments();
-            Err(UsageError(format!(
-                "{replaced}. This command deletes: name the store that you mean, for example {arguments}"
-            ))
-            .into())
-        }
-    }
+    let Some(replaced) = quiet_config(global)?.replaced_store else { return Ok(()) };
+    let arguments = replaced.used.arguments();
+    Err(usage_error(format!("{replaced}. This command deletes: name the store that you mean, for example {arguments}")))
 }
 
 /// The target of `keepline migrate`: the source's configuration with other fields, or that of a file.
@@ -96,7 +89,7 @@ fn directory_fields(
         let message = format!(
             "{flag} sets the backend to \"directory\" and its path, but {other} {name}={text} contradicts that"
         );
-        return Err(UsageError(message).into());
+        return Err(usage_error(message));
     }
     Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
 }

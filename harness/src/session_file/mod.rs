@@ -30,7 +30,7 @@ use keepline::{
 };
 
 use crate::{
-    app::{self, error::UsageError},
+    app::{self, error::usage_error},
     deferred::{
         run_task::{RESET_TASK, run_task},
         scope::RecallMode,
@@ -83,12 +83,11 @@ impl From<anyhow::Error> for Problem {
 /// The configured store; a usage error if it ends with the process.
 fn open_durable_store(config: &Config, command: &str, creates: bool) -> Result<Arc<dyn TransferStore>> {
     if !config.is_durable() {
-        return Err(UsageError(format!(
+        return Err(usage_error(format!(
             "keepline session {command} needs a directory or Redis: what the \"memory\" backend holds ends with this \
              process, so that there is nothing to read from it and nothing would be left of what is written; add --dir \
              PATH or --profile redis"
-        ))
-        .into());
+        )));
     }
     app::open_transfer_store(config, creates)
 }

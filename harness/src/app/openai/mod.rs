@@ -17,7 +17,10 @@ use tokio::time::Instant;
 use ureq::{Agent, http::StatusCode};
 use url::{Host, Url};
 
-use crate::{app::error::UsageError, terminal};
+use crate::{
+    app::error::{UsageError, usage_error},
+    terminal,
+};
 
 /// Characters of the server's explanation of an error.
 const MAX_ERROR_CHARACTERS: usize = 200;
@@ -74,13 +77,13 @@ impl ModelClient {
         settings.name = settings.name.trim().to_owned();
         if settings.name.is_empty() {
             let message = format!("{field}_name is needed with {field} \"openai\": the model's name on that server");
-            return Err(UsageError(message).into());
+            return Err(usage_error(message));
         }
         let url = build_endpoint_url(field, &settings.url, settings.path)?;
         settings.key = Secret::new(settings.key.expose().trim());
         let key = settings.key.expose();
         if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(UsageError(format!("{field}_key must be printable ASCII without spaces")).into());
+            return Err(usage_error(format!("{field}_key must be printable ASCII without spaces")));
         }
         if url.scheme() == "http" && !key.is_empty() && !is_loopback_url(&url) {
             terminal::print_warning(&format!("{field}_key is sent unencrypted: {field}_url is not https"));

@@ -34,7 +34,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use keepline::{
     Keepline, Pipe, Plugin, Sandbox,
     maintenance::{Maintenance, Task},
@@ -54,7 +54,6 @@ use self::{
     dispatch::{Dispatcher, EntryJob},
     error_report::ErrorReport,
     feed::ReadingState,
-    metrics::MetricsListener,
     summary::{EntryTally, RunSummary, WithoutMemory},
 };
 use crate::{
@@ -80,9 +79,9 @@ const SETTINGS_TIMEOUT: Duration = Duration::from_millis(100);
 pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCode> {
     let mut config = app::load_config(global)?;
     let input = open_input(&arguments.input)?;
-    let metrics = arguments.metrics.map(MetricsListener::bind_address).transpose()?;
+    let listener = arguments.metrics.map(metrics::bind_address).transpose()?;
     let plugin = app::load_plugin(global, &config)?;
-    let (pipes, grace) = (arguments.pipes.get(), arguments.grace.unwrap_or(GRACE));
+    let (pipes, grace) = (usize::from(arguments.pipes), arguments.grace.unwrap_or(GRACE));
     if !config.origin("max_instances").is_chosen() {
         // An instance for each pipe, so that none waits for another.
         config.host.max_instances = config.host.max_instances.max(u64::try_from(pipes).unwrap_or(u64::MAX));
@@ -105,8 +104,8 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
             // Before the first entry, which may create sessions itself.
             warn_of_settings_mismatch(&keepline).await;
         }
-        if let Some(metrics) = metrics {
-            metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
+        if let Some(listener) = listener {
+            metrics::serve(listener, keepline.clone(), work.clone(), config.host.backend.clone())?;
         }
         // Before the first entry, so that everything that is read is finished.
         let shutdown = ShutdownSignals::listen(grace)?;
@@ -181,10 +180,7 @@ fn input_progress_bar(input: &Path) -> Option<ProgressBar> {
         return None;
     }
     let length = std::fs::metadata(input).ok().filter(std::fs::Metadata::is_file)?.len();
-    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left").ok()?;
-    let bar = ProgressBar::new(length).with_style(style);
-    terminal::set_progress_bar(&bar);
-    Some(bar)
+    Some(terminal::bytes_bar(length))
 }
 
 /// Reloads the plugin's file at each SIGHUP.
@@ -249,7 +245,7 @@ async fn run_pipes(
     let telling = tokio::spawn(report_held_errors([refused.clone(), failed.clone()]));
 
     let mut work = JoinSet::new();
-    let senders: Vec<_> = (0..arguments.pipes.get())
+    let senders: Vec<_> = (0..arguments.pipes)
         .map(|_| {
             let (sender, jobs) = mpsc::channel(QUEUED_ENTRIES_PER_PIPE);
             work.spawn(serve_pipe(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.clone()));
@@ -257,7 +253,15 @@ async fn run_pipes(
         })
         .collect();
     let (order, tickets) = mpsc::channel(ENTRIES_IN_FLIGHT);
-    let dispatcher = Dispatcher::new(senders, order, keepline.open_turns(), max_line, refused.clone());
+    let dispatcher = Dispatcher {
+        pipes: senders,
+        order,
+        turns: keepline.open_turns(),
+        tally: EntryTally::default(),
+        number: 0,
+        max_line,
+        refused: refused.clone(),
+    };
     let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
     let collecting = tokio::spawn(write_in_order(tickets, sink, budget, bar.clone()));
 
@@ -278,8 +282,7 @@ async fn run_pipes(
             }
             _ => {}
         }
-        let read = read.context("the input task failed")?.context("can't read the input")?;
-        (tally.tools, tally.opened) = (read.tools, read.opened);
+        tally.add_tally(&read.context("the input task failed")?.context("can't read the input")?);
         served = Some(tally);
         deferred.shutdown(arguments.grace.unwrap_or(GRACE)).await;
         anyhow::Ok(())

@@ -138,21 +138,11 @@ async fn copy_rocketride_store(import: &mut ImportRun, url: &str, prefix: &str) 
     for session in list_all_buckets(&*from).await?.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
         let name = session.name.clone();
         let staged = StagedSession { session, nodes: Vec::new(), is_shell: false };
-        if let Err(problem) = copy_session(import, &from, &staged).await {
+        if let Err(problem) = import.deliver_from(&from, &staged, &ImportedSession::default()).await {
             import.leave_out(&name, "", problem)?;
         }
     }
     Ok(())
-}
-
-async fn copy_session(
-    import: &mut ImportRun,
-    from: &Arc<dyn TransferStore>,
-    staged: &StagedSession,
-) -> Result<(), Problem> {
-    import.withdraw_recall_copies(from, staged).await?;
-    let delivered = import.delivery.deliver_from(from, staged).await?;
-    import.record_outcome(staged, &ImportedSession::default(), delivered).await
 }
 
 /// Imports a session of RocketRide from all of its keys.
