@@ -1,8 +1,8 @@
 //! The contenders: pipes of the host, and the bare Redis client with hand-written scripts.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use fastrand::Rng;
-use keepline::{Keepline, Pipe, pipe::Effect};
+use keepline::{Keepline, Pipe, maintenance::Maintenance, pipe::Effect};
 use redis::aio::MultiplexedConnection;
 
 use crate::measure::Contender;
@@ -45,10 +45,12 @@ impl Turns {
 
 /// A pipe of the host, sandbox and all.
 pub struct Piped {
-    pub pipe: Pipe,
+    pipe: Pipe,
     turns: Turns,
     pub question: String,
     pub answer: String,
+    /// Does the deferred work of its answers.
+    pub work: Option<Maintenance>,
 }
 
 impl Piped {
@@ -58,17 +60,13 @@ impl Piped {
             turns: Turns::new(prefix, sessions),
             question: QUESTION_TEXT.into(),
             answer: answer_of(ANSWER),
+            work: None,
         }
     }
 
     /// Visits random sessions instead of one after the other.
     pub fn at_random(mut self) -> Self {
         self.turns.random = Some(Rng::with_seed(1));
-        self
-    }
-
-    pub fn with_answer(mut self, answer: String) -> Self {
-        self.answer = answer;
         self
     }
 
@@ -104,10 +102,11 @@ impl Contender for Piped {
 
     async fn answer(&mut self) -> Result<()> {
         let passed = self.pipe.answer(&self.answer, "{}").await?;
-        match passed.effect {
-            Effect::Stored => Ok(()),
-            effect => bail!("unexpected effect of an answer, {effect:?}: {:?}", passed.problem),
+        ensure!(passed.effect == Effect::Stored, "an answer was {:?}: {:?}", passed.effect, passed.problem);
+        if let Some(work) = &self.work {
+            work.submit(passed.due);
         }
+        Ok(())
     }
 }
 

@@ -3,11 +3,10 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use keepline::{
     Keepline,
     maintenance::{Maintenance, MaintenanceOptions, NoModel},
-    store::{MemoryLimits, MemoryStore, Store},
 };
 use serde_json::{Value, json};
 
@@ -24,7 +23,7 @@ const QUESTION: usize = 50;
 
 pub async fn measure(bench: &Bench) -> Result<Vec<Section>> {
     let stores = Stores::open(&bench.disk)?;
-    Ok(vec![pairs(bench, &stores).await?, beside_deferred_work(bench, &stores).await?, prefixes(bench).await?])
+    Ok(vec![pairs(bench, &stores).await?, beside_deferred_work(bench, &stores).await?, prefixes(bench, &stores).await?])
 }
 
 /// The filter's configuration.
@@ -36,8 +35,8 @@ fn with_window(tokens: u64) -> String {
 fn talking(keepline: &Keepline, name: &str, sessions: u64, turn_tokens: u64) -> Piped {
     // A message weighs four tokens beside its text, and 16 bytes of text weigh five.
     let bytes = (turn_tokens - 8) * 16 / 5;
-    let mut talking = Piped::new(keepline, name, sessions).with_answer(answer_of(bytes as usize - QUESTION));
-    talking.question = answer_of(QUESTION);
+    let mut talking = Piped::new(keepline, name, sessions);
+    (talking.question, talking.answer) = (answer_of(QUESTION), answer_of(bytes as usize - QUESTION));
     talking
 }
 
@@ -67,28 +66,6 @@ async fn pairs(bench: &Bench, stores: &Stores) -> Result<Section> {
     table.run_limited(bench.effort, PAIRS).await
 }
 
-/// Has the work done that its answers make due.
-struct WithDeferredWork {
-    talking: Piped,
-    work: Maintenance,
-}
-
-impl Contender for WithDeferredWork {
-    async fn prepare(&mut self) -> Result<()> {
-        self.talking.prepare().await
-    }
-
-    async fn question(&mut self) -> Result<()> {
-        self.talking.question().await
-    }
-
-    async fn answer(&mut self) -> Result<()> {
-        let passed = self.talking.pipe.answer(&self.talking.answer, "{}").await?;
-        self.work.submit(passed.due);
-        Ok(())
-    }
-}
-
 /// Entries while titles and summaries are made, without a model.
 async fn beside_deferred_work(bench: &Bench, stores: &Stores) -> Result<Section> {
     /// With long turns, a summary becomes due at every twelfth answer.
@@ -100,17 +77,14 @@ async fn beside_deferred_work(bench: &Bench, stores: &Stores) -> Result<Section>
     for Tested { name, store, .. } in &stores.all {
         let without = with_window(WINDOW).replace('}', r#", "auto_generate_titles": false}"#);
         let alone = keepline(&bench.plugin, store, without).await?;
-        let busy = keepline(
-            &bench.plugin,
-            store,
-            with_window(WINDOW).replace(r#""summaries": false"#, r#""summaries": true"#),
-        )
-        .await?;
+        let with = with_window(WINDOW).replace(r#""summaries": false"#, r#""summaries": true"#);
+        let busy = keepline(&bench.plugin, store, with).await?;
         let options = MaintenanceOptions::default();
         let work = Maintenance::new(busy.clone(), Arc::new(NoModel), options, bench.all.handle().clone());
         table.baseline(format!("{name}, alone"), talking(&alone, "alone", SESSIONS, TURN))?;
-        let talking = talking(&busy, "busy", SESSIONS, TURN);
-        table.add(format!("{name}, beside deferred work"), WithDeferredWork { talking, work: work.clone() })?;
+        let mut talking = talking(&busy, "busy", SESSIONS, TURN);
+        talking.work = Some(work.clone());
+        table.add(format!("{name}, beside deferred work"), talking)?;
         works.push(work);
     }
     table.note(format!("turns of {TURN} tokens, a window of {WINDOW}, {SESSIONS} sessions in turn, no model"));
@@ -125,12 +99,12 @@ async fn beside_deferred_work(bench: &Bench, stores: &Stores) -> Result<Section>
 }
 
 /// The share of each prompt's history that begins as the one before did.
-async fn prefixes(bench: &Bench) -> Result<Section> {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(MemoryLimits::default()));
+async fn prefixes(bench: &Bench, stores: &Stores) -> Result<Section> {
+    let memory = stores.all.first().context("no stores")?;
     let columns = vec!["share %".into(), "sliding: share %".into()];
     let mut section = Section::new("Conversation: share of the prefix that stays", "turns, window", columns);
     for (turn, window) in [(72, 4_000), (72, 8_000), (350, 4_000), (350, 8_000), (350, 32_000)] {
-        let keepline = keepline(&bench.plugin, &store, with_window(window)).await?;
+        let keepline = keepline(&bench.plugin, &memory.store, with_window(window)).await?;
         let mut talking = talking(&keepline, &format!("prefix-{turn}-{window}"), 1, turn);
         let (mut cut_back, mut sliding) = (Share::default(), Share::default());
         let mut said = VecDeque::new();

@@ -37,10 +37,7 @@ pub async fn measure(bench: &Bench) -> Result<Vec<Section>> {
         for (name, store, keepline) in &ways {
             let label = format!("{name}, {count} pipe{}", if count == 1 { "" } else { "s" });
             let contender = SideBySide(pipes(keepline, count));
-            match count > 1 && *name == "off" {
-                true => pairs.baseline(label, contender)?,
-                false => pairs.add(label, contender)?,
-            }
+            pairs.enter(count > 1 && *name == "off", label, contender)?;
             pairs.count(|| store.counters().syncs);
         }
     }
@@ -56,10 +53,7 @@ pub async fn measure(bench: &Bench) -> Result<Vec<Section>> {
         let mut asking = Piped::new(keepline, "asks", SESSIONS);
         asking.fill(1).await?;
         let contender = BesideWriters { asking, writers: pipes(keepline, count) };
-        match count {
-            0 => questions.baseline(name, contender)?,
-            _ => questions.add(name, contender)?,
-        }
+        questions.enter(count == 0, name, contender)?;
     }
     Ok(vec![pairs, questions.run(bench.effort).await?])
 }

@@ -2,22 +2,16 @@
 //!
 //! Each curve is compared with its first point.
 
-use std::sync::Arc;
-
 use anyhow::Result;
-use keepline::{
-    Keepline,
-    store::{MemoryLimits, MemoryStore, Store},
-};
-use keepline_local_redis::RedisServer;
+use keepline::Keepline;
 
 use crate::{
     Bench,
     contenders::{Piped, answer_of, pipes},
-    measure::{Comparison, Contender, SideBySide, Timed},
+    measure::{Comparison, Contender, SideBySide},
     recall::{self, Users},
     report::{Section, thousands},
-    stores::{A_DAY, Stores, Tested, keepline, open_redis},
+    stores::{A_DAY, Stores, Tested, keepline},
 };
 
 /// Without limits that would end a curve.
@@ -42,34 +36,32 @@ async fn of_sessions(bench: &Bench) -> Result<Vec<Section>> {
     let points: Vec<_> = at.points(&[100, 1_000, 100_000]).collect();
     let history = curve(bench, "Growth: operations in the history", &points, &stores, async |tested, operations| {
         let name = format!("history-{operations}");
-        Piped::new(&over(bench, &tested.unsynced, ROOMY).await?, &*name, A_FEW).fill(operations / 2).await?;
-        Ok(Piped::new(&over(bench, &tested.store, ROOMY).await?, name, A_FEW))
+        Piped::new(&keepline(&bench.plugin, &tested.unsynced, ROOMY).await?, &*name, A_FEW)
+            .fill(operations / 2)
+            .await?;
+        Ok(Piped::new(&keepline(&bench.plugin, &tested.store, ROOMY).await?, name, A_FEW))
     });
     let mut sections = vec![history.await?];
     let points: Vec<_> = at.points(&[1, 100, 1_000]).collect();
-    sections.push(
-        curve(bench, "Growth: keys of the session", &points, &stores, async |tested, keys| {
-            let (filling, name) = (over(bench, &tested.unsynced, ROOMY).await?, format!("keys-{keys}"));
-            Piped::new(&filling, &*name, A_FEW).fill(1).await?;
-            let (mut sessions, value) = (filling.sessions(), format!("\"{}\"", answer_of(100)));
-            for (session, key) in (0..A_FEW).flat_map(|session| (0..keys).map(move |key| (session, key))) {
-                sessions.put(&format!("{name}-{session}"), &format!("key-{key}"), &value).await?;
-            }
-            Ok(Piped::new(&over(bench, &tested.store, ROOMY).await?, name, A_FEW))
-        })
-        .await?,
-    );
+    let keys = curve(bench, "Growth: keys of the session", &points, &stores, async |tested, keys| {
+        let (filling, name) = (keepline(&bench.plugin, &tested.unsynced, ROOMY).await?, format!("keys-{keys}"));
+        Piped::new(&filling, &*name, A_FEW).fill(1).await?;
+        let (mut sessions, value) = (filling.sessions(), format!("\"{}\"", answer_of(100)));
+        for (session, key) in (0..A_FEW).flat_map(|session| (0..keys).map(move |key| (session, key))) {
+            sessions.put(&format!("{name}-{session}"), &format!("key-{key}"), &value).await?;
+        }
+        Ok(Piped::new(&keepline(&bench.plugin, &tested.store, ROOMY).await?, name, A_FEW))
+    });
+    sections.push(keys.await?);
     let points: Vec<_> = at.points(&[1 << 10, 64 << 10, 1 << 20]).collect();
-    sections.push(
-        curve(bench, "Growth: characters of an answer", &points, &stores, async |tested, characters| {
-            let keepline = over(bench, &tested.store, ROOMY).await?;
-            let mut piped = Piped::new(&keepline, format!("size-{characters}"), A_FEW);
-            piped.answer = answer_of(characters as usize);
-            piped.fill(1).await?;
-            Ok(piped)
-        })
-        .await?,
-    );
+    let sizes = curve(bench, "Growth: characters of an answer", &points, &stores, async |tested, characters| {
+        let keepline = keepline(&bench.plugin, &tested.store, ROOMY).await?;
+        let mut piped = Piped::new(&keepline, format!("size-{characters}"), A_FEW);
+        piped.answer = answer_of(characters as usize);
+        piped.fill(1).await?;
+        Ok(piped)
+    });
+    sections.push(sizes.await?);
     Ok(sections)
 }
 
@@ -80,29 +72,22 @@ async fn of_stores(bench: &Bench) -> Result<Vec<Section>> {
     for (&count, stores) in points.iter().zip(&stores) {
         for tested in &stores.all {
             eprintln!("filling {} with {} sessions", tested.name, thousands(count));
-            Piped::new(&over(bench, &tested.unsynced, A_DAY).await?, "s", count).fill(1).await?;
+            Piped::new(&keepline(&bench.plugin, &tested.unsynced, A_DAY).await?, "s", count).fill(1).await?;
         }
     }
-    let mut sections = Vec::new();
-    sections.push(
-        curve(bench, "Growth: sessions in the store, any of them", &points, &stores, async |tested, count| {
-            Ok(Piped::new(&over(bench, &tested.store, A_DAY).await?, "s", count).at_random())
-        })
-        .await?,
-    );
-    sections.push(
-        curve(bench, "Growth: sessions in the store, the same ten", &points, &stores, async |tested, _| {
-            Ok(Piped::new(&over(bench, &tested.store, A_DAY).await?, "s", 10))
-        })
-        .await?,
-    );
-    sections.push(
-        curve(bench, "Growth: sessions in the store, a new one", &points, &stores, async |tested, _| {
-            let keepline = over(bench, &tested.store, A_DAY).await?;
-            Ok(New { piped: Piped::new(&keepline, "new", 1), keepline, is_created: false })
-        })
-        .await?,
-    );
+    let any = curve(bench, "Growth: sessions in the store, any of them", &points, &stores, async |tested, count| {
+        Ok(Piped::new(&keepline(&bench.plugin, &tested.store, A_DAY).await?, "s", count).at_random())
+    });
+    let mut sections = vec![any.await?];
+    let ten = curve(bench, "Growth: sessions in the store, the same ten", &points, &stores, async |tested, _| {
+        Ok(Piped::new(&keepline(&bench.plugin, &tested.store, A_DAY).await?, "s", 10))
+    });
+    sections.push(ten.await?);
+    let new = curve(bench, "Growth: sessions in the store, a new one", &points, &stores, async |tested, _| {
+        let keepline = keepline(&bench.plugin, &tested.store, A_DAY).await?;
+        Ok(New { piped: Piped::new(&keepline, "new", 1), keepline, is_created: false })
+    });
+    sections.push(new.await?);
     drop(stores);
 
     let points: Vec<u64> = bench.effort.points(&[10, 100, 100_000]).collect();
@@ -110,12 +95,12 @@ async fn of_stores(bench: &Bench) -> Result<Vec<Section>> {
     for (&count, stores) in points.iter().zip(&stores) {
         for tested in &stores.all {
             eprintln!("filling {} with {} users", tested.name, thousands(count));
-            Users::fill(&over(bench, &tested.unsynced, recall::filter("user")).await?, count).await?;
+            Users::fill(&keepline(&bench.plugin, &tested.unsynced, recall::filter("user")).await?, count).await?;
         }
     }
     let title = "Growth: users in the store, a question to the memory of any of them";
     let users = curve(bench, title, &points, &stores, async |tested, count| {
-        Ok(Users::new(over(bench, &tested.store, recall::filter("user")).await?, count))
+        Ok(Users::new(keepline(&bench.plugin, &tested.store, recall::filter("user")).await?, count))
     });
     sections.push(users.await?);
     Ok(sections)
@@ -123,28 +108,20 @@ async fn of_stores(bench: &Bench) -> Result<Vec<Section>> {
 
 /// Pipes at once, by their number.
 async fn side_by_side(bench: &Bench) -> Result<Section> {
-    let server = if RedisServer::is_installed() { Some(RedisServer::start()?) } else { None };
-    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(MemoryLimits::default()));
-    let mut stores = vec![("memory", memory)];
-    if let Some(server) = &server {
-        stores.push(("Redis", open_redis(server)?));
-    }
+    let stores = Stores::open(&bench.disk)?;
     let mut table = Comparison::new("Growth: pipes side by side", "store, pipes");
-    for (name, store) in &stores {
-        let keepline = over(bench, store, A_DAY).await?;
+    // Of a directory, see the part of its own.
+    for Tested { name, store, .. } in stores.all.iter().filter(|tested| tested.name != "directory") {
+        let keepline = keepline(&bench.plugin, store, A_DAY).await?;
         for (number, count) in bench.effort.points(&[1, 2, 8, 64]).enumerate() {
-            enter(&mut table, number, format!("{name}, {count}"), SideBySide(pipes(&keepline, count)))?;
+            table.enter(number == 0, format!("{name}, {count}"), SideBySide(pipes(&keepline, count)))?;
         }
     }
     table.note("each pipe has a session of its own; ×: of a pair by rate");
     table.run(bench.effort).await
 }
 
-async fn over(bench: &Bench, store: &Arc<dyn Store>, filter: impl Into<String>) -> Result<Keepline> {
-    keepline(&bench.plugin, store, filter).await
-}
-
-/// Each store at each point. `stores` are those of the points, or one for all points.
+/// Each store at each point; the first point is the baseline. `stores` are those of the points, or one for all points.
 async fn curve<C: Contender>(
     bench: &Bench,
     title: &str,
@@ -159,15 +136,10 @@ async fn curve<C: Contender>(
                 continue;
             };
             let label = format!("{}, {}", tested.name, thousands(point));
-            enter(&mut table, number, label, contender(tested, point).await?)?;
+            table.enter(number == 0, label, contender(tested, point).await?)?;
         }
     }
     table.run_limited(bench.effort, PAIRS).await
-}
-
-/// The first point of a curve is the baseline.
-fn enter<'a>(table: &mut Comparison<'a>, number: usize, label: String, timed: impl Timed + 'a) -> Result<()> {
-    if number == 0 { table.baseline(label, timed) } else { table.add(label, timed) }
 }
 
 /// The first pair of a session, which is deleted afterwards.

@@ -46,7 +46,10 @@ pub trait Contender: Send {
     }
 
     fn question(&mut self) -> impl Future<Output = Result<()>> + Send;
-    fn answer(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    fn answer(&mut self) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
 }
 
 /// The end of a round, whichever comes first.
@@ -215,17 +218,19 @@ impl<'a> Comparison<'a> {
         Self { title, heading, sides, counted: None, notes: Vec::new(), entrants: Vec::new() }
     }
 
-    /// Adds the contender that those after it are compared with.
+    /// Adds a contender that those after it are compared with.
     pub fn baseline(&mut self, name: impl Into<String>, timed: impl Timed + 'a) -> Result<()> {
-        self.enter(self.entrants.len(), name, timed)
+        self.enter(true, name, timed)
     }
 
     /// Adds a contender.
     pub fn add(&mut self, name: impl Into<String>, timed: impl Timed + 'a) -> Result<()> {
-        self.enter(self.entrants.last().map_or(0, |last| last.baseline), name, timed)
+        self.enter(false, name, timed)
     }
 
-    fn enter(&mut self, baseline: usize, name: impl Into<String>, timed: impl Timed + 'a) -> Result<()> {
+    pub fn enter(&mut self, is_baseline: bool, name: impl Into<String>, timed: impl Timed + 'a) -> Result<()> {
+        let baseline = self.entrants.last().filter(|_| !is_baseline).map(|last| last.baseline);
+        let baseline = baseline.unwrap_or(self.entrants.len());
         let (name, timed, samples) = (name.into(), Box::new(timed), Samples::new()?);
         self.entrants.push(Entrant { name, timed, baseline, counter: None, counted: 0, samples });
         Ok(())

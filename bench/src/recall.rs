@@ -54,10 +54,7 @@ async fn questions(bench: &Bench, stores: &Stores) -> Result<Section> {
             for (mode, recall) in MODES {
                 let pipe = keepline(&bench.plugin, store, filter(recall)).await?.pipe();
                 let asking = Asking::new(pipe, &session, recall != "off");
-                match recall {
-                    "off" => table.baseline(format!("{label}: {mode}"), asking)?,
-                    _ => table.add(format!("{label}: {mode}"), asking)?,
-                }
+                table.enter(recall == "off", format!("{label}: {mode}"), asking)?;
             }
         }
     }
@@ -131,10 +128,6 @@ impl Contender for Asking {
         ensure!(if self.recalls { is_enough } else { self.recalled == 0 }, "{} of {}", self.recalled, self.asked);
         Ok(())
     }
-
-    async fn answer(&mut self) -> Result<()> {
-        Ok(())
-    }
 }
 
 fn is_recalled(metadata: Option<String>) -> bool {
@@ -197,10 +190,7 @@ async fn answers(bench: &Bench, stores: &Stores) -> Result<Section> {
     for tested in &stores.all {
         for ((mode, recall), talks) in MODES.into_iter().zip(Talking::both(bench, tested, "answers", 1).await?) {
             for talk in talks {
-                match recall {
-                    "off" => table.baseline(format!("{}, {mode}", tested.name), talk)?,
-                    _ => table.add(format!("{}, {mode}", tested.name), talk)?,
-                }
+                table.enter(recall == "off", format!("{}, {mode}", tested.name), talk)?;
             }
         }
     }
@@ -267,10 +257,6 @@ impl Contender for Users {
     async fn question(&mut self) -> Result<()> {
         let passed = self.pipe.question(&self.question, &self.metadata).await?;
         ensure!(is_recalled(passed.metadata), "a user recalled nothing: {:?}", passed.effect);
-        Ok(())
-    }
-
-    async fn answer(&mut self) -> Result<()> {
         Ok(())
     }
 }

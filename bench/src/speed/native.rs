@@ -5,7 +5,7 @@ mod memory;
 
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::{anyhow, bail, ensure};
 use keepline::store as stores;
 use keepline_filter::{
     AnswerEntry, Config, Effect, Filter, Host, QuestionEntry,
@@ -52,10 +52,9 @@ impl Contender for Native {
 
     async fn answer(&mut self) -> anyhow::Result<()> {
         let entry = AnswerEntry { text: &self.answer, metadata: "{}", turn: &self.turn, ..AnswerEntry::default() };
-        match self.filter.answer(&entry).effect {
-            Effect::Stored => Ok(()),
-            effect => bail!("unexpected effect of an answer: {effect:?}"),
-        }
+        let effect = self.filter.answer(&entry).effect;
+        ensure!(effect == Effect::Stored, "unexpected effect of an answer: {effect:?}");
+        Ok(())
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use keepline::config::{Config, Origin, Sources, StoreName};
+use keepline::config::{Config, Origin, Sources};
 
 use super::{
-    error::{self, UsageError},
+    error::{self, UsageError, usage_error},
     runtime,
 };
 use crate::{args::GlobalArguments, terminal};
@@ -20,25 +20,24 @@ pub fn load_config(global: &GlobalArguments) -> Result<Config> {
 pub fn load_config_with(global: &GlobalArguments, fields: &[(&str, &str)]) -> Result<Config> {
     let mut sources = config_sources(global)?;
     sources.set.extend(fields.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())));
-    resolve_with_warnings(sources)
-}
-
-pub fn store_name(global: &GlobalArguments) -> Result<StoreName> {
-    Ok(quiet_config(global)?.store_name)
+    let config = Config::resolve(sources.with_environment(std::env::vars_os())?)?;
+    for warning in &config.warnings {
+        terminal::print_warning(warning);
+    }
+    if let Some(place) = store_address(&config) {
+        error::set_store_address(place);
+    }
+    let config = with_settled_key_prefix(config)?;
+    let (profile, origin) = (config.profile.name(), &config.profile_origin);
+    tracing::debug!(target: "keepline", "profile {profile} ({origin}); the store is {}", config.store_name);
+    Ok(config)
 }
 
 /// Refuses to delete from a store other than the one that the command line names.
 pub fn refuse_replaced_store(global: &GlobalArguments) -> Result<()> {
-    match quiet_config(global)?.replaced_store {
-        None => Ok(()),
-        Some(replaced) => {
-            let arguments = replaced.used.arguments();
-            Err(UsageError(format!(
-                "{replaced}. This command deletes: name the store that you mean, for example {arguments}"
-            ))
-            .into())
-        }
-    }
+    let Some(replaced) = quiet_config(global)?.replaced_store else { return Ok(()) };
+    let arguments = replaced.used.arguments();
+    Err(usage_error(format!("{replaced}. This command deletes: name the store that you mean, for example {arguments}")))
 }
 
 /// The target of `keepline migrate`: the source's configuration with other fields, or that of a file.
@@ -90,27 +89,14 @@ fn directory_fields(
         let message = format!(
             "{flag} sets the backend to \"directory\" and its path, but {other} {name}={text} contradicts that"
         );
-        return Err(UsageError(message).into());
+        return Err(usage_error(message));
     }
     Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
 }
 
+/// The configuration, without its warnings.
 pub fn quiet_config(global: &GlobalArguments) -> Result<Config> {
     Ok(Config::resolve(config_sources(global)?.with_environment(std::env::vars_os())?)?)
-}
-
-fn resolve_with_warnings(sources: Sources) -> Result<Config> {
-    let config = Config::resolve(sources.with_environment(std::env::vars_os())?)?;
-    for warning in &config.warnings {
-        terminal::print_warning(warning);
-    }
-    if let Some(place) = store_address(&config) {
-        error::set_store_address(place);
-    }
-    let config = with_settled_key_prefix(config)?;
-    let (profile, origin) = (config.profile.name(), &config.profile_origin);
-    tracing::debug!(target: "keepline", "profile {profile} ({origin}); the store is {}", config.store_name);
-    Ok(config)
 }
 
 /// Settles on the key prefix under which there are sessions.

@@ -9,7 +9,6 @@ use keepline::{
     store::{DirectoryError, Failure, RedisOptionsError},
 };
 
-/// A usage error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
@@ -20,6 +19,14 @@ pub struct UsageError(pub String);
 pub struct CodedError {
     pub code: &'static str,
     pub message: String,
+}
+
+pub fn usage_error(message: impl Into<String>) -> anyhow::Error {
+    UsageError(message.into()).into()
+}
+
+pub fn coded_error(code: &'static str, message: impl Into<String>) -> anyhow::Error {
+    CodedError { code, message: message.into() }.into()
 }
 
 /// The code of an error for scripts; `--help` of a command with `--json` lists them.

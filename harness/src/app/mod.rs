@@ -13,8 +13,7 @@ mod with_keepline;
 
 pub use self::{
     config::{
-        load_config, load_config_with, plugin_file, quiet_config, refuse_replaced_store, store_address, store_name,
-        target_config,
+        load_config, load_config_with, plugin_file, quiet_config, refuse_replaced_store, store_address, target_config,
     },
     open::{
         TRANSFER_TIMEOUT, configured_sandbox, keepline_options, list_filter_fields, load_plugin, open_existing_store,

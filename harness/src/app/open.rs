@@ -1,7 +1,6 @@
 //! Opens the configured store, plugin and filter.
 
 use std::{
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,9 +10,7 @@ use keepline::{
     Keepline, KeeplineError, Options, Plugin, Sandbox,
     config::{Config, FIELDS, StoreError, WithoutEffect},
     plugin::Compiler,
-    store::{
-        DirectoryError, DirectoryOptions, DirectoryStore, MemoryStore, RedisOptions, RedisStore, Store, TransferStore,
-    },
+    store::{DirectoryStore, MemoryStore, RedisStore, Store, TransferStore},
 };
 
 use super::{config::plugin_file, openai::embeddings, tokenizers};
@@ -26,32 +23,27 @@ use crate::{
 pub const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Warns of a store that is set up badly, as far as it reports that.
-pub fn print_store_warnings(store: &Arc<dyn Store>) -> impl Future<Output = ()> + use<> {
-    let store = store.clone();
-    async move {
-        for warning in store.warnings().await {
-            terminal::print_warning(&warning);
-        }
+pub async fn print_store_warnings(store: Arc<dyn Store>) {
+    for warning in store.warnings().await {
+        terminal::print_warning(&warning);
     }
 }
 
-pub type OpenDirectory = fn(&Path, DirectoryOptions) -> Result<DirectoryStore, DirectoryError>;
-
-/// The configured store, for copying buckets from or to it.
-pub fn open_transfer_store(config: &Config, open: OpenDirectory) -> Result<Arc<dyn TransferStore>> {
-    if let Some(path) = config.directory() {
-        let options = config.directory_options();
-        let timeout = options.timeout.max(TRANSFER_TIMEOUT);
-        return Ok(Arc::new(open(path, DirectoryOptions { timeout, ..options })?));
-    }
-    Ok(Arc::new(transfer_redis(config)?))
+/// The configured store, for copying buckets from or to it; a missing directory is created if `creates`.
+pub fn open_transfer_store(config: &Config, creates: bool) -> Result<Arc<dyn TransferStore>> {
+    let Some(path) = config.directory() else { return Ok(Arc::new(transfer_redis(config)?)) };
+    let mut options = config.directory_options();
+    options.timeout = options.timeout.max(TRANSFER_TIMEOUT);
+    let opened =
+        if creates { DirectoryStore::open(path, options) } else { DirectoryStore::open_existing(path, options) };
+    Ok(Arc::new(opened?))
 }
 
 /// The configured Redis, for copying or repairing buckets.
 pub fn transfer_redis(config: &Config) -> Result<RedisStore> {
-    let options = config.redis_options();
-    let store_timeout = options.store_timeout.max(TRANSFER_TIMEOUT);
-    Ok(RedisStore::new(RedisOptions { store_timeout, ..options })?)
+    let mut options = config.redis_options();
+    options.store_timeout = options.store_timeout.max(TRANSFER_TIMEOUT);
+    Ok(RedisStore::new(options)?)
 }
 
 /// The limits of the plugin, which this program compiles in a process of its own.
@@ -95,17 +87,14 @@ pub fn keepline_options(config: &Config) -> Result<Options> {
 /// Opens a Keepline on that store, and warns of fields that have no effect.
 pub async fn open_keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
     let options = keepline_options(config)?;
-    let made = Keepline::new(plugin.clone(), store, options).await;
-    match made {
+    let keepline = match Keepline::new(plugin.clone(), store, options).await {
         Err(KeeplineError::Config { field, message }) => {
-            Err(explain_refused_field(plugin, config, field, message).await.into())
+            return Err(explain_refused_field(plugin, config, field, message).await.into());
         }
-        Err(error) => Err(error.into()),
-        Ok(keepline) => {
-            warn_of_fields_without_effect(&plugin, config, &keepline.filter_options()).await;
-            Ok(keepline)
-        }
-    }
+        made => made?,
+    };
+    warn_of_fields_without_effect(&plugin, config, &keepline.filter_options()).await;
+    Ok(keepline)
 }
 
 async fn warn_of_fields_without_effect(plugin: &Plugin, config: &Config, effective: &str) {

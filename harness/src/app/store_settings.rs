@@ -52,7 +52,7 @@ impl StoreSettings {
     }
 
     /// The settings of a run.
-    fn from_filter_options(filter_options: &str) -> Self {
+    pub fn from_filter_options(filter_options: &str) -> Self {
         let options: Map<String, Value> = serde_json::from_str(filter_options).unwrap_or_default();
         let recall = options.get("recall").and_then(Value::as_str).is_some_and(|recall| recall != "off");
         Self { conversation: options.get("conversation") == Some(&Value::Bool(true)), recall }

@@ -10,13 +10,11 @@ use tiktoken_rs::{
 
 /// The vocabulary for models that are not known to have another one. It is unpacked at first use, which takes a moment.
 #[derive(Debug)]
-struct Vocabulary {
-    load: fn() -> &'static CoreBPE,
-}
+struct Vocabulary(fn() -> &'static CoreBPE);
 
 impl TokenCounter for Vocabulary {
     fn count(&self, text: &str) -> u32 {
-        count_tokens(text, (self.load)())
+        count_tokens(text, self.0())
     }
 
     fn count_for(&self, model: &str, text: &str) -> u32 {
@@ -26,7 +24,7 @@ impl TokenCounter for Vocabulary {
         let vocabulary = match get_tokenizer(name) {
             Some(Tokenizer::Cl100kBase) => cl100k_base_singleton(),
             Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony) => o200k_base_singleton(),
-            _ => (self.load)(),
+            _ => self.0(),
         };
         count_tokens(text, vocabulary)
     }
@@ -39,8 +37,8 @@ fn count_tokens(text: &str, vocabulary: &CoreBPE) -> u32 {
 /// The configured counter. `None`: tokens are estimated.
 pub fn configured_token_counter(config: &Config) -> Option<Arc<dyn TokenCounter>> {
     let counter = match &*config.host.token_counter {
-        "cl100k_base" => Vocabulary { load: cl100k_base_singleton },
-        "o200k_base" => Vocabulary { load: o200k_base_singleton },
+        "cl100k_base" => Vocabulary(cl100k_base_singleton),
+        "o200k_base" => Vocabulary(o200k_base_singleton),
         _ => return None,
     };
     Some(Arc::new(counter))

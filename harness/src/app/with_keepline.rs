@@ -7,7 +7,7 @@ use keepline::{Keepline, config::Config};
 use tokio::runtime::Runtime;
 
 use super::{
-    error::CodedError, load_config, load_plugin, open_existing_store, open_keepline_on, runtime,
+    error::coded_error, load_config, load_plugin, open_existing_store, open_keepline_on, runtime,
     shutdown::ShutdownSignals, store_settings,
 };
 use crate::{
@@ -54,7 +54,7 @@ pub fn with_keepline(
             served = served => served,
             () = shutdown.wait_until_grace_ends(|_| ()) => {
                 let message = "interrupted before the store answered: the change may or may not have been applied";
-                Err(CodedError { code: "interrupted", message: message.to_owned() }.into())
+                Err(coded_error("interrupted", message))
             }
         }
     });

@@ -10,10 +10,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, Parser, Subcommand};
 
 pub use self::{
-    conversation::{
-        AppendArguments, AskedArguments, ConversationCommand, GrepArguments, SettingsArguments, TranscriptArguments,
-        WindowArguments,
-    },
+    conversation::{AskedArguments, TranscriptArguments, WindowArguments},
     help::EXIT_CODES,
     parse::GRACE,
     session_file::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},

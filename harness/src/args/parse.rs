@@ -1,6 +1,6 @@
 //! Parses values on the command line.
 
-use std::{num::NonZeroUsize, time::Duration};
+use std::time::Duration;
 
 /// How long a signalled process may take to finish its work, unless an option says otherwise.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -10,11 +10,6 @@ pub fn parse_assignment(text: &str) -> Result<(String, String), String> {
         Some((field, value)) if !field.trim().is_empty() => Ok((field.trim().to_owned(), value.to_owned())),
         _ => Err("must be FIELD=VALUE, for example backend=redis".to_owned()),
     }
-}
-
-pub fn parse_pipe_count(text: &str) -> Result<NonZeroUsize, String> {
-    let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= 1024);
-    number.ok_or_else(|| "must be a whole number from 1 to 1024".to_owned())
 }
 
 pub fn parse_grace_seconds(text: &str) -> Result<Duration, String> {

@@ -67,13 +67,6 @@ pub struct ImportArguments {
     pub user: Option<String>,
 }
 
-impl ImportArguments {
-    /// Whether sessions come under other ids or to a user.
-    pub fn changes_id_or_owner(&self) -> bool {
-        !self.rename.is_empty() || self.user.is_some() || self.hash_ids
-    }
-}
-
 /// An id can hold any character, a new one no equals sign.
 fn parse_rename(text: &str) -> Result<(String, String), String> {
     let (old, new) = text.rsplit_once('=').ok_or("it must be OLD=NEW")?;

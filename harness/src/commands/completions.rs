@@ -8,7 +8,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     process::ExitCode,
-    sync::{Arc, OnceLock},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ use clap_complete::{
 use keepline::{
     Deadline,
     config::{FIELDS, Kind, Profile},
-    store::{BucketKind, Store},
+    store::BucketKind,
 };
 
 use crate::{
@@ -33,8 +33,8 @@ use crate::{
 /// Set by a shell that asks for completions, to the shell's name.
 const COMPLETION_VARIABLE: &str = "_KEEPLINE_COMPLETE";
 
-/// Makes the program's command line. It names all commands, this one among them, so it is handed in by `main`.
-static COMMAND_LINE: OnceLock<fn() -> Command> = OnceLock::new();
+/// The options on the command line that is completed, which choose the configuration.
+static GLOBAL: OnceLock<GlobalArguments> = OnceLock::new();
 /// Time limit of reading the store.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_CANDIDATES: u32 = 1000;
@@ -59,26 +59,23 @@ fn called_program() -> String {
     }
 }
 
-/// Answers a shell that asks for completions. `None`: this is not such a call.
+/// Answers a shell that asks for completions. `None`: this is not such a call. `command_line` makes the program's command
+/// line, which names all commands, this one among them.
 pub fn answer_completion_request(command_line: fn() -> Command) -> Option<ExitCode> {
-    COMMAND_LINE.get_or_init(|| command_line);
+    env::var_os(COMPLETION_VARIABLE)?;
     let arguments: Vec<_> = env::args_os().collect();
     if arguments.is_empty() {
         return None;
     }
-    let directory = env::current_dir().ok();
-    match CompleteEnv::with_factory(completable_command)
-        .var(COMPLETION_VARIABLE)
-        .try_complete(arguments, directory.as_deref())
-    {
+    // The words of the command line that is completed, the program's name included.
+    let words = join_at_equals_signs(arguments.iter().skip_while(|word| *word != "--").skip(1));
+    GLOBAL.get_or_init(|| options_of_unfinished(command_line(), &words));
+    let completer = CompleteEnv::with_factory(|| with_candidates(command_line())).var(COMPLETION_VARIABLE);
+    match completer.try_complete(arguments, env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),
         Err(_) => Some(ExitCode::FAILURE),
     }
-}
-
-fn completable_command() -> Command {
-    with_candidates(command_line())
 }
 
 fn with_candidates(command: Command) -> Command {
@@ -122,10 +119,10 @@ fn assignment_candidates(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The fields of the configured component; empty if it can't be loaded.
 fn configured_filter_fields() -> Vec<String> {
-    let global = global();
     let fields = || {
-        let plugin = app::load_plugin(&global, &app::quiet_config(&global)?)?;
-        Ok::<_, anyhow::Error>(runtime::build_single_threaded()?.block_on(app::list_filter_fields(&plugin)))
+        let global = GLOBAL.get().context("no command line is completed")?;
+        let plugin = app::load_plugin(global, &app::quiet_config(global)?)?;
+        anyhow::Ok(runtime::build_single_threaded()?.block_on(app::list_filter_fields(&plugin)))
     };
     fields().unwrap_or_default()
 }
@@ -133,14 +130,12 @@ fn configured_filter_fields() -> Vec<String> {
 /// The names of sessions or users; empty if the store can't be read.
 fn bucket_candidates(kind: BucketKind) -> Vec<CompletionCandidate> {
     let names = || {
-        let config = app::quiet_config(&global())?;
+        let config = app::quiet_config(GLOBAL.get().context("no command line is completed")?)?;
         let runtime = runtime::build_single_threaded()?;
         let page = runtime.block_on(async {
-            let store: Arc<dyn Store> = app::open_existing_store(&config)?;
-            let page =
-                tokio::time::timeout(TIMEOUT, store.list_buckets(kind, "", MAX_CANDIDATES, Deadline::after(TIMEOUT)))
-                    .await;
-            Ok::<_, anyhow::Error>(page??)
+            let store = app::open_existing_store(&config)?;
+            let listing = store.list_buckets(kind, "", MAX_CANDIDATES, Deadline::after(TIMEOUT));
+            anyhow::Ok(tokio::time::timeout(TIMEOUT, listing).await??)
         });
         runtime.shutdown_background();
         page
@@ -150,23 +145,18 @@ fn bucket_candidates(kind: BucketKind) -> Vec<CompletionCandidate> {
     names.into_iter().filter(|name| !is_hash(name)).map(CompletionCandidate::new).collect()
 }
 
-/// The words of the command line that is completed, the program's name included. Bash takes `--dir=PATH` for three
-/// words.
-fn command_line_words() -> Vec<OsString> {
-    join_at_equals_signs(env::args_os().skip_while(|word| word != "--").skip(1))
-}
-
-fn join_at_equals_signs(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// Joins what Bash takes for three words: `--dir=PATH`.
+fn join_at_equals_signs<'a>(all: impl Iterator<Item = &'a OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut is_open = false;
     for word in all {
         is_open = match words.last_mut() {
             Some(last) if word == "=" || is_open => {
-                last.push(&word);
+                last.push(word);
                 word == "="
             }
             _ => {
-                words.push(word);
+                words.push(word.clone());
                 false
             }
         };
@@ -174,19 +164,9 @@ fn join_at_equals_signs(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The options on the command line so far, which choose the configuration.
-fn global() -> GlobalArguments {
-    options_of_unfinished(&command_line_words())
-}
-
-/// The command line of the program, as clap knows it.
-fn command_line() -> Command {
-    COMMAND_LINE.get().map_or_else(|| Command::new("keepline"), |command_line| command_line())
-}
-
 /// The options on a command line that need not be complete.
-fn options_of_unfinished(arguments: &[OsString]) -> GlobalArguments {
-    let matches = command_line().ignore_errors(true).try_get_matches_from(arguments);
+fn options_of_unfinished(command_line: Command, arguments: &[OsString]) -> GlobalArguments {
+    let matches = command_line.ignore_errors(true).try_get_matches_from(arguments);
     let mut global = matches.and_then(|matches| GlobalArguments::from_arg_matches(&matches)).unwrap_or_default();
     global.add_leading_fields(arguments);
     global
@@ -201,9 +181,9 @@ mod tests {
 
     #[test]
     fn options_are_read_from_an_unfinished_command_line() {
-        COMMAND_LINE.get_or_init(|| Cli::command);
         let global_of = |words: &[&str]| {
-            options_of_unfinished(&join_at_equals_signs(["keepline"].iter().chain(words).map(OsString::from)))
+            let words: Vec<OsString> = ["keepline"].iter().chain(words).map(OsString::from).collect();
+            options_of_unfinished(Cli::command(), &join_at_equals_signs(words.iter()))
         };
         let global = global_of(&[
             "session",

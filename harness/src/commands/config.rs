@@ -11,7 +11,7 @@ use keepline::{
 use serde_json::{Value, json};
 
 use crate::{
-    app::{self, error::UsageError, runtime},
+    app::{self, error::usage_error, runtime},
     args::{GlobalArguments, help::JSON_HELP},
     terminal,
 };
@@ -93,7 +93,7 @@ fn quote_command_words(words: &[String]) -> Result<String> {
     let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+_.:@".contains(&byte));
     let quote = |word: &String| match word {
         word if word.chars().any(|c| c.is_control() || matches!(c, '\'' | '\\')) => {
-            Err(UsageError("this user name can't be quoted on a command line; use --json".to_owned()).into())
+            Err(usage_error("this user name can't be quoted on a command line; use --json"))
         }
         word if is_plain(word) => Ok(word.clone()),
         word => Ok(format!("'{word}'")),

@@ -22,6 +22,7 @@ use keepline::{
 };
 use keepline_local_redis::RedisServer;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{
     app::{self, error::UsageError, runtime, shutdown},
@@ -65,20 +66,20 @@ pub fn main(global: &GlobalArguments, arguments: &DemoArguments) -> Result<ExitC
     shutdown::stop_servers_on_signal(move || _ = fs::remove_dir_all(removed))?;
     let redis = RedisServer::is_installed().then(RedisServer::start).transpose();
     let runtime = runtime::build_single_threaded()?;
-    let timed = DemoStore::Directory(directories.path().join("timed"));
-    let memory = runtime.block_on(play_conversation(&plugin, config.store()?, &lines))?;
-    let directory = runtime.block_on(play_conversation(&plugin, timed.open_store()?, &lines))?;
+    let redis_fields = |server: &RedisServer| [("backend", "redis".to_owned()), ("redis_url", server.url())];
+    let play = |store| runtime.block_on(play_conversation(&plugin, store, &lines));
+    let memory = play(config.store()?)?;
+    let directory = play(open_store(&directory_fields(&directories, "timed")?)?)?;
     let over_redis = match &redis {
-        Ok(Some(server)) => {
-            runtime.block_on(play_conversation(&plugin, DemoStore::Redis(server).open_store()?, &lines)).ok()
-        }
+        Ok(Some(server)) => play(open_store(&redis_fields(server))?).ok(),
         _ => None,
     };
     print_turns(&name, &[Some(&memory), Some(&directory), over_redis.as_ref()])?;
     print_line("")?;
-    demonstrate_crash(&DemoStore::Directory(directories.path().join("crash")), plugin_file.as_deref(), &lines)?;
+    let fields = directory_fields(&directories, "crash")?;
+    demonstrate_crash("In a directory", &fields, plugin_file.as_deref(), &lines)?;
     match &redis {
-        Ok(Some(server)) => demonstrate_crash(&DemoStore::Redis(server), plugin_file.as_deref(), &lines)?,
+        Ok(Some(server)) => demonstrate_crash("Over Redis", &redis_fields(server), plugin_file.as_deref(), &lines)?,
         Ok(None) => print_line("\nWith a redis-server installed, this demo shows the same over Redis.")?,
         Err(error) => print_line(&format!("\nRedis is not available, so its part is skipped: {error:#}"))?,
     }
@@ -90,38 +91,20 @@ pub fn main(global: &GlobalArguments, arguments: &DemoArguments) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// A store in which sessions outlive a process.
-enum DemoStore<'a> {
-    Directory(PathBuf),
-    Redis(&'a RedisServer),
+/// The fields of the configuration that choose a store in which sessions outlive a process.
+type StoreFields = [(&'static str, String); 2];
+
+fn directory_fields(parent: &TempDir, name: &str) -> Result<StoreFields> {
+    let path = parent.path().join(name);
+    let path = path.to_str().context("the temporary directory's path is not UTF-8")?;
+    Ok([("backend", "directory".to_owned()), ("directory", path.to_owned())])
 }
 
-impl DemoStore<'_> {
-    fn sentence_start(&self) -> &'static str {
-        match self {
-            Self::Directory(_) => "In a directory",
-            Self::Redis(_) => "Over Redis",
-        }
-    }
-
-    /// The configuration fields that choose it.
-    fn config_fields(&self) -> Result<Vec<(String, String)>> {
-        let fields = match self {
-            Self::Directory(path) => {
-                let path = path.to_str().context("the temporary directory's path is not UTF-8")?;
-                [("backend", "directory".to_owned()), ("directory", path.to_owned())]
-            }
-            Self::Redis(server) => [("backend", "redis".to_owned()), ("redis_url", server.url())],
-        };
-        Ok(fields.map(|(name, text)| (name.to_owned(), text)).to_vec())
-    }
-
-    /// The store for measuring times. In Redis it has a prefix of its own, so that the processes later find nothing.
-    fn open_store(&self) -> Result<Arc<dyn Store>> {
-        let mut set = self.config_fields()?;
-        set.push(("key_prefix".to_owned(), "keepline:demo".to_owned()));
-        Ok(Config::resolve(Sources { set, ..Sources::default() })?.store()?)
-    }
+/// The store for measuring times. In Redis it has a prefix of its own, so that the processes later find nothing.
+fn open_store(fields: &StoreFields) -> Result<Arc<dyn Store>> {
+    let mut set = fields.each_ref().map(|(name, text)| ((*name).to_owned(), text.clone())).to_vec();
+    set.push(("key_prefix".to_owned(), "keepline:demo".to_owned()));
+    Ok(Config::resolve(Sources { set, ..Sources::default() })?.store()?)
 }
 
 fn print_introduction(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
@@ -130,8 +113,7 @@ fn print_introduction(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Durat
         None => inspect(BUNDLED, sandbox)?,
     };
     // "keepline:memory/key-value@0.2.0": the name is enough here.
-    let name = |import: &String| import.split(['@']).next().unwrap_or_default().to_owned();
-    let imports: Vec<String> = found.imports.iter().map(name).collect();
+    let imports: Vec<&str> = found.imports.iter().filter_map(|import| import.split('@').next()).collect();
     print_line(&format!(
         "The filter is a component of {} KiB (loaded in {} ms). It can access only:\n  {}",
         found.size.div_ceil(1024),
@@ -169,40 +151,30 @@ async fn play_conversation(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str
             pipe.end_last();
             continue;
         };
-        match entry.lane {
-            Lane::Questions | Lane::Answers => {}
-            Lane::Tools => {
-                if let Some(activity) = entry.take_tool_activity() {
-                    pipe.tool_of(activity, entry.metadata());
-                }
-                continue;
-            }
+        if let Some(activity) = entry.take_tool_activity() {
+            pipe.tool_of(activity, entry.metadata());
+            continue;
+        }
+        let (text, started) = (entry.text(), Instant::now());
+        let passed = match entry.lane {
+            Lane::Questions => pipe.question(&text, entry.metadata()).await?,
+            Lane::Answers => pipe.answer(&text, entry.metadata()).await?,
             Lane::Open => {
                 pipe.open_of(entry.metadata());
                 continue;
             }
-        }
-        let text = entry.text();
-        let started = Instant::now();
-        let passed = if entry.lane == Lane::Questions {
-            pipe.question(&text, entry.metadata()).await?
-        } else {
-            pipe.answer(&text, entry.metadata()).await?
+            // Passed above.
+            Lane::Tools => continue,
         };
         let took = started.elapsed();
         played.entries += 1;
         played.failed += u64::from(passed.effect == Effect::Failed);
         if entry.lane == Lane::Questions {
-            let told = passed
-                .metadata
-                .as_deref()
-                .and_then(memory_context)
-                .map_or("-".to_owned(), |context| summarize_memory(&context));
-            let session = session(entry.metadata()).unwrap_or_else(|| "-".to_owned());
+            let context = passed.metadata.as_deref().and_then(memory_context);
             played.turns.push(DemoTurn {
-                session,
+                session: session(entry.metadata()).unwrap_or_else(|| "-".to_owned()),
                 question: text.into_owned(),
-                told,
+                told: context.map_or_else(|| "-".to_owned(), |context| summarize_memory(&context)),
                 question_took: took,
                 answer_took: None,
             });
@@ -283,15 +255,14 @@ fn fit_to_width(text: &str, width: usize) -> String {
 }
 
 /// Kills a process in the middle of the conversation and continues with another.
-fn demonstrate_crash(place: &DemoStore<'_>, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
+fn demonstrate_crash(place: &str, fields: &StoreFields, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
     let (first, second) = split_between_turns(lines);
-    let mut before = RunProcess::start(place, plugin)?;
+    let mut before = RunProcess::start(fields, plugin)?;
     before.pass_lines(first)?;
     let id = before.child.id();
     before.kill();
-    let (name, lines) = (place.sentence_start(), first.len());
-    print_line(&format!("{name}: process {id} passed {lines} lines and was killed (SIGKILL)."))?;
-    let mut after = RunProcess::start(place, plugin)?;
+    print_line(&format!("{place}: process {id} passed {} lines and was killed (SIGKILL).", first.len()))?;
+    let mut after = RunProcess::start(fields, plugin)?;
     let passed = after.pass_lines(second)?;
     let found = passed.iter().find_map(|line| {
         let entry = Entry::parse(line.as_bytes().to_vec()).ok()?;
@@ -329,7 +300,7 @@ struct RunProcess {
 }
 
 impl RunProcess {
-    fn start(place: &DemoStore<'_>, plugin: Option<&Path>) -> Result<Self> {
+    fn start(fields: &StoreFields, plugin: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(env::current_exe().context("can't locate this executable")?);
         // Without the user's own configuration.
         for (name, _) in env::vars_os() {
@@ -338,7 +309,7 @@ impl RunProcess {
             }
         }
         command.arg("run");
-        for (field, text) in place.config_fields()? {
+        for (field, text) in fields {
             command.arg("--set").arg(format!("{field}={text}"));
         }
         if let Some(plugin) = plugin {

@@ -3,7 +3,7 @@
 //! People see each turn with its first words and its fate. `--json` has the figures of the component's trace, and all that
 //! the question would get.
 
-use std::{collections::HashMap, process::ExitCode};
+use std::{collections::HashMap, iter, process::ExitCode};
 
 use anyhow::Result;
 use clap::Args;
@@ -14,16 +14,16 @@ use keepline::{
 use serde_json::{Map, Value};
 
 use crate::{
-    app::with_keepline,
+    app::{store_settings::StoreSettings, with_keepline},
     args::{GlobalArguments, StoreAccess, WindowArguments},
     operations::{
         pages::require_older_position,
         recall::{RECALL_MEMBER, print_passages},
-        records::{record_preview, text_member},
+        records::{array_member, record_preview, text_member},
         transcripts::as_transcript,
         window::preview_question,
     },
-    terminal::{self, format_count, json_text, print_json},
+    terminal::{self, fact_rows, format_count, json_text, print_json},
 };
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub fn main(global: &GlobalArguments, arguments: &ExplainArguments) -> Result<Ex
             return print_json(&explanation_json(trace, &metadata));
         }
         let state = sessions.describe(as_transcript(&arguments.window.transcript)).await?;
-        let turns = trace.get("turns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let turns = array_member(trace, "turns");
         let said = load_turn_messages(&mut sessions, &arguments.window, turns).await?;
         let recall = empty_recall_reason(&keepline, &arguments.window.query);
         terminal::print_table(["", "Value"], window_facts(&state, trace, &metadata, recall))?;
@@ -125,11 +125,10 @@ async fn load_turn_messages(
 
 /// Why a question would recall nothing.
 fn empty_recall_reason(keepline: &Keepline, query: &str) -> &'static str {
-    let options: Value = serde_json::from_str(&keepline.filter_options()).unwrap_or_default();
-    match options.get("recall").and_then(Value::as_str) {
-        None | Some("off") => "nothing: recall is off",
-        _ if query.trim().is_empty() => "nothing: name a question with --query",
-        _ => "nothing: no earlier passage fits the question",
+    match StoreSettings::from_filter_options(&keepline.filter_options()).recall {
+        false => "nothing: recall is off",
+        true if query.trim().is_empty() => "nothing: name a question with --query",
+        true => "nothing: no earlier passage fits the question",
     }
 }
 
@@ -151,7 +150,7 @@ fn window_facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_rec
     let passages = metadata.get(RECALL_MEMBER).and_then(|recalled| recalled.get("passages")?.as_array().map(Vec::len));
     let recalled = passages.map(|count| format_count(count as u64, "passage", "passages"));
     let gap = trace.get("gap").and_then(Value::as_bool) == Some(true);
-    let rows = [
+    fact_rows([
         ("session", Some(state.session.clone())),
         ("title", state.title.clone()),
         ("owner", state.owner.clone()),
@@ -167,8 +166,7 @@ fn window_facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_rec
         ("unreadable", count("unreadable", "record", "records")),
         ("answers not stored", skipped),
         ("texts cut when stored", positive("truncated").map(|count| count.to_string())),
-    ];
-    rows.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
+    ])
 }
 
 fn describe_skip_reason(code: &str) -> &str {
@@ -186,36 +184,24 @@ fn turn_rows(turn: &Value, said_in: &HashMap<String, Vec<Value>>, is_full: bool)
     let messages = said_in.get(&text_member(turn, "turn")).map_or(&[][..], Vec::as_slice);
     let is_shown = matches!(&*fate, "kept" | "cut");
     let count = if is_shown { MAX_TURN_MESSAGES } else { 1 };
-    let mut rows = Vec::new();
+    let mut said: Vec<[String; 2]> = Vec::new();
     for record in messages.iter().take(count) {
-        let text = if is_full && record.get("kind").is_none() {
-            text_member(record, "content")
-        } else {
-            record_preview(record)
-        };
-        let facts = if rows.is_empty() {
-            [number("position"), number("tokens"), describe_fate(&fate).to_owned()]
-        } else {
-            Default::default()
-        };
-        let [position, tokens, fate] = facts;
-        rows.push([position, tokens, fate, text_member(record, "role"), text]);
-    }
-    if rows.is_empty() {
-        rows.push([
-            number("position"),
-            number("tokens"),
-            describe_fate(&fate).to_owned(),
-            String::new(),
-            String::new(),
-        ]);
+        let is_whole = is_full && record.get("kind").is_none();
+        let text = if is_whole { text_member(record, "content") } else { record_preview(record) };
+        said.push([text_member(record, "role"), text]);
     }
     let more = messages.len().saturating_sub(count);
     if is_shown && more > 0 {
-        let more = format_count(more as u64, "more message", "more messages");
-        rows.push([String::new(), String::new(), String::new(), String::new(), more]);
+        said.push([String::new(), format_count(more as u64, "more message", "more messages")]);
     }
-    rows
+    if said.is_empty() {
+        said.push(Default::default());
+    }
+    // The facts about the turn stand in its first row.
+    let facts = [number("position"), number("tokens"), describe_fate(&fate).to_owned()];
+    let facts = iter::once(facts).chain(iter::repeat_with(Default::default));
+    let rows = facts.zip(said).map(|([position, tokens, fate], [who, what])| [position, tokens, fate, who, what]);
+    rows.collect()
 }
 
 fn describe_fate(fate: &str) -> &str {
@@ -229,21 +215,13 @@ fn describe_fate(fate: &str) -> &str {
 
 /// Explains the fates of these turns to people.
 fn print_fate_meanings(turns: &[Value]) -> Result<()> {
-    if !terminal::is_terminal_output() {
+    let is_found = |fate: &str| turns.iter().any(|turn| text_member(turn, "fate") == fate);
+    let found: Vec<_> = FATE_MEANINGS.into_iter().filter(|(fate, _)| is_found(fate)).collect();
+    if found.is_empty() || !terminal::is_terminal_output() {
         return Ok(());
     }
-    let fates: Vec<String> = turns.iter().map(|turn| text_member(turn, "fate")).collect();
-    let mut is_first = true;
-    for (fate, meaning) in FATE_MEANINGS {
-        if fates.iter().any(|found| found == fate) {
-            if is_first {
-                terminal::print_line("")?;
-            }
-            is_first = false;
-            terminal::print_line(&format!("{}: {meaning}", describe_fate(fate)))?;
-        }
-    }
-    Ok(())
+    print_separator()?;
+    found.iter().try_for_each(|(fate, meaning)| terminal::print_line(&format!("{}: {meaning}", describe_fate(fate))))
 }
 
 /// Fates that need an explanation, in lines of at most 80 columns.

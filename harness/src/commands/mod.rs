@@ -3,12 +3,14 @@
 //! A command is its module, with its arguments and what it does, and its variant here.
 
 pub mod completions;
+pub mod component;
 pub mod config;
 pub mod demo;
 pub mod explain;
+pub mod inspect;
 pub mod memories;
-pub mod plugin;
 pub mod recall;
+pub mod remember;
 pub mod run;
 pub mod session;
 pub mod store;
@@ -23,22 +25,18 @@ use std::{
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::{
+    component::ComponentArguments,
     config::ConfigArguments,
     demo::DemoArguments,
     explain::ExplainArguments,
-    memories::{
-        find::{self, MEMORIES_HELP, MemoriesArguments},
-        remember::{self, REMEMBER_HELP, RememberArguments},
-    },
-    plugin::{
-        component::{self, ComponentArguments},
-        inspect::{self, InspectArguments},
-    },
-    recall::arguments::RecallArguments,
+    inspect::InspectArguments,
+    memories::{MEMORIES_HELP, MemoriesArguments},
+    recall::RecallArguments,
+    remember::{REMEMBER_HELP, RememberArguments},
     run::arguments::RunArguments,
     session::arguments::SessionArguments,
     store::{
-        arguments::{StoreArguments, StoreCommand},
+        StoreArguments, StoreCommand,
         health::{self, HEALTH_HELP},
         migrate::{self, MIGRATE_HELP, MigrateArguments},
         stats,
@@ -46,7 +44,7 @@ use self::{
     user::UserArguments,
 };
 use crate::{
-    app::{self, error::UsageError},
+    app::{self, error::usage_error},
     args::{
         COMPILE_COMMAND, EXIT_CODES, GlobalArguments, JsonArguments,
         help::{CONFIGURATION, JSON_MESSAGES, KEEPING, fields_help},
@@ -201,7 +199,7 @@ pub fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(arguments) => explain::main(&cli.global, &arguments),
         Command::Recall(arguments) => recall::main(&cli.global, arguments),
         Command::Remember(arguments) => remember::main(&cli.global, &arguments),
-        Command::Memories(arguments) => find::main(&cli.global, &arguments),
+        Command::Memories(arguments) => memories::main(&cli.global, &arguments),
         Command::User(arguments) => user::main(&cli.global, &arguments),
         Command::Stats(arguments) => stats::main(&cli.global, &arguments),
         Command::Store(arguments) => store::main(&cli.global, &arguments),
@@ -211,7 +209,7 @@ pub fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
         Command::Component(arguments) => component::main(&arguments),
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
-        Command::Bench { .. } => Err(UsageError(BENCH_MOVED.to_owned()).into()),
+        Command::Bench { .. } => Err(usage_error(BENCH_MOVED)),
         Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
         Command::Completions { shell } => completions::main(shell),
     }

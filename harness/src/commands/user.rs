@@ -12,7 +12,7 @@ use keepline::{
 use serde_json::{Value, json};
 
 use crate::{
-    app::{self, error::CodedError, with_keepline},
+    app::{self, error::coded_error, with_keepline},
     args::{GlobalArguments, PageArguments, StoreAccess, help::JSON_HELP},
     jsonl::value::read_json_value,
     operations::{
@@ -137,35 +137,27 @@ impl UserCommand {
 
 pub fn main(global: &GlobalArguments, arguments: &UserArguments) -> Result<ExitCode> {
     let json = arguments.json;
-    let value = match &arguments.command {
-        UserCommand::Put { value, text, .. } => read_json_value(value, *text)?,
+    let mut value = None;
+    match &arguments.command {
+        UserCommand::Put { value: given, text, .. } => value = Some(read_json_value(given, *text)?),
         UserCommand::Forget { yes: false, user } => {
-            let store = app::store_name(global)?;
+            let store = app::quiet_config(global)?.store_name;
             let warning = format!("everything about user '{user}' would be deleted from {store}");
             confirm_deletion(&warning, "the user's id", user)?;
-            String::new()
         }
-        _ => String::new(),
-    };
+        _ => {}
+    }
     with_keepline(global, arguments.command.store_access(), async |keepline, _, _| {
         let mut sessions = keepline.sessions();
         match &arguments.command {
-            UserCommand::Put { user, key, .. } => {
-                let stored = sessions.put_user_value(user, key, Some(&value)).await?;
-                print_result(json, &json!({"user": user, "bucket": stored.user, "key": key}), "")
-            }
-            UserCommand::Remove { user, key } => {
-                let stored = sessions.put_user_value(user, key, None).await?;
+            UserCommand::Put { user, key, .. } | UserCommand::Remove { user, key } => {
+                let stored = sessions.put_user_value(user, key, value.as_deref()).await?;
                 print_result(json, &json!({"user": user, "bucket": stored.user, "key": key}), "")
             }
             UserCommand::Get { user, key } => {
                 let found = sessions.user_values(user, Some(key)).await?;
                 let Some(found) = found.values.first() else {
-                    return Err(CodedError {
-                        code: "key-not-found",
-                        message: format!("User '{user}' has no key '{key}'"),
-                    }
-                    .into());
+                    return Err(coded_error("key-not-found", format!("User '{user}' has no key '{key}'")));
                 };
                 if json {
                     return print_json(&object! { user: user, key: key, value: EmbeddedJson(&found.value) });
@@ -214,11 +206,7 @@ async fn list_users(keepline: &Keepline, json: bool, arguments: &PageArguments) 
         let page = user_page(keepline.store(), pages.cursor(), limit).await?;
         if json {
             pages.count_kept_texts(page.users.iter().map(|user| &*user.name), "use --cursor in place of --all")?;
-            let shown = |user: &UserCounts| {
-                let UserCounts { name, sessions, nodes, values } = user;
-                json!({"user": name, "sessions": sessions, "nodes": nodes, "values": values})
-            };
-            listed.extend(page.users.iter().map(shown));
+            listed.extend(page.users.iter().cloned());
         } else if !page.users.is_empty() {
             let row = |user: &UserCounts| {
                 let UserCounts { name, sessions, nodes, values } = user;
@@ -259,11 +247,8 @@ async fn search_user_messages(
         if page.next.is_some() && page.next == after {
             return Err(no_progress_error());
         }
-        pages.count_page(!page.found.is_empty())?;
-        pages.count_kept_texts(
-            page.found.iter().map(|message| &*message.text),
-            "use --limit, and --after for the rest",
-        )?;
+        let texts = page.found.iter().map(|message| &*message.text);
+        pages.count_kept_page(texts, "use --limit, and --after for the rest")?;
         found.extend(page.found);
         after = page.next;
         if after.is_none() || found.len() as u64 >= u64::from(limit) {
@@ -280,10 +265,8 @@ async fn search_user_messages(
     let rows = found.iter().map(found_message_row).collect();
     terminal::print_table(["Session", "Title", "Position", "Role", "Text"], rows)?;
     if let Some(next) = after {
-        terminal::print_note(&format!(
-            "there may be more: use --after {} to continue",
-            terminal::quote_for_shell(&next)
-        ));
+        let next = terminal::quote_for_shell(&next);
+        terminal::print_note(&format!("there may be more: use --after {next} to continue"));
     }
     Ok(())
 }

@@ -89,23 +89,31 @@ pub async fn run_task_until(
                     if embeddings > MAX_EMBEDDINGS {
                         bail!("{} of {subject} asked for embeddings more than {MAX_EMBEDDINGS} times", job.task.name);
                     }
-                    let id = id_of_need(&need);
-                    let got = tokio::select! {
-                        biased;
-                        () = wait_for_stop(&mut stop) => Ok(None),
-                        got = fulfil_need(keepline, need) => got.map(Some),
+                    let id = match &need {
+                        Need::Completion(need) => need.id,
+                        Need::Vectors(need) => need.id,
                     };
-                    match got {
-                        Ok(Some(result)) => job.results.push(result),
-                        Ok(None) => {
-                            report_failed_need(keepline, &mut job, id, "the work was stopped").await;
-                            return Ok(TaskResult::Stopped);
+                    let fulfilled = tokio::select! {
+                        biased;
+                        // The sender outlives this call.
+                        _ = stop.wait_for(|is_to_stop| *is_to_stop) => Ok(None),
+                        result = fulfil_need(keepline, need) => result.map(Some),
+                    };
+                    let (ended, message) = match fulfilled {
+                        Ok(Some(result)) => {
+                            job.results.push(result);
+                            continue;
                         }
+                        Ok(None) => (Ok(TaskResult::Stopped), "the work was stopped".to_owned()),
                         Err(error) => {
-                            report_failed_need(keepline, &mut job, id, &error.to_string()).await;
-                            return Err(error);
+                            let message = error.to_string();
+                            (Err(error), message)
                         }
-                    }
+                    };
+                    // So that the next attempt need not wait for the lease to expire.
+                    job.results = vec![NeedResult::Failed(FailedResult { id, message })];
+                    keepline.advance(&job, Some(Deadline::after(STEP_TIMEOUT))).await;
+                    return ended;
                 }
             }
             Step::Failed => {
@@ -115,24 +123,6 @@ pub async fn run_task_until(
         }
     }
     bail!("{} of {subject} was not finished after {MAX_STEPS} steps", job.task.name)
-}
-
-async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
-    // The sender outlives this call.
-    let _ = stop.wait_for(|is_to_stop| *is_to_stop).await;
-}
-
-/// Reports to the filter that a need failed, so that the next attempt need not wait for the lease to expire.
-async fn report_failed_need(keepline: &Keepline, job: &mut Job, id: u32, message: &str) {
-    job.results = vec![NeedResult::Failed(FailedResult { id, message: message.to_owned() })];
-    keepline.advance(job, Some(Deadline::after(STEP_TIMEOUT))).await;
-}
-
-fn id_of_need(need: &Need) -> u32 {
-    match need {
-        Need::Completion(need) => need.id,
-        Need::Vectors(need) => need.id,
-    }
 }
 
 /// Fulfils a need of a step.

@@ -5,7 +5,7 @@ use keepline::{Keepline, maintenance::subject_with_user};
 use serde_json::{Value, json};
 
 use crate::{
-    app::error::{CodedError, UsageError},
+    app::error::{coded_error, usage_error},
     terminal,
 };
 
@@ -42,7 +42,7 @@ impl RecallMode {
                 let owner = terminal::quote_for_shell(owner);
                 let message =
                     format!("the plugin says that session '{session}' belongs to {owner}, which is no user's name");
-                CodedError { code: "plugin", message }.into()
+                coded_error("plugin", message)
             }),
             _ => Ok(format!("session/{session}")),
         }
@@ -54,7 +54,7 @@ impl RecallMode {
 pub fn require_recall(keepline: &Keepline) -> Result<RecallMode> {
     let off = || {
         let set = "set conversation=true (as --profile chat does) and recall=session or recall=user, for example";
-        UsageError(format!("recall is off: {set} --set recall=user")).into()
+        usage_error(format!("recall is off: {set} --set recall=user"))
     };
     RecallMode::from_keepline(keepline)?.ok_or_else(off)
 }

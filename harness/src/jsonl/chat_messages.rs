@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use keepline_json::{for_each_element, for_each_member, is_value, key_matches, mend_json};
 use serde_json::Value;
 
-use crate::app::error::CodedError;
+use crate::app::error::{CodedError, coded_error};
 
 /// A message as it is written, a JSON object on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,7 @@ pub fn parse_chat_messages(text: &str) -> Result<Vec<ChatMessage>> {
                 let _ = for_each_element(list, |message| found.push((found.len() as u64 + 1, message)));
             }
             Some(_) => {
-                let message = "the member \"messages\" is not an array".to_owned();
-                return Err(CodedError { code: "invalid-value", message }.into());
+                return Err(coded_error("invalid-value", "the member \"messages\" is not an array"));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::io::Read;
 use anyhow::{Context, Result};
 use serde_json::{Value, value::RawValue};
 
-use crate::app::error::UsageError;
+use crate::app::error::usage_error;
 
 /// The value given on the command line or, for `-`, on standard input. Without `is_text` it must be JSON.
 pub fn read_json_value(given: &str, is_text: bool) -> Result<String> {
@@ -22,9 +22,7 @@ pub fn read_json_value(given: &str, is_text: bool) -> Result<String> {
     // The text is returned unchanged: numbers keep their digits.
     match serde_json::from_str::<&RawValue>(given) {
         Ok(_) => Ok(given.to_owned()),
-        Err(error) => {
-            Err(UsageError(format!("the value is not valid JSON ({error}); use --text for plain text")).into())
-        }
+        Err(error) => Err(usage_error(format!("the value is not valid JSON ({error}); use --text for plain text"))),
     }
 }
 

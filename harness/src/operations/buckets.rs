@@ -62,9 +62,7 @@ pub struct BucketScan {
 
 impl BucketScan {
     pub fn start_spinner(what: &'static str) -> Self {
-        let bar = ProgressBar::new_spinner();
-        terminal::set_progress_bar(&bar);
-        Self { bar, what }
+        Self { bar: terminal::spinner(""), what }
     }
 
     pub fn show_progress(&self, counts: &BucketCounts) {

@@ -21,16 +21,11 @@ const NODES_MAP: &str = "nodes";
 const PAGE_NODES: u64 = 1000;
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// The ids of a node as its session keeps them.
+/// A node, with its ids as its session keeps them. Ids that are too long are not kept.
 #[derive(Default, Deserialize)]
-struct NodeIds {
-    app_id: Option<String>,
-    node_id: Option<String>,
-}
-
-/// A node. Ids that are too long are not kept with the session.
 pub struct SessionNode {
     /// The name of its bucket.
+    #[serde(skip)]
     pub bucket: String,
     pub app_id: Option<String>,
     pub node_id: Option<String>,
@@ -57,8 +52,7 @@ pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Ses
         let is_new = !page.entries.is_empty();
         pages.count_kept_texts(page.entries.iter().map(|entry| &*entry.text), "use `keepline session export`")?;
         for entry in page.entries {
-            let NodeIds { app_id, node_id } = parse_lenient(&entry.text).unwrap_or_default();
-            nodes.push(SessionNode { bucket: entry.key, app_id, node_id });
+            nodes.push(SessionNode { bucket: entry.key, ..parse_lenient(&entry.text).unwrap_or_default() });
         }
         if page.cursor.is_empty() {
             break;

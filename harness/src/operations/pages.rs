@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 
-use crate::{app::error::CodedError, terminal};
+use crate::{app::error::coded_error, terminal};
 
 /// Lines of a page for a terminal, and for programs.
 const TERMINAL_PAGE_LINES: u32 = 20;
@@ -61,11 +61,18 @@ impl PageLimits {
             return Err(no_progress_error());
         }
         if self.had > MOST {
-            return Err(
-                CodedError { code: "plugin", message: format!("the plugin made over {MOST} pages of it") }.into()
-            );
+            return Err(coded_error("plugin", format!("the plugin made over {MOST} pages of it")));
         }
         Ok(())
+    }
+
+    /// Counts a page whose texts are kept.
+    ///
+    /// # Errors
+    /// As [`Self::count_page`] and [`Self::count_kept_texts`].
+    pub fn count_kept_page<'a>(&mut self, texts: impl ExactSizeIterator<Item = &'a str>, instead: &str) -> Result<()> {
+        self.count_page(texts.len() > 0)?;
+        self.count_kept_texts(texts, instead)
     }
 
     /// Counts texts that are kept.
@@ -79,7 +86,7 @@ impl PageLimits {
         if self.bytes <= MAX_KEPT_BYTES {
             return Ok(());
         }
-        Err(CodedError { code: "limit", message: format!("more than {} MiB: {instead}", MAX_KEPT_BYTES >> 20) }.into())
+        Err(coded_error("limit", format!("more than {} MiB: {instead}", MAX_KEPT_BYTES >> 20)))
     }
 }
 
@@ -99,7 +106,7 @@ pub fn require_older_position(older: Option<u64>, before: Option<u64>) -> Result
 
 pub fn no_progress_error() -> anyhow::Error {
     let message = "the plugin makes no progress: its pages repeat".to_owned();
-    CodedError { code: "plugin", message }.into()
+    coded_error("plugin", message)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use keepline::pipe::Vector;
 use keepline_recall::{Embedding, extract_terms};
 use serde_json::Value;
 
-use super::records::text_member;
+use super::records::{array_member, text_member};
 use crate::terminal;
 
 /// The member of the metadata with the recalled passages.
@@ -19,7 +19,7 @@ pub fn has_nothing_to_search(question: &str, vector: Option<&Vector>) -> bool {
 }
 
 pub fn print_passages(recalled: &Value) -> Result<()> {
-    let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let passages = array_member(recalled, "passages");
     let rows = passages.iter().map(passage_row).collect();
     terminal::print_table(["Session", "Position", "Date", "Role", "Score", "Why", "Text"], rows)
 }
@@ -28,7 +28,7 @@ fn passage_row(passage: &Value) -> [String; 7] {
     let number = |name: &str| passage.get(name).map(Value::to_string).unwrap_or_default();
     let (role, source) = (text_member(passage, "role"), text_member(passage, "source"));
     let role = if source.is_empty() || source == role { role } else { format!("{role} ({source})") };
-    let why = passage.get("why").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let why = array_member(passage, "why");
     let words = |code| if terminal::is_terminal_output() { describe_match_reason(code) } else { code };
     let why: Vec<&str> = why.iter().filter_map(Value::as_str).map(words).collect();
     let session = text_member(passage, "session");

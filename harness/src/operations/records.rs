@@ -12,6 +12,11 @@ pub fn text_member(object: &Value, name: &str) -> String {
     object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
+/// A member's elements; none if it is no array.
+pub fn array_member<'a>(object: &'a Value, name: &str) -> &'a [Value] {
+    object.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// A record's text, or a tool call's name and arguments, shortened.
 pub fn record_preview(record: &Value) -> String {
     let tool = record.get("tool").unwrap_or(&Value::Null);

@@ -11,7 +11,10 @@ use keepline::{
 use serde_json::{Map, Value};
 
 use crate::{
-    app::error::{CodedError, UsageError},
+    app::{
+        error::{coded_error, usage_error},
+        store_settings::StoreSettings,
+    },
     args::TranscriptArguments,
 };
 
@@ -53,7 +56,7 @@ fn is_outage(error: &SessionError) -> bool {
     }
 }
 
-/// The state of each transcript, in order, [`SIDE_BY_SIDE`] at a time and without counting a use. `None`: it is gone, or
+/// The state of each transcript, in order, [`CONCURRENT_DESCRIPTIONS`] at a time and without counting a use. `None`: it is gone, or
 /// can't be read.
 ///
 /// # Errors
@@ -86,7 +89,7 @@ pub fn hint_at_app(transcript: &TranscriptArguments, error: anyhow::Error) -> an
         Some(node) if transcript.app.is_none() && error.downcast_ref().is_some_and(is_missing) => {
             let message =
                 format!("Session '{}' has no node '{node}' (a node of an app also needs --app)", transcript.session);
-            CodedError { code: "not-found", message }.into()
+            coded_error("not-found", message)
         }
         _ => error,
     }
@@ -122,7 +125,6 @@ pub fn entry_metadata(
 ) -> Map<String, Value> {
     let TranscriptArguments { session, node, app } = transcript;
     let mode = if node.is_some() { "node" } else { "conversation" };
-    let mut metadata = Map::new();
     let members = [
         ("session_id", Some(session.as_str())),
         ("memory_mode", Some(mode)),
@@ -131,20 +133,14 @@ pub fn entry_metadata(
         ("parent_message_id", parent),
         ("user_id", user),
     ];
-    for (name, value) in members {
-        if let Some(value) = value {
-            metadata.insert(name.to_owned(), value.into());
-        }
-    }
-    metadata
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
 }
 
 /// # Errors
 /// When conversations are off: then a turn would store only an answer, and a preview would create a session.
 pub fn require_conversations(keepline: &Keepline) -> Result<()> {
-    let options: Value = serde_json::from_str(&keepline.filter_options())?;
-    if options.get("conversation") == Some(&Value::Bool(true)) {
+    if StoreSettings::from_filter_options(&keepline.filter_options()).conversation {
         return Ok(());
     }
-    Err(UsageError("conversations are off: set conversation=true, or choose --profile chat".into()).into())
+    Err(usage_error("conversations are off: set conversation=true, or choose --profile chat"))
 }

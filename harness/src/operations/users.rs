@@ -7,6 +7,7 @@ use keepline::{
     Deadline, Sessions,
     store::{BucketKind, Description, Store, Transaction, Writer},
 };
+use serde::Serialize;
 
 use super::{buckets::TIMEOUT, pages::PageLimits};
 use crate::{
@@ -53,8 +54,10 @@ pub async fn forget_in_batches(sessions: &mut Sessions, user: &str) -> Result<(u
 }
 
 /// Counts of a user's data.
+#[derive(Clone, Serialize)]
 pub struct UserCounts {
     /// The name of the user's bucket: a plain id as it is, any other hashed.
+    #[serde(rename = "user")]
     pub name: String,
     pub sessions: u64,
     pub nodes: u64,

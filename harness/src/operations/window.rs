@@ -14,7 +14,7 @@ use super::{
     },
 };
 use crate::{
-    app::error::CodedError,
+    app::error::coded_error,
     args::{AskedArguments, WindowArguments},
     terminal,
 };
@@ -64,12 +64,10 @@ async fn ask_without_storing(
     let passed = keepline.pipe().ask(question, None).await?;
     match (passed.effect, &passed.problem) {
         (Effect::Foreign, _) => {
-            let message = format!("session '{}' belongs to another user", transcript.session);
-            Err(CodedError { code: "not-found", message }.into())
+            Err(coded_error("not-found", format!("session '{}' belongs to another user", transcript.session)))
         }
         (Effect::Failed, problem) => {
-            let message = problem.as_ref().map_or("the question failed", |problem| &problem.message).to_owned();
-            Err(CodedError { code: "failed", message }.into())
+            Err(coded_error("failed", problem.as_ref().map_or("the question failed", |problem| &problem.message)))
         }
         _ => Ok(passed),
     }

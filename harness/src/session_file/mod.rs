@@ -26,11 +26,11 @@ use keepline::{
     Deadline, Keepline, Sessions,
     config::Config,
     sessions::SessionError,
-    store::{DirectoryStore, Failure, TransferStore},
+    store::{Failure, TransferStore},
 };
 
 use crate::{
-    app::{self, error::UsageError},
+    app::{self, error::usage_error},
     deferred::{
         run_task::{RESET_TASK, run_task},
         scope::RecallMode,
@@ -81,19 +81,15 @@ impl From<anyhow::Error> for Problem {
 }
 
 /// The configured store; a usage error if it ends with the process.
-fn open_durable_store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn TransferStore>> {
+fn open_durable_store(config: &Config, command: &str, creates: bool) -> Result<Arc<dyn TransferStore>> {
     if !config.is_durable() {
-        return Err(UsageError(format!(
+        return Err(usage_error(format!(
             "keepline session {command} needs a directory or Redis: what the \"memory\" backend holds ends with this \
              process, so that there is nothing to read from it and nothing would be left of what is written; add --dir \
              PATH or --profile redis"
-        ))
-        .into());
+        )));
     }
-    if is_created {
-        return app::open_transfer_store(config, |path, options| DirectoryStore::open(path, options));
-    }
-    app::open_transfer_store(config, |path, options| DirectoryStore::open_existing(path, options))
+    app::open_transfer_store(config, creates)
 }
 
 /// Calls without a deadline: no entry waits for them.

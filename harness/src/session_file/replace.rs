@@ -27,7 +27,7 @@ use super::{
     withdraw_copies,
 };
 use crate::{
-    app::{self, error::CodedError, runtime},
+    app::{self, error::coded_error, runtime},
     args::{GlobalArguments, TranscriptArguments},
     operations::transcripts::as_transcript,
     terminal::progress_bar,
@@ -59,7 +59,7 @@ pub fn replace_messages(
             "session '{}' kept changing: nothing was set; stop its pipes and run the same command again",
             transcript.session
         );
-        Err(CodedError { code: "conflict", message }.into())
+        Err(coded_error("conflict", message))
     })
 }
 
@@ -78,7 +78,7 @@ fn refuse_duplicate_ids(messages: &[String]) -> Result<()> {
         {
             let number = line.unwrap_or(number);
             let message = format!("Message {number}: an earlier message has its id '{id}', too");
-            return Err(CodedError { code: "invalid-value", message }.into());
+            return Err(coded_error("invalid-value", message));
         }
     }
     Ok(())
@@ -158,7 +158,7 @@ impl MessageReplacement<'_> {
                     let (first, last) = (done + 1, done + piece.len() as u64);
                     let message =
                         format!("Messages {first} to {last}: together with what belongs to them, they are over 16 MiB");
-                    return Err(CodedError { code: "limit", message }.into());
+                    return Err(coded_error("limit", message));
                 }
                 Err(error) => return Err(error.into()),
             }

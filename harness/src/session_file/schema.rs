@@ -162,7 +162,6 @@ pub enum ExportLine<'a> {
     End { name: Cow<'a, str>, counts: LineCounts },
 }
 
-/// The header of a bucket.
 #[derive(Debug)]
 pub struct BucketHeader<'a> {
     pub session: Cow<'a, str>,

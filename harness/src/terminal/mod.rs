@@ -27,9 +27,9 @@ use serde_json::json;
 
 pub(crate) use self::result::object;
 pub use self::{
-    progress::progress_bar,
+    progress::{bytes_bar, percent_bar, progress_bar, spinner},
     result::{print_result, print_result_lines},
-    table::{print_list, print_table},
+    table::{fact_rows, print_list, print_table},
     text::{
         escape_line_breaks, escape_to_one_line, escape_unprintable, format_age, format_count, format_duration,
         format_rough_duration, quote_for_shell, truncate_text,
@@ -46,7 +46,7 @@ pub fn print_messages_as_json() {
 }
 
 /// Prints messages above this bar from now on.
-pub fn set_progress_bar(bar: &ProgressBar) {
+fn set_progress_bar(bar: &ProgressBar) {
     // The first one stays: a process shows one.
     let _ = PROGRESS_BAR.set(bar.clone());
 }
@@ -110,6 +110,11 @@ pub fn print_line(line: &str) -> Result<()> {
     print_bytes(format!("{line}\n").as_bytes())
 }
 
+/// Prints a text as it is; on a terminal, escaped.
+pub fn print_raw_text(text: &str) -> Result<()> {
+    if is_terminal_output() { print_line(&escape_unprintable(text)) } else { print_line(text) }
+}
+
 /// Prints items on standard output, each escaped to one line.
 pub fn print_lines(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Result<()> {
     let mut output = BufWriter::new(io::stdout().lock());
@@ -134,7 +139,7 @@ pub fn print_indented_json(json: &impl Serialize) -> Result<()> {
     output.end()
 }
 
-/// Writes JSON as [`json_text::printable`] escapes it.
+/// Writes JSON as [`json_text::escape_unprintable_json`] escapes it.
 struct JsonOutput<W>(W);
 
 impl<W: Write> JsonOutput<W> {

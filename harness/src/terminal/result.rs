@@ -1,7 +1,7 @@
 //! A command's result on standard output, as JSON or as plain lines.
 
-/// A JSON object with these members, in this order. Unlike a `serde_json::Value`, it embeds [`Stored`](super::json_text::Stored)
-/// texts as they are.
+/// A JSON object with these members, in this order. Unlike a `serde_json::Value`, it embeds stored JSON
+/// ([`EmbeddedJson`](super::json_text::EmbeddedJson)) as it is.
 macro_rules! object {
     ($($name:ident: $value:expr),* $(,)?) => {{
         #[allow(non_camel_case_types, reason = "a type parameter for each member")]
@@ -37,8 +37,5 @@ pub fn print_result_lines(
     json: &impl Serialize,
     lines: impl IntoIterator<Item = impl AsRef<str>>,
 ) -> Result<()> {
-    if as_json {
-        return print_json(json);
-    }
-    print_lines(lines)
+    if as_json { print_json(json) } else { print_lines(lines) }
 }

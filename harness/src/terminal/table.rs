@@ -40,6 +40,11 @@ pub fn print_list<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>, is
     print_rows(heading, rows, if is_full { OverflowMode::Keep } else { OverflowMode::Cut }, cut)
 }
 
+/// Rows of facts; absent ones are left out.
+pub fn fact_rows<'a>(facts: impl IntoIterator<Item = (&'a str, Option<String>)>) -> Vec<[String; 2]> {
+    facts.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
+}
+
 fn print_rows<const N: usize>(
     heading: [&str; N],
     rows: Vec<[String; N]>,

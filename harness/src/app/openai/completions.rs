@@ -28,78 +28,60 @@ pub fn configured_completion_model(config: &Config) -> Result<Arc<dyn Model>> {
     if host.model != "openai" {
         return Ok(Arc::new(NoModel));
     }
-    let client = ModelClient::new(&ModelSettings {
+    let client = ModelClient::new(ModelSettings {
         field: "model",
         path: "chat/completions",
         who: "the model",
-        name: &host.model_name,
-        url: &host.model_url,
-        key: &host.model_key,
+        name: host.model_name.clone(),
+        url: host.model_url.clone(),
+        key: host.model_key.clone(),
         timeout_ms: host.model_timeout_ms,
         retries: host.model_retries,
         max_reply: MAX_REPLY,
     })?;
-    Ok(Arc::new(CompletionModel(Arc::new(CompletionClient {
-        client,
-        is_newer: AtomicBool::new(false),
-        thinks: AtomicBool::new(false),
-    }))))
+    Ok(Arc::new(CompletionModel { client: Arc::new(client), is_newer: Arc::default(), thinks: Arc::default() }))
 }
 
-struct CompletionModel(Arc<CompletionClient>);
-
-struct CompletionClient {
-    client: ModelClient,
+#[derive(Clone)]
+struct CompletionModel {
+    client: Arc<ModelClient>,
     /// Whether the server has asked for the limit by its newer name.
-    is_newer: AtomicBool,
+    is_newer: Arc<AtomicBool>,
     /// Whether the limit has cut the model off before it had answered: then it gets [`THINKING_TOKENS`] more.
-    thinks: AtomicBool,
+    thinks: Arc<AtomicBool>,
 }
 
 #[async_trait::async_trait]
 impl Model for CompletionModel {
     async fn complete(&self, need: &CompletionNeed) -> Result<Option<String>, ModelError> {
-        let (inner, need) = (self.0.clone(), Arc::new(need.clone()));
-        let ask = move |left: AttemptDeadline| inner.request_with_thinking_room(&need, left);
-        self.0.client.request_with_retries(ask).await.map(Some).map_err(|failed| ModelError(failed.message))
+        let (model, need) = (self.clone(), need.clone());
+        let ask = move |left: AttemptDeadline| model.request_completion(&need, left);
+        self.client.request_with_retries(ask).await.map(Some).map_err(|failed| ModelError(failed.message))
     }
 }
 
-impl CompletionClient {
-    /// Makes one try, and another with more tokens if the limit cuts the model off while it thinks.
-    fn request_with_thinking_room(
-        &self,
-        need: &CompletionNeed,
-        left: AttemptDeadline,
-    ) -> Result<String, RequestFailure> {
+impl CompletionModel {
+    /// Makes one try: again by the limit's newer name if the server wants that, and with more tokens if the limit cuts the
+    /// model off while it thinks.
+    fn request_completion(&self, need: &CompletionNeed, left: AttemptDeadline) -> Result<String, RequestFailure> {
         let thought = self.thinks.load(Ordering::Relaxed);
-        let replied = self.request_with_either_limit(need, thought, left);
-        match replied {
-            Err(failed) if !thought && failed.message == CUT_OFF_MESSAGE => {
-                let replied = self.request_with_either_limit(need, true, left);
-                // A server whose context has no room for that is asked for less again.
-                self.thinks.store(replied.is_ok(), Ordering::Relaxed);
-                replied
+        let (mut thinks, mut is_newer) = (thought, self.is_newer.load(Ordering::Relaxed));
+        loop {
+            let replied = self.send_request(need, thinks, is_newer, left);
+            match &replied {
+                Err(failed) if !is_newer && failed.message.contains(NEWER_TOKEN_LIMIT_FIELD) => {
+                    is_newer = true;
+                    self.is_newer.store(true, Ordering::Relaxed);
+                }
+                Err(failed) if !thinks && failed.message == CUT_OFF_MESSAGE => thinks = true,
+                _ => {
+                    if thinks != thought {
+                        // A server whose context has no room for that is asked for less again.
+                        self.thinks.store(replied.is_ok(), Ordering::Relaxed);
+                    }
+                    return replied;
+                }
             }
-            replied => replied,
-        }
-    }
-
-    /// Sends one request, and another if the server wants the limit by its newer name.
-    fn request_with_either_limit(
-        &self,
-        need: &CompletionNeed,
-        thinks: bool,
-        left: AttemptDeadline,
-    ) -> Result<String, RequestFailure> {
-        let was_newer = self.is_newer.load(Ordering::Relaxed);
-        let replied = self.send_request(need, thinks, was_newer, left);
-        match replied {
-            Err(failed) if !was_newer && failed.message.contains(NEWER_TOKEN_LIMIT_FIELD) => {
-                self.is_newer.store(true, Ordering::Relaxed);
-                self.send_request(need, thinks, true, left)
-            }
-            replied => replied,
         }
     }
 
@@ -112,7 +94,7 @@ impl CompletionClient {
     ) -> Result<String, RequestFailure> {
         let room = if thinks { THINKING_TOKENS } else { 0 };
         let body = json!({
-            "model": self.client.name,
+            "model": self.client.settings.name,
             "messages": [
                 {"role": "system", "content": need.instructions},
                 {"role": "user", "content": need.input},

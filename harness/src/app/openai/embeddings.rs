@@ -20,24 +20,22 @@ pub fn configured_embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>>
     if host.embedding != "openai" {
         return Ok(None);
     }
-    let client = ModelClient::new(&ModelSettings {
+    let client = ModelClient::new(ModelSettings {
         field: "embedding",
         path: "embeddings",
         who: "the embedding model",
-        name: &host.embedding_name,
-        url: &host.embedding_url,
-        key: &host.embedding_key,
+        name: host.embedding_name.clone(),
+        url: host.embedding_url.clone(),
+        key: host.embedding_key.clone(),
         timeout_ms: host.embedding_timeout_ms,
         retries: host.embedding_retries,
         max_reply: MAX_REPLY,
     })?;
-    Ok(Some(Arc::new(EmbeddingModel(Arc::new(EmbeddingClient { client, dimensions: host.embedding_dimensions })))))
+    Ok(Some(Arc::new(EmbeddingModel { client: Arc::new(client), dimensions: host.embedding_dimensions })))
 }
 
-struct EmbeddingModel(Arc<EmbeddingClient>);
-
-struct EmbeddingClient {
-    client: ModelClient,
+struct EmbeddingModel {
+    client: Arc<ModelClient>,
     /// 0 means the model's own.
     dimensions: u64,
 }
@@ -45,16 +43,16 @@ struct EmbeddingClient {
 #[async_trait::async_trait]
 impl Embedder for EmbeddingModel {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbeddingError> {
-        let mut body = json!({"model": self.0.client.name, "input": texts});
-        if let Some(members) = body.as_object_mut().filter(|_| self.0.dimensions > 0) {
-            members.insert("dimensions".to_owned(), self.0.dimensions.into());
+        let (client, model, count) = (self.client.clone(), self.client.settings.name.clone(), texts.len());
+        let mut body = json!({"model": model, "input": texts});
+        if let Some(members) = body.as_object_mut().filter(|_| self.dimensions > 0) {
+            members.insert("dimensions".to_owned(), self.dimensions.into());
         }
-        let (inner, count) = (self.0.clone(), texts.len());
         let ask = move |left: AttemptDeadline| {
-            let values = parse_embeddings(&inner.client.post(&body, left)?, count)?;
-            Ok(values.into_iter().map(|values| Embedding { model: inner.client.name.clone(), values }).collect())
+            let values = parse_embeddings(&client.post(&body, left)?, count)?;
+            Ok(values.into_iter().map(|values| Embedding { model: model.clone(), values }).collect())
         };
-        self.0.client.request_with_retries(ask).await.map_err(|failed| match failed.is_refusal {
+        self.client.request_with_retries(ask).await.map_err(|failed| match failed.is_refusal {
             true => EmbeddingError::Refused(failed.message),
             false => EmbeddingError::Failed(failed.message),
         })
@@ -78,7 +76,8 @@ struct EmbeddingDatum {
 /// write `null` or `NaN`.
 fn parse_embeddings(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, RequestFailure> {
     const WRONG: &str = "the embedding model's response is not one embedding for each text";
-    let reply: EmbeddingReply = serde_json::from_slice(body).map_err(|_| RequestFailure::refusal(WRONG))?;
+    let reply: EmbeddingReply = serde_json::from_slice(body)
+        .map_err(|_| RequestFailure { is_refusal: true, ..RequestFailure::permanent(WRONG) })?;
     let mut found = vec![None; count];
     for (place, datum) in reply.data.into_iter().enumerate() {
         let place = found.get_mut(datum.index.unwrap_or(place)).ok_or_else(|| RequestFailure::permanent(WRONG))?;

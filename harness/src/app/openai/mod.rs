@@ -17,7 +17,10 @@ use tokio::time::Instant;
 use ureq::{Agent, http::StatusCode};
 use url::{Host, Url};
 
-use crate::{app::error::UsageError, terminal};
+use crate::{
+    app::error::{UsageError, usage_error},
+    terminal,
+};
 
 /// Characters of the server's explanation of an error.
 const MAX_ERROR_CHARACTERS: usize = 200;
@@ -26,16 +29,16 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The configuration of a model on a server.
-struct ModelSettings<'a> {
+struct ModelSettings {
     /// Prefix of the configuration's fields: `{field}_url`.
-    field: &'a str,
+    field: &'static str,
     /// The path of requests below the base URL.
-    path: &'a str,
+    path: &'static str,
     /// Subject of error messages.
     who: &'static str,
-    name: &'a str,
-    url: &'a str,
-    key: &'a Secret,
+    name: String,
+    url: String,
+    key: Secret,
     timeout_ms: u64,
     retries: u64,
     /// Bytes of the longest reply that is read.
@@ -44,18 +47,15 @@ struct ModelSettings<'a> {
 
 struct ModelClient {
     agent: Agent,
-    url: String,
-    name: String,
-    key: Secret,
-    who: &'static str,
-    timeout: Duration,
-    retries: usize,
-    max_reply: u64,
+    url: Url,
+    /// Name and key without blanks around them.
+    settings: ModelSettings,
 }
 
 /// The end of the time for a try.
 type AttemptDeadline = std::time::Instant;
 
+#[derive(Default)]
 struct RequestFailure {
     message: String,
     /// Whether another try may succeed, and the shortest pause before it.
@@ -66,44 +66,30 @@ struct RequestFailure {
 }
 
 impl RequestFailure {
-    fn transient(message: String) -> Self {
-        Self { message, may_pass: true, after: None, is_refusal: false }
-    }
-
     fn permanent(message: impl Into<String>) -> Self {
-        Self { message: message.into(), may_pass: false, after: None, is_refusal: false }
-    }
-
-    fn refusal(message: impl Into<String>) -> Self {
-        Self { is_refusal: true, ..Self::permanent(message) }
+        Self { message: message.into(), ..Self::default() }
     }
 }
 
 impl ModelClient {
-    fn new(settings: &ModelSettings<'_>) -> Result<Self> {
-        let ModelSettings { field, path, who, name, url, key, timeout_ms, retries, max_reply } = *settings;
-        if name.trim().is_empty() {
+    fn new(mut settings: ModelSettings) -> Result<Self> {
+        let field = settings.field;
+        settings.name = settings.name.trim().to_owned();
+        if settings.name.is_empty() {
             let message = format!("{field}_name is needed with {field} \"openai\": the model's name on that server");
-            return Err(UsageError(message).into());
+            return Err(usage_error(message));
         }
-        let url = build_endpoint_url(field, url, path)?;
-        let key = Secret::new(key.expose().trim());
-        if !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(UsageError(format!("{field}_key must be printable ASCII without spaces")).into());
+        let url = build_endpoint_url(field, &settings.url, settings.path)?;
+        settings.key = Secret::new(settings.key.expose().trim());
+        let key = settings.key.expose();
+        if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(usage_error(format!("{field}_key must be printable ASCII without spaces")));
         }
         if url.scheme() == "http" && !key.is_empty() && !is_loopback_url(&url) {
             terminal::print_warning(&format!("{field}_key is sent unencrypted: {field}_url is not https"));
         }
-        Ok(Self {
-            agent: Agent::config_builder().max_redirects(0).http_status_as_error(false).build().new_agent(),
-            url: url.into(),
-            name: name.trim().to_owned(),
-            key,
-            who,
-            timeout: Duration::from_millis(timeout_ms),
-            retries: usize::try_from(retries).unwrap_or(0),
-            max_reply,
-        })
+        let agent = Agent::config_builder().max_redirects(0).http_status_as_error(false).build().new_agent();
+        Ok(Self { agent, url, settings })
     }
 
     /// Tries until it succeeds, fails for good, or runs out of time.
@@ -111,7 +97,7 @@ impl ModelClient {
         &self,
         ask: impl Fn(AttemptDeadline) -> Result<T, RequestFailure> + Clone + Send + 'static,
     ) -> Result<T, RequestFailure> {
-        let end = Instant::now() + self.timeout;
+        let end = Instant::now() + Duration::from_millis(self.settings.timeout_ms);
         let ask = || async {
             let ask = ask.clone();
             // It waits on a thread of its own; what is abandoned ends there, by its time-out at the latest.
@@ -121,7 +107,7 @@ impl ModelClient {
         let pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE)
             .with_max_delay(LONGEST_PAUSE)
-            .with_max_times(self.retries)
+            .with_max_times(usize::try_from(self.settings.retries).unwrap_or(0))
             .with_jitter();
         ask.retry(pauses)
             .when(|failed: &RequestFailure| failed.may_pass)
@@ -138,53 +124,44 @@ impl ModelClient {
         if left.is_zero() {
             return Err(RequestFailure::permanent("the time is over"));
         }
-        let who = self.who;
-        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
-        if !self.key.is_empty() {
-            request = request.header("authorization", format!("Bearer {}", self.key.expose()));
+        let ModelSettings { who, max_reply, .. } = self.settings;
+        let key = self.settings.key.expose();
+        let mut request = self.agent.post(self.url.as_str()).header("content-type", "application/json");
+        if !key.is_empty() {
+            request = request.header("authorization", format!("Bearer {key}"));
         }
         let sent = request.config().timeout_global(Some(left)).build().send(body.to_string());
         let mut response = sent.map_err(|error| self.transport_failure("can't be asked", &error))?;
         let status = response.status();
         let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-        let read = response.body_mut().with_config().limit(self.max_reply).read_to_vec();
+        let read = response.body_mut().with_config().limit(max_reply).read_to_vec();
         if !status.is_success() {
             let mut message = format!("{who}'s server answered with status {}", status.as_u16());
             if let Some(told) = read.ok().and_then(|body| parse_error_message(&body)) {
-                message.push_str(": ");
                 // Some servers quote the key that they refuse.
-                message.extend(self.redact_key(&told).chars().take(MAX_ERROR_CHARACTERS));
+                let told = if key.is_empty() { told } else { told.replace(key, "***") };
+                message.push_str(": ");
+                message.extend(told.chars().take(MAX_ERROR_CHARACTERS));
             }
-            let after = after.map(Duration::from_secs);
-            return Err(RequestFailure {
-                message,
-                may_pass: is_retryable_status(status),
-                after,
-                is_refusal: is_input_refusal(status),
-            });
+            let (may_pass, is_refusal) = (is_retryable_status(status), is_input_refusal(status));
+            return Err(RequestFailure { message, may_pass, after: after.map(Duration::from_secs), is_refusal });
         }
         read.map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
-                RequestFailure::permanent(format!("{who}'s response is longer than {} bytes", self.max_reply))
+                RequestFailure::permanent(format!("{who}'s response is longer than {max_reply} bytes"))
             }
             error => self.transport_failure("broke off its response", &error),
         })
     }
 
     fn transport_failure(&self, what: &str, error: &ureq::Error) -> RequestFailure {
-        let who = self.who;
-        RequestFailure::transient(match error {
+        let ModelSettings { who, timeout_ms, .. } = self.settings;
+        let message = match error {
             // There is one for all of it.
-            ureq::Error::Timeout(_) => format!("{who} did not answer within {} ms", self.timeout.as_millis()),
+            ureq::Error::Timeout(_) => format!("{who} did not answer within {timeout_ms} ms"),
             error => format!("{who} {what}: {error}"),
-        })
-    }
-
-    fn redact_key(&self, message: &str) -> String {
-        match self.key.expose() {
-            "" => message.to_owned(),
-            key => message.replace(key, "***"),
-        }
+        };
+        RequestFailure { message, may_pass: true, ..RequestFailure::default() }
     }
 }
 

@@ -4,23 +4,23 @@
 //! The measured result is exactly what a question gets. The test sessions are deleted afterwards, also when a signal
 //! ends the command.
 
-use std::{collections::HashMap, process::ExitCode, time::Duration};
+use std::{collections::HashMap, path::PathBuf, process::ExitCode, slice, time::Duration};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
+use clap::Args;
 use keepline::{
     Deadline, Keepline, Sessions,
-    pipe::{Effect, Question, Vector},
+    pipe::{Effect, Question},
     store::BucketKind,
 };
 use serde_json::{Map, Value, json};
 use tokio::{sync::Notify, time::Instant};
 
-use super::arguments::EvaluateArguments;
 use super::dataset::{EvaluationQuestion, EvaluationSample, count_nonblank_characters, read_samples};
 use crate::{
     app::{
         self,
-        error::{self, CodedError},
+        error::{self, coded_error},
         runtime,
         shutdown::ShutdownSignals,
     },
@@ -33,10 +33,38 @@ use crate::{
         buckets,
         health::rounded_milliseconds,
         recall::{RECALL_MEMBER, has_nothing_to_search},
+        records::array_member,
         users::forget_in_batches,
     },
     terminal::{self, format_count, print_json, progress_bar},
 };
+
+#[derive(Debug, Args)]
+#[command(after_help = EVALUATE_HELP)]
+pub struct EvaluateArguments {
+    /// File of conversations, one per line
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Token budgets to measure
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', default_values_t = [500, 1000, 2000, 4000],
+        value_parser = clap::value_parser!(u64).range(64..=32_768))]
+    pub tokens: Vec<u64>,
+    /// Ignore the speakers, dates and times that a question names (recall_hints=false)
+    #[arg(long)]
+    pub no_hints: bool,
+    /// Put all conversations into one session; with --user, into the memory of one user
+    #[arg(long)]
+    pub merge: bool,
+    /// Store each conversation as one user with several sessions, and ask in a new session (recall=user)
+    #[arg(long)]
+    pub user: bool,
+}
+
+// Paragraphs are one line each: clap breaks them where the terminal ends.
+const EVALUATE_HELP: &str = r#"Each line of the file is a conversation: its sessions with their turns, and questions with the ids of the turns that hold the evidence. The date may also be like "2023-05-08T13:56:00Z":
+  {"conversation":"1","sessions":[{"date":"1:56 pm on 8 May, 2023","turns":[{"id":"D1:1","speaker":"Ann","text":"I have a dog."},{"id":"D1:2","speaker":"Ben","text":"Lovely! We have only plants at home, and even those are hard to keep alive while we travel so much for work."},{"id":"D1:3","speaker":"Ann","text":"Plants are easy. Water them once a week, keep them out of the sun, and ask a neighbour when you are away."}]}],"questions":[{"question":"What pet does Ann have?","evidence":["D1:1"]}]}
+
+Each conversation becomes a session of its own in the configured store, which is deleted at the end. It is cut and indexed as deferred work does it; then each question is asked with a window of 64 tokens. What the window shows is not recalled, and counts as missing: the last turns of a conversation are no good evidence. "whole" is the share of the evidence of which all passages are recalled, "in part" that of which any is, each as the mean over the questions; "R@10" is the share among the ten turns with the highest scores that are recalled; "used" is what the text that a question gets comes to in tokens of four bytes. Times are those of whole questions."#;
 
 /// Messages per call.
 const MESSAGES_PER_CALL: usize = 500;
@@ -86,16 +114,15 @@ pub fn main(global: &GlobalArguments, arguments: &EvaluateArguments, json: bool)
         let bar = progress_bar((asked * all.len()) as u64);
         let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
         let (shutdown, is_told) = (ShutdownSignals::listen(GRACE)?, Notify::new());
-        // Any of them can fill and delete.
-        let first = all.first().map(|(keepline, _)| keepline.clone());
+        // Any of them can fill, embed and delete.
+        let keepline = all.first().map(|(keepline, _)| keepline.clone()).context("there are no budgets")?;
         let measured = async {
-            let Some(keepline) = first else { return Ok(()) };
             for (number, sample) in samples.iter().enumerate() {
                 let place = TestSessions { name: format!("{name}-{number}"), is_user: arguments.user };
                 // Not interrupted by a signal: sessions that are being created could not be deleted.
                 let measured = match place.create_empty(&keepline, sample).await {
                     Ok(()) => tokio::select! {
-                        measured = measure_sample(&place, sample, &mut all, || bar.inc(1)) => Some(measured),
+                        measured = measure_sample(&keepline, &place, sample, &mut all, || bar.inc(1)) => Some(measured),
                         () = is_told.notified() => None,
                     },
                     Err(error) => Some(Err(error)),
@@ -135,23 +162,19 @@ pub fn main(global: &GlobalArguments, arguments: &EvaluateArguments, json: bool)
 /// Notes probable mistakes in the file.
 fn note_dataset_mistakes(samples: &[EvaluationSample]) {
     let unknown: Vec<&String> = samples.iter().flat_map(|sample| &sample.unknown).collect();
-    if let Some(first) = unknown.first() {
-        let count = unknown.len();
-        terminal::print_note(&format!(
-            "evidence ids that no turn of their conversation has: {count}, for example {first}; they count as not recalled"
-        ));
-    }
     let repeated: Vec<&String> = samples.iter().flat_map(|sample| &sample.repeated).collect();
-    if let Some(first) = repeated.first() {
-        let count = repeated.len();
-        terminal::print_note(&format!(
-            "turn ids that occur more than once in a conversation: {count}, for example {first}; the last turn counts"
-        ));
+    for (ids, what, counts) in [
+        (unknown, "evidence ids that no turn of their conversation has", "they count as not recalled"),
+        (repeated, "turn ids that occur more than once in a conversation", "the last turn counts"),
+    ] {
+        if let Some(first) = ids.first() {
+            terminal::print_note(&format!("{what}: {}, for example {first}; {counts}", ids.len()));
+        }
     }
 }
 
 fn interruption_error(what: String) -> anyhow::Error {
-    CodedError { code: "interrupted", message: format!("interrupted: {what}") }.into()
+    coded_error("interrupted", format!("interrupted: {what}"))
 }
 
 /// The configured options, with those that the measurement sets.
@@ -269,16 +292,20 @@ async fn fill_session(keepline: &Keepline, session: &str, owner: Option<&str>, m
 
 /// Fills the test sessions, and asks all questions.
 async fn measure_sample(
+    keepline: &Keepline,
     at: &TestSessions,
     sample: &EvaluationSample,
     all: &mut [(Keepline, BudgetResults)],
     mut told: impl FnMut(),
 ) -> Result<()> {
-    let Some((keepline, _)) = all.first() else { return Ok(()) };
     at.fill_and_index(keepline, sample).await?;
     let metadata = at.question_metadata();
     for asked in &sample.asked {
-        let vector = embed_question(all.first().map(|(keepline, _)| keepline), &asked.question).await?;
+        // Before the question's time is measured.
+        let vector = match keepline.wants_vectors() {
+            true => keepline.embed(slice::from_ref(&asked.question)).await?.and_then(|mut made| made.pop()),
+            false => None,
+        };
         let is_in_vain = at.is_user && has_nothing_to_search(&asked.question, vector.as_ref());
         for (keepline, sums) in &mut *all {
             if is_in_vain {
@@ -294,7 +321,7 @@ async fn measure_sample(
             sums.times.push(begun.elapsed());
             if passed.effect == Effect::Failed {
                 let problem = passed.problem.map(|problem| problem.message);
-                return Err(anyhow!("a question failed: {}", problem.unwrap_or_default()));
+                bail!("a question failed: {}", problem.unwrap_or_default());
             }
             let got: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
             sums.add_question(at, sample, asked, got.get(RECALL_MEMBER).unwrap_or(&Value::Null));
@@ -302,14 +329,6 @@ async fn measure_sample(
         }
     }
     Ok(())
-}
-
-/// The embedding of a question, computed before its time is measured.
-async fn embed_question(keepline: Option<&Keepline>, question: &str) -> Result<Option<Vector>> {
-    match keepline.filter(|keepline| keepline.wants_vectors()) {
-        Some(keepline) => Ok(keepline.embed(&[question.to_owned()]).await?.and_then(|mut made| made.pop())),
-        None => Ok(None),
-    }
 }
 
 impl BudgetResults {
@@ -320,7 +339,7 @@ impl BudgetResults {
         asked: &EvaluationQuestion,
         recalled: &Value,
     ) {
-        let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let passages = array_member(recalled, "passages");
         self.passages += passages.len();
         let used = recalled.get("text").and_then(Value::as_str).map_or(0, str::len).div_ceil(TOKEN_BYTES);
         self.used += used;
@@ -335,12 +354,13 @@ impl BudgetResults {
             ranked.push((passage.get("score").and_then(Value::as_f64).unwrap_or(0.0), place));
         }
         ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        let mut first: Vec<usize> = Vec::with_capacity(TOP_RANKS);
+        let mut first: Vec<usize> = Vec::new();
         for (_, place) in ranked {
-            if first.len() < TOP_RANKS && !first.contains(&place) {
+            if !first.contains(&place) {
                 first.push(place);
             }
         }
+        first.truncate(TOP_RANKS);
         let is_whole = |place: &usize| found.get(place).is_some_and(|size| sample.sizes.get(*place) == Some(size));
         self.whole += asked.evidence_share(is_whole);
         self.in_part += asked.evidence_share(|place| found.contains_key(place));

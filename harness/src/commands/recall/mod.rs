@@ -2,7 +2,6 @@
 //!
 //! Showing it writes nothing. Searching and ranking are the component's.
 
-pub mod arguments;
 mod dataset;
 mod evaluate;
 mod rebuild;
@@ -10,12 +9,13 @@ mod rebuild;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use self::arguments::{RecallArguments, RecallCommand, RecallQueryArguments};
+use self::{evaluate::EvaluateArguments, rebuild::RebuildArguments};
 use crate::{
-    app::{error::UsageError, store_settings::lacks_index, with_keepline},
-    args::{GlobalArguments, StoreAccess, TranscriptArguments, WindowArguments},
+    app::{error::usage_error, store_settings::lacks_index, with_keepline},
+    args::{AskedArguments, GlobalArguments, StoreAccess, TranscriptArguments, WindowArguments, help::JSON_HELP},
     deferred::scope::{RecallMode, require_recall},
     operations::{
         recall::{RECALL_MEMBER, has_nothing_to_search, print_passages},
@@ -23,6 +23,44 @@ use crate::{
     },
     terminal::{self, print_json},
 };
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct RecallArguments {
+    #[arg(long, global = true, help = JSON_HELP)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Option<RecallCommand>,
+    #[command(flatten)]
+    pub look: RecallQueryArguments,
+}
+
+/// What would be recalled for a question.
+#[derive(Debug, Args)]
+pub struct RecallQueryArguments {
+    /// The session's id; with --user, omit it to ask as a new session of that user
+    pub session: Option<String>,
+    /// The question's text
+    #[arg(allow_hyphen_values = true)]
+    pub query: Option<String>,
+    /// The transcript of this node instead of the session's own: its node_id
+    #[arg(long, value_name = "ID")]
+    pub node: Option<String>,
+    /// The node's app_id, if it has one
+    #[arg(long, value_name = "ID", requires = "node")]
+    pub app: Option<String>,
+    #[command(flatten)]
+    pub asked: AskedArguments,
+}
+
+/// What can be done to what is recalled.
+#[derive(Debug, Subcommand)]
+pub enum RecallCommand {
+    /// Rebuild the index of sessions and their nodes from the transcripts
+    Rebuild(RebuildArguments),
+    /// Measure how much of the evidence for a set of questions is recalled
+    Evaluate(EvaluateArguments),
+}
 
 pub fn main(global: &GlobalArguments, arguments: RecallArguments) -> Result<ExitCode> {
     let json = arguments.json;
@@ -40,13 +78,12 @@ fn show_recall(global: &GlobalArguments, asked: RecallQueryArguments, json: bool
         (Some(query), None) if asked.user.is_some() => (None, query),
         _ => {
             let usage = "a session and a question are needed, or --user and a question: keepline recall SESSION QUERY";
-            return Err(UsageError(usage.into()).into());
+            return Err(usage_error(usage));
         }
     };
     let is_new = session.is_none();
     if is_new && (asked.parent.is_some() || node.is_some()) {
-        let usage = "--parent and --node name something of a session: keepline recall SESSION QUERY";
-        return Err(UsageError(usage.into()).into());
+        return Err(usage_error("--parent and --node name something of a session: keepline recall SESSION QUERY"));
     }
     // A name that no session has.
     let session = session.unwrap_or_else(|| format!("look-{:032x}", fastrand::u128(..)));
@@ -58,9 +95,7 @@ fn show_recall(global: &GlobalArguments, asked: RecallQueryArguments, json: bool
             (false, _) => Some(preview_question(&keepline, &mut keepline.sessions(), &asked).await?),
             (true, RecallMode::User) => preview_in_new_session(&keepline, &asked).await?,
             (true, RecallMode::Session) => {
-                return Err(
-                    UsageError("without a session, recall=user is needed, but it is recall=session".into()).into()
-                );
+                return Err(usage_error("without a session, recall=user is needed, but it is recall=session"));
             }
         };
         let metadata = passed.and_then(|passed| passed.metadata);

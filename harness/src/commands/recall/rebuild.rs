@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use clap::Args;
 use futures::TryStreamExt;
 use keepline::{
     Keepline,
@@ -15,9 +16,8 @@ use keepline::{
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::arguments::RebuildArguments;
 use crate::{
-    app::{error::CodedError, shutdown::ShutdownSignals, with_keepline},
+    app::{error::coded_error, shutdown::ShutdownSignals, with_keepline},
     args::{GRACE, GlobalArguments, StoreAccess},
     deferred::{
         run_task::{EMBED_TASK, INDEX_TASK, RESET_TASK, TaskResult, run_task_until},
@@ -26,6 +26,17 @@ use crate::{
     operations::{buckets::pages, nodes::session_nodes, transcripts::session_owner},
     terminal::{format_count, print_result, progress_bar},
 };
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["sessions", "all"]))]
+pub struct RebuildArguments {
+    /// The sessions' ids
+    #[arg(value_name = "SESSION")]
+    pub sessions: Vec<String>,
+    /// All sessions and nodes of the store
+    #[arg(long)]
+    pub all: bool,
+}
 
 pub fn main(global: &GlobalArguments, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
     // It handles signals itself, to give back its lease.
@@ -40,7 +51,7 @@ pub fn main(global: &GlobalArguments, arguments: &RebuildArguments, json: bool) 
 
 fn interruption_error() -> anyhow::Error {
     let message = "interrupted; run the command again to finish the rebuild";
-    CodedError { code: "interrupted", message: message.to_owned() }.into()
+    coded_error("interrupted", message)
 }
 
 async fn rebuild_indexes(

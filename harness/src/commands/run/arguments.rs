@@ -1,10 +1,10 @@
 //! Arguments of `keepline run`.
 
-use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::args::parse::{parse_grace_seconds, parse_pipe_count};
+use crate::args::parse::parse_grace_seconds;
 
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
@@ -13,8 +13,8 @@ pub struct RunArguments {
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub input: PathBuf,
     /// Number of concurrent pipes, up to 1024
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_pipe_count)]
-    pub pipes: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub pipes: u16,
     /// After SIGTERM or SIGINT: how long to wait for the entries already read [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = parse_grace_seconds)]
     pub grace: Option<Duration>,

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     budget::{BudgetShare, MemoryBudget},
-    sink::{self, OutputChunk, OutputSink},
+    sink::OutputChunk,
 };
 
 /// Output is flushed at this length, or after this time.
@@ -37,12 +37,13 @@ pub struct ProcessedLine {
 }
 
 /// Restores the order of lines and passes them to the sink, in chunks while more are ready, and always before waiting.
+/// `None`: all is passed on, or the reader of the output is gone.
 pub async fn write_in_order(
     mut tickets: mpsc::Receiver<LineTicket>,
-    sink: OutputSink,
+    sink: mpsc::Sender<OutputChunk>,
     budget: MemoryBudget,
     bar: Option<ProgressBar>,
-) {
+) -> Option<()> {
     const BAR_STEP: u64 = 64 * 1024;
     let mut chunk = ChunkBuilder { chunk: OutputChunk::default(), since: Instant::now(), sink };
     let mut passed = 0;
@@ -50,11 +51,8 @@ pub async fn write_in_order(
         let ticket = match tickets.try_recv() {
             Ok(ticket) => ticket,
             Err(_) => {
-                if chunk.flush().await.is_err() {
-                    return;
-                }
-                let Some(ticket) = tickets.recv().await else { return };
-                ticket
+                chunk.flush().await?;
+                tickets.recv().await?
             }
         };
         let mut share = ticket.share;
@@ -63,20 +61,15 @@ pub async fn write_in_order(
             PendingLine::Waiting { number, mut waiting } => match waiting.try_recv() {
                 Ok(done) => done,
                 Err(_) => {
-                    if chunk.flush().await.is_err() {
-                        return;
-                    }
+                    chunk.flush().await?;
                     budget.declare_next_line(number);
                     // A pipe answers everything that it takes, unless it is being torn down.
-                    let Ok(done) = waiting.await else { return };
-                    done
+                    waiting.await.ok()?
                 }
             },
         };
         share.merge(done.more);
-        if chunk.add_line(done.line, share).await.is_err() {
-            return;
-        }
+        chunk.add_line(done.line, share).await?;
         // Not at each line: moving the bar costs as much as a line.
         passed += ticket.length;
         if passed >= BAR_STEP
@@ -90,11 +83,11 @@ pub async fn write_in_order(
 struct ChunkBuilder {
     chunk: OutputChunk,
     since: Instant,
-    sink: OutputSink,
+    sink: mpsc::Sender<OutputChunk>,
 }
 
 impl ChunkBuilder {
-    async fn add_line(&mut self, line: Vec<u8>, share: BudgetShare) -> Result<(), sink::SinkClosed> {
+    async fn add_line(&mut self, line: Vec<u8>, share: BudgetShare) -> Option<()> {
         let OutputChunk { bytes, pieces, share: shares } = &mut self.chunk;
         shares.merge(share);
         if bytes.is_empty() {
@@ -104,13 +97,14 @@ impl ChunkBuilder {
             bytes.extend_from_slice(&line);
         }
         *pieces += 1;
-        if bytes.len() >= MAX_CHUNK || self.since.elapsed() >= MAX_DELAY { self.flush().await } else { Ok(()) }
+        if bytes.len() >= MAX_CHUNK || self.since.elapsed() >= MAX_DELAY { self.flush().await } else { Some(()) }
     }
 
-    async fn flush(&mut self) -> Result<(), sink::SinkClosed> {
+    /// Waits while the reader is slow. `None`: it is gone, or writing failed.
+    async fn flush(&mut self) -> Option<()> {
         if self.chunk.pieces == 0 {
-            return Ok(());
+            return Some(());
         }
-        self.sink.write(std::mem::take(&mut self.chunk)).await
+        self.sink.send(std::mem::take(&mut self.chunk)).await.ok()
     }
 }

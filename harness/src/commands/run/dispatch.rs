@@ -18,6 +18,7 @@ use super::{
     collect::{LineTicket, PendingLine, ProcessedLine},
     error_report::ErrorReport,
     feed::{InputPiece, PieceBatch, ReadingState},
+    summary::EntryTally,
 };
 use crate::jsonl::entry::{Entry, InvalidLine, Lane};
 
@@ -29,42 +30,26 @@ pub struct EntryJob {
 }
 
 pub struct Dispatcher {
-    pipes: Vec<mpsc::Sender<EntryJob>>,
-    order: mpsc::Sender<LineTicket>,
-    turns: OpenTurns,
-    counts: ToolAndOpenCounts,
-    number: u64,
-    max_line: usize,
-    refused: Arc<ErrorReport>,
-}
-
-/// Entries that reach no model.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ToolAndOpenCounts {
-    pub tools: u64,
-    /// Lines of the lane `open`.
-    pub opened: u64,
+    pub pipes: Vec<mpsc::Sender<EntryJob>>,
+    pub order: mpsc::Sender<LineTicket>,
+    pub turns: OpenTurns,
+    /// Counts entries that reach no model.
+    pub tally: EntryTally,
+    /// The number of the last line.
+    pub number: u64,
+    /// Longer lines come in pieces.
+    pub max_line: usize,
+    pub refused: Arc<ErrorReport>,
 }
 
 impl Dispatcher {
-    /// A dispatcher for these pipes. Lines longer than `max_line` come in pieces.
-    pub fn new(
-        pipes: Vec<mpsc::Sender<EntryJob>>,
-        order: mpsc::Sender<LineTicket>,
-        turns: OpenTurns,
-        max_line: usize,
-        refused: Arc<ErrorReport>,
-    ) -> Self {
-        Self { pipes, order, turns, counts: ToolAndOpenCounts::default(), number: 0, max_line, refused }
-    }
-
     /// Dispatches all lines until the input ends, a signal arrives, or the reader of the output is gone.
     pub async fn dispatch(
         mut self,
         mut batches: mpsc::Receiver<io::Result<PieceBatch>>,
         reading: Arc<ReadingState>,
         mut stopped: watch::Receiver<StopReason>,
-    ) -> io::Result<ToolAndOpenCounts> {
+    ) -> io::Result<EntryTally> {
         let mut taken = 0;
         loop {
             let next = tokio::select! {
@@ -76,13 +61,13 @@ impl Dispatcher {
                 Some(next) => next,
                 // Lines read before a signal are finished.
                 None if taken < reading.pieces.load(Ordering::Relaxed) => batches.recv().await,
-                None => return Ok(self.counts),
+                None => return Ok(self.tally),
             };
-            let Some(batch) = next else { return Ok(self.counts) };
+            let Some(batch) = next else { return Ok(self.tally) };
             for (piece, share) in batch? {
                 taken += 1;
                 if self.forward_piece(piece, share).await.is_none() {
-                    return Ok(self.counts);
+                    return Ok(self.tally);
                 }
             }
         }
@@ -126,14 +111,14 @@ impl Dispatcher {
             Lane::Questions => self.turns.question(metadata, entry.text_bytes()),
             Lane::Answers => self.turns.answer(metadata),
             Lane::Tools => {
-                self.counts.tools += 1;
+                self.tally.tools += 1;
                 let Some(turn) = entry.tool_activity().and_then(|activity| self.turns.tool(activity, metadata)) else {
                     return Some(PendingLine::Ready(entry.into_unchanged_line()));
                 };
                 turn
             }
             Lane::Open => {
-                self.counts.opened += 1;
+                self.tally.opened += 1;
                 self.turns.open(metadata);
                 return Some(PendingLine::Ready(entry.into_unchanged_line()));
             }

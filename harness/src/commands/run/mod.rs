@@ -34,7 +34,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use keepline::{
     Keepline, Pipe, Plugin, Sandbox,
     maintenance::{Maintenance, Task},
@@ -54,8 +54,6 @@ use self::{
     dispatch::{Dispatcher, EntryJob},
     error_report::ErrorReport,
     feed::ReadingState,
-    metrics::MetricsListener,
-    sink::OutputSink,
     summary::{EntryTally, RunSummary, WithoutMemory},
 };
 use crate::{
@@ -81,9 +79,9 @@ const SETTINGS_TIMEOUT: Duration = Duration::from_millis(100);
 pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCode> {
     let mut config = app::load_config(global)?;
     let input = open_input(&arguments.input)?;
-    let metrics = arguments.metrics.map(MetricsListener::bind_address).transpose()?;
+    let listener = arguments.metrics.map(metrics::bind_address).transpose()?;
     let plugin = app::load_plugin(global, &config)?;
-    let (pipes, grace) = (arguments.pipes.get(), arguments.grace.unwrap_or(GRACE));
+    let (pipes, grace) = (usize::from(arguments.pipes), arguments.grace.unwrap_or(GRACE));
     if !config.origin("max_instances").is_chosen() {
         // An instance for each pipe, so that none waits for another.
         config.host.max_instances = config.host.max_instances.max(u64::try_from(pipes).unwrap_or(u64::MAX));
@@ -101,13 +99,13 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
     let outcome = runtime.block_on(async {
         let keepline = app::open_keepline_on(config.store()?, plugin, &config).await?;
         let work = maintenance::open_maintenance(&keepline, &config, &background)?;
-        background.spawn(app::print_store_warnings(keepline.store()));
+        background.spawn(app::print_store_warnings(keepline.store().clone()));
         if config.is_durable() {
             // Before the first entry, which may create sessions itself.
             warn_of_settings_mismatch(&keepline).await;
         }
-        if let Some(metrics) = metrics {
-            metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
+        if let Some(listener) = listener {
+            metrics::serve(listener, keepline.clone(), work.clone(), config.host.backend.clone())?;
         }
         // Before the first entry, so that everything that is read is finished.
         let shutdown = ShutdownSignals::listen(grace)?;
@@ -125,9 +123,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
         // Text and metadata in JSON's longest escapes, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
-        let deferred = DeferredWork { work, grace };
-        let outcome =
-            run_pipes(keepline, deferred, input, pipes, max_line, input_progress_bar(&arguments.input), shutdown).await;
+        let outcome = run_pipes(keepline, work, input, max_line, arguments, shutdown).await;
         reloading.shutdown().await;
         outcome
     });
@@ -141,7 +137,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
             false => terminal::print_to_stderr(&outcome.summary.summary_text()),
         }
     }
-    let MigrationOutcome { summary, is_complete, interrupted } = outcome;
+    let RunOutcome { summary, is_complete, interrupted } = outcome;
     let without = WithoutMemory::from_counters(&summary.counters);
     without.print_notice(summary.counters.effects().map(|(_, count)| count).sum());
     if let Some(signal) = interrupted {
@@ -184,10 +180,7 @@ fn input_progress_bar(input: &Path) -> Option<ProgressBar> {
         return None;
     }
     let length = std::fs::metadata(input).ok().filter(std::fs::Metadata::is_file)?.len();
-    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left").ok()?;
-    let bar = ProgressBar::new(length).with_style(style);
-    terminal::set_progress_bar(&bar);
-    Some(bar)
+    Some(terminal::bytes_bar(length))
 }
 
 /// Reloads the plugin's file at each SIGHUP.
@@ -211,7 +204,7 @@ async fn reload_plugin_on_hangup(mut hangups: Signal, keepline: Keepline, file: 
     }
 }
 
-struct MigrationOutcome {
+struct RunOutcome {
     summary: RunSummary,
     /// Whether everything that was read was written, as long as the reader of the output was there.
     is_complete: bool,
@@ -227,22 +220,16 @@ enum StopReason {
     OutputClosed,
 }
 
-struct DeferredWork {
-    work: Maintenance,
-    /// How long the end of the run waits for it.
-    grace: Duration,
-}
-
 async fn run_pipes(
     keepline: Keepline,
-    deferred: DeferredWork,
+    deferred: Maintenance,
     input: File,
-    pipes: usize,
     max_line: usize,
-    bar: Option<ProgressBar>,
+    arguments: &RunArguments,
     shutdown: ShutdownSignals,
-) -> Result<MigrationOutcome> {
+) -> Result<RunOutcome> {
     let started = Instant::now();
+    let bar = input_progress_bar(&arguments.input);
     let (stop, stopped) = watch::channel(StopReason::NotStopped);
     let reading = Arc::new(ReadingState::default());
     let budget = MemoryBudget::new(BYTES_IN_FLIGHT);
@@ -250,7 +237,7 @@ async fn run_pipes(
     let batches = feed::start_reading(input, max_line, reading.clone(), budget.clone());
     let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
     let pieces_out = Arc::new(AtomicU64::new(0));
-    let (sink, written) = OutputSink::start(output, pieces_out.clone());
+    let (sink, written) = sink::start_writing(output, pieces_out.clone());
 
     let refused =
         Arc::new(ErrorReport::new("lines were invalid and passed through unchanged", Some(ENTRY_FORMAT_HINT)));
@@ -258,15 +245,23 @@ async fn run_pipes(
     let telling = tokio::spawn(report_held_errors([refused.clone(), failed.clone()]));
 
     let mut work = JoinSet::new();
-    let senders: Vec<_> = (0..pipes)
+    let senders: Vec<_> = (0..arguments.pipes)
         .map(|_| {
             let (sender, jobs) = mpsc::channel(QUEUED_ENTRIES_PER_PIPE);
-            work.spawn(serve_pipe(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.work.clone()));
+            work.spawn(serve_pipe(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.clone()));
             sender
         })
         .collect();
     let (order, tickets) = mpsc::channel(ENTRIES_IN_FLIGHT);
-    let dispatcher = Dispatcher::new(senders, order, keepline.open_turns(), max_line, refused.clone());
+    let dispatcher = Dispatcher {
+        pipes: senders,
+        order,
+        turns: keepline.open_turns(),
+        tally: EntryTally::default(),
+        number: 0,
+        max_line,
+        refused: refused.clone(),
+    };
     let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
     let collecting = tokio::spawn(write_in_order(tickets, sink, budget, bar.clone()));
 
@@ -287,10 +282,9 @@ async fn run_pipes(
             }
             _ => {}
         }
-        let read = read.context("the input task failed")?.context("can't read the input")?;
-        (tally.tools, tally.opened) = (read.tools, read.opened);
+        tally.add_tally(&read.context("the input task failed")?.context("can't read the input")?);
         served = Some(tally);
-        deferred.work.shutdown(deferred.grace).await;
+        deferred.shutdown(arguments.grace.unwrap_or(GRACE)).await;
         anyhow::Ok(())
     };
     let mut signalled = None;
@@ -320,8 +314,8 @@ async fn run_pipes(
     finished.transpose()?;
     let tally = served.unwrap_or_default();
     // Ends work that was not waited for.
-    deferred.work.shutdown(Duration::ZERO).await;
-    let maintenance = deferred.work.counters();
+    deferred.shutdown(Duration::ZERO).await;
+    let maintenance = deferred.counters();
     if maintenance.abandoned > 0 {
         let tasks = terminal::format_count(maintenance.abandoned, "deferred task", "deferred tasks");
         let told = "not finished (titles, summaries); each is due again at its session's next answer";
@@ -337,7 +331,7 @@ async fn run_pipes(
         round_trips: keepline.store().round_trips(),
         elapsed: started.elapsed(),
     };
-    Ok(MigrationOutcome { summary, is_complete, interrupted })
+    Ok(RunOutcome { summary, is_complete, interrupted })
 }
 
 /// Says how much an interrupted run has written and left.

@@ -13,20 +13,22 @@ use crate::terminal::{self, format_count, format_duration};
 
 /// Latencies of one lane. Each pipe has its own, so they are kept small: some 10 KiB. (To three digits up to an hour they
 /// would take 300 KiB a lane, most of a pipe's memory.)
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LaneLatencies {
-    /// Nanoseconds, to two digits; grows with the longest. `None`: no entry yet.
+    /// Nanoseconds, to two digits; grows with the longest. Always there: only wrong bounds and digits are refused.
     histogram: Option<Histogram<u32>>,
 }
 
+impl Default for LaneLatencies {
+    fn default() -> Self {
+        Self { histogram: Histogram::new(2).ok() }
+    }
+}
+
 impl LaneLatencies {
-    const DIGITS: u8 = 2;
     const LONGEST: Duration = Duration::from_secs(3600);
 
     pub fn record(&mut self, time: Duration) {
-        if self.histogram.is_none() {
-            self.histogram = Histogram::new(Self::DIGITS).ok();
-        }
         if let Some(histogram) = &mut self.histogram {
             // It grows as needed, so this can't fail.
             let _ = histogram.record(u64::try_from(time.min(Self::LONGEST).as_nanos()).unwrap_or(u64::MAX));
@@ -34,12 +36,8 @@ impl LaneLatencies {
     }
 
     pub fn add_latencies(&mut self, other: &Self) {
-        match (&mut self.histogram, &other.histogram) {
-            (Some(histogram), Some(other)) => {
-                let _ = histogram.add(other);
-            }
-            (None, Some(other)) => self.histogram = Some(other.clone()),
-            (_, None) => {}
+        if let (Some(histogram), Some(other)) = (&mut self.histogram, &other.histogram) {
+            let _ = histogram.add(other);
         }
     }
 
@@ -66,6 +64,8 @@ impl EntryTally {
     pub fn add_tally(&mut self, other: &Self) {
         self.questions.add_latencies(&other.questions);
         self.answers.add_latencies(&other.answers);
+        self.tools += other.tools;
+        self.opened += other.opened;
         self.errors += other.errors;
     }
 }

@@ -8,9 +8,9 @@ use keepline::{
 };
 use serde_json::{Value, json};
 
+use super::arguments::AppendArguments;
 use crate::{
-    app::error::CodedError,
-    args::AppendArguments,
+    app::error::coded_error,
     jsonl::chat_messages::ChatMessage,
     operations::transcripts::{
         as_transcript, entry_metadata, require_conversations, require_parent, require_valid_user,
@@ -29,7 +29,7 @@ pub async fn append_turn(keepline: &Keepline, json: bool, arguments: &AppendArgu
     if keepline.session_ids().bucket_name(&transcript.session).is_none() {
         let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores, or with session_ids \
                        \"hash\", any text of at most 1,024 bytes";
-        return Err(CodedError { code: "invalid-session", message: message.to_owned() }.into());
+        return Err(coded_error("invalid-session", message));
     }
     // As in an entry, an empty id means no user.
     require_valid_user(&mut sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
@@ -102,5 +102,5 @@ pub async fn append_messages(
 }
 
 fn not_stored_error(message: String) -> anyhow::Error {
-    CodedError { code: "not-stored", message }.into()
+    coded_error("not-stored", message)
 }

@@ -25,7 +25,7 @@ const CONCURRENT_DELETIONS: usize = 16;
 const PASSES: usize = 10;
 
 pub(super) fn confirm_clear_all(global: &GlobalArguments) -> Result<()> {
-    let store = app::store_name(global)?;
+    let store = app::quiet_config(global)?.store_name;
     let warning = format!("all sessions, with their nodes and users, would be deleted from {store}");
     confirm_deletion(&warning, "\"all\"", "all")
 }

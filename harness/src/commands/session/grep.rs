@@ -7,8 +7,8 @@ use keepline::{
 };
 use serde_json::{Value, json};
 
+use super::arguments::GrepArguments;
 use crate::{
-    args::GrepArguments,
     operations::{
         pages::{PageLimits, no_progress_error},
         transcripts::as_transcript,
@@ -26,8 +26,7 @@ pub async fn grep_message(sessions: &mut Sessions, as_json: bool, arguments: &Gr
         query.limit = if *limit == 0 { 1000 } else { left.min(1000) };
         let page = sessions.find_lines(as_transcript(transcript), *position, query).await?;
         left = left.saturating_sub(u32::try_from(page.lines.iter().filter(|line| line.is_match).count())?);
-        pages.count_page(!page.lines.is_empty())?;
-        pages.count_kept_texts(page.lines.iter().map(|line| &*line.text), "use --limit, and --from for the rest")?;
+        pages.count_kept_page(page.lines.iter().map(|line| &*line.text), "use --limit, and --from for the rest")?;
         found.extend(page.lines);
         match page.next {
             Some(next) if next <= query.from_line => return Err(no_progress_error()),
@@ -36,7 +35,11 @@ pub async fn grep_message(sessions: &mut Sessions, as_json: bool, arguments: &Gr
         }
     };
     if as_json {
-        let lines: Vec<Value> = found.iter().map(content_line_json).collect();
+        let line_json = |line: &ContentLine| {
+            let ContentLine { number, is_match, text, offset, is_cut } = line;
+            json!({"number": number, "is_match": is_match, "text": text, "offset": offset, "is_cut": is_cut})
+        };
+        let lines: Vec<Value> = found.iter().map(line_json).collect();
         let told = json!({"session": transcript.session, "position": position, "lines": lines, "next": next});
         return print_json(&told);
     }
@@ -58,9 +61,4 @@ pub async fn grep_message(sessions: &mut Sessions, as_json: bool, arguments: &Gr
         terminal::print_note(&format!("there may be more: use --from {next} to continue, or --limit 0 for all"));
     }
     Ok(())
-}
-
-fn content_line_json(line: &ContentLine) -> Value {
-    let ContentLine { number, is_match, text, offset, is_cut } = line;
-    json!({"number": number, "is_match": is_match, "text": text, "offset": offset, "is_cut": is_cut})
 }

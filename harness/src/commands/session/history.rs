@@ -67,8 +67,7 @@ async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u6
             break;
         }
         require_older_position(Some(older.first), Some(whole.first))?;
-        pages.count_page(true)?;
-        pages.count_kept_texts(older.entries.iter().map(String::as_str), TOO_LARGE_HINT)?;
+        pages.count_kept_page(older.entries.iter().map(String::as_str), TOO_LARGE_HINT)?;
         count += older.entries.len();
         (whole.first, whole.oldest) = (older.first, older.oldest);
         found.push(older.entries);

@@ -8,10 +8,10 @@
 mod append;
 pub mod arguments;
 mod clear_all;
-mod conversation;
 mod grep;
 mod history;
 mod list;
+mod messages;
 mod set_messages;
 mod settings;
 mod show;
@@ -21,14 +21,17 @@ use std::{collections::BTreeMap, process::ExitCode};
 use anyhow::Result;
 use keepline::{
     Keepline, Sessions,
-    maintenance::{Maintenance, Outcome, TASKS, Task},
+    config::Config,
+    maintenance::{Outcome, TASKS, Task},
+    sessions::MessageQuery,
 };
 use serde_json::json;
+use tokio::runtime::Runtime;
 
-use self::arguments::{SessionArguments, SessionCommand};
+use self::arguments::{AppendArguments, SessionArguments, SessionCommand};
 use crate::{
-    app::{error::CodedError, with_keepline},
-    args::{AppendArguments, ConversationCommand, GlobalArguments},
+    app::{error::coded_error, with_keepline},
+    args::GlobalArguments,
     deferred::{
         run_task::{EMBED_TASK, INDEX_TASK},
         scope::RecallMode,
@@ -38,8 +41,11 @@ use crate::{
         members::decode_json_string,
         value::read_json_value,
     },
-    maintenance,
-    operations::transcripts::{hint_at_app, require_conversations, sessions_with_long_timeout},
+    maintenance::open_maintenance,
+    operations::{
+        transcripts::{as_transcript, hint_at_app, require_conversations, sessions_with_long_timeout},
+        window::preview_question,
+    },
     session_file,
     terminal::{
         self,
@@ -50,36 +56,38 @@ use crate::{
 
 pub fn main(global: &GlobalArguments, arguments: &SessionArguments) -> Result<ExitCode> {
     let json = arguments.json;
-    let put = match &arguments.command {
-        SessionCommand::ClearAll { yes: false } => {
-            clear_all::confirm_clear_all(global)?;
-            String::new()
-        }
+    let (mut put, mut appended) = (String::new(), None);
+    match &arguments.command {
+        SessionCommand::ClearAll { yes: false } => clear_all::confirm_clear_all(global)?,
         SessionCommand::Export(export) => return session_file::export::main(global, export, json),
         SessionCommand::Import(import) => return session_file::import::main(global, import, json),
-        SessionCommand::Conversation(ConversationCommand::SetMessages { transcript, file }) => {
+        SessionCommand::SetMessages { transcript, file } => {
             return set_messages::main(global, transcript, file, json);
         }
         // Read before signal handlers are installed: a signal ends a process that waits for standard input.
-        SessionCommand::Put { value, text, .. } => read_json_value(value, *text)?,
-        _ => String::new(),
-    };
-    let appended = match &arguments.command {
-        SessionCommand::Conversation(ConversationCommand::Append(AppendArguments { file: Some(file), .. })) => {
-            Some(chat_messages::read_chat_messages(file)?)
+        SessionCommand::Put { value, text, .. } => put = read_json_value(value, *text)?,
+        SessionCommand::Append(AppendArguments { file: Some(file), .. }) => {
+            appended = Some(chat_messages::read_chat_messages(file)?);
         }
-        _ => None,
-    };
+        _ => {}
+    }
     with_keepline(global, arguments.command.store_access(), async |keepline, config, runtime| {
-        let maintain = || maintenance::open_maintenance(&keepline, config, runtime);
-        serve(&keepline, maintain, json, &arguments.command, &put, appended.as_deref()).await
+        match &arguments.command {
+            SessionCommand::Upkeep { session } => upkeep(&keepline, config, runtime, json, session).await,
+            command => {
+                let served = serve(&keepline, json, command, &put, appended.as_deref()).await;
+                served.map_err(|error| match command.transcript() {
+                    Some(transcript) => hint_at_app(transcript, error),
+                    None => error,
+                })
+            }
+        }
     })
 }
 
 /// Runs a subcommand: `put` with this value, and `append` with these messages.
 async fn serve(
     keepline: &Keepline,
-    maintain: impl Fn() -> Result<Maintenance>,
     json: bool,
     command: &SessionCommand,
     put: &str,
@@ -88,28 +96,14 @@ async fn serve(
     let mut sessions = keepline.sessions();
     match command {
         SessionCommand::List(arguments) => list::list_sessions(keepline, json, arguments).await,
-        SessionCommand::Show { transcript } => {
-            let shown = show::show_session(keepline, json, transcript).await;
-            shown.map_err(|error| hint_at_app(transcript, error))
-        }
+        SessionCommand::Show { transcript } => show::show_session(keepline, json, transcript).await,
         SessionCommand::Nodes { session, full } => list::list_nodes(keepline, json, session, *full).await,
         SessionCommand::Create { session } => {
             let created = sessions.create(session).await?;
             let all = json!({"session": created.session, "incarnation": created.incarnation});
             print_result_lines(json, &all, [&created.session])
         }
-        SessionCommand::Delete { session } => {
-            let deleted = sessions_with_long_timeout(keepline, session).await?.delete(session).await?;
-            let (count, keys) = (deleted.key_count, deleted.keys_cleared);
-            let all = json!({"session": deleted.session, "key_count": count, "keys_cleared": keys});
-            print_result_lines(json, &all, &keys)?;
-            let unnamed = count.saturating_sub(keys.len() as u64);
-            if unnamed > 0 && !json {
-                let told = terminal::format_count(unnamed, "more key is", "more keys are");
-                terminal::print_note(&format!("{told} not named"));
-            }
-            Ok(())
-        }
+        SessionCommand::Delete { session } => delete(keepline, json, session).await,
         SessionCommand::Put { session, key, .. } => {
             let stored = sessions.put(session, key, put).await?;
             print_result(json, &json!({"session": stored.session, "key": stored.key}), "")
@@ -130,30 +124,86 @@ async fn serve(
             let all = json!({"session": counted.session, "key": counted.key, "value": counted.value});
             print_result(json, &all, &counted.value.to_string())
         }
-        SessionCommand::Upkeep { session } => upkeep(keepline, maintain, json, session).await,
         SessionCommand::History { session, limit, before } => {
             history::show_history(&mut sessions, json, session, *before, *limit).await
         }
         SessionCommand::ClearAll { .. } => clear_all::clear_all(keepline.store(), json).await,
-        // Served before the plugin is loaded.
-        SessionCommand::Export(_) | SessionCommand::Import(_) => Ok(()),
-        SessionCommand::Conversation(command) => {
-            let done = conversation::run_conversation_command(keepline, json, command, appended).await;
-            done.map_err(|error| hint_at_app(command.transcript(), error))
+        SessionCommand::Describe { transcript } => show::show_transcript(&mut sessions, json, transcript).await,
+        SessionCommand::Messages { transcript, thread, id, role, search, limit, before } => {
+            let query = MessageQuery {
+                id: id.as_deref(),
+                thread: thread.as_deref(),
+                role: role.as_deref(),
+                contains: search.as_deref(),
+                before: *before,
+                limit: *limit,
+            };
+            messages::show_messages(&mut sessions, json, transcript, query).await
         }
+        SessionCommand::Text { transcript, position, offset, limit } => {
+            messages::show_text(&mut sessions, json, transcript, (*position, *offset, *limit)).await
+        }
+        SessionCommand::Grep(arguments) => grep::grep_message(&mut sessions, json, arguments).await,
+        SessionCommand::Append(arguments) => match appended {
+            Some(messages) => append::append_messages(keepline, json, arguments, messages).await,
+            None => append::append_turn(keepline, json, arguments).await,
+        },
+        SessionCommand::Edit { transcript, position, text } => {
+            let mut patient = sessions_with_long_timeout(keepline, &transcript.session).await?;
+            let changed = patient.rewrite(as_transcript(transcript), *position, Some(text)).await?;
+            print_result(json, &json!({"session": changed.session, "count": changed.count}), "")
+        }
+        SessionCommand::Remove { transcript, position } => {
+            let mut patient = sessions_with_long_timeout(keepline, &transcript.session).await?;
+            let changed = patient.rewrite(as_transcript(transcript), *position, None).await?;
+            print_result(json, &json!({"session": changed.session, "count": changed.count}), "")
+        }
+        SessionCommand::ClearMessages { transcript, branch, all: _ } => {
+            let mut patient = sessions_with_long_timeout(keepline, &transcript.session).await?;
+            let changed = patient.clear_messages(as_transcript(transcript), *branch).await?;
+            print_result(json, &json!({"session": changed.session, "count": changed.count}), &changed.count.to_string())
+        }
+        SessionCommand::Title { transcript, title, clear } => {
+            let title = if title.is_some() || *clear {
+                sessions.set_title(as_transcript(transcript), title.as_deref()).await?.title
+            } else {
+                sessions.describe(as_transcript(transcript)).await?.title
+            };
+            print_result_lines(json, &json!({"session": transcript.session, "title": title}), title)
+        }
+        SessionCommand::Settings { transcript, settings, clear } => {
+            settings::show_or_set_settings(&mut sessions, json, transcript, settings, *clear).await
+        }
+        SessionCommand::Window(arguments) => {
+            let passed = preview_question(keepline, &mut sessions, arguments).await?;
+            terminal::print_line(&json_text::escape_unprintable_json(passed.metadata.as_deref().unwrap_or("{}")))
+        }
+        // Served before.
+        SessionCommand::Export(_)
+        | SessionCommand::Import(_)
+        | SessionCommand::SetMessages { .. }
+        | SessionCommand::Upkeep { .. } => Ok(()),
     }
 }
 
-async fn upkeep(
-    keepline: &Keepline,
-    maintain: impl Fn() -> Result<Maintenance>,
-    json: bool,
-    session: &str,
-) -> Result<()> {
+async fn delete(keepline: &Keepline, json: bool, session: &str) -> Result<()> {
+    let deleted = sessions_with_long_timeout(keepline, session).await?.delete(session).await?;
+    let (count, keys) = (deleted.key_count, deleted.keys_cleared);
+    let all = json!({"session": deleted.session, "key_count": count, "keys_cleared": keys});
+    print_result_lines(json, &all, &keys)?;
+    let unnamed = count.saturating_sub(keys.len() as u64);
+    if unnamed > 0 && !json {
+        let told = terminal::format_count(unnamed, "more key is", "more keys are");
+        terminal::print_note(&format!("{told} not named"));
+    }
+    Ok(())
+}
+
+async fn upkeep(keepline: &Keepline, config: &Config, runtime: &Runtime, json: bool, session: &str) -> Result<()> {
     // All deferred work is about conversations.
     require_conversations(keepline)?;
     terminal::logging::suppress_context("keepline.maintenance");
-    let maintenance = maintain()?;
+    let maintenance = open_maintenance(keepline, config, runtime)?;
     let mut sessions = keepline.sessions();
     // The component reports best what is wrong with a name.
     sessions.keys(session).await?;
@@ -179,7 +229,7 @@ async fn upkeep(
             Outcome::Taken => ("taken", "left to another process, which is working on it or has done it"),
             Outcome::Ended => ("ended", "the session is gone"),
             Outcome::Failed(problem) => {
-                return Err(CodedError { code: "failed", message: format!("{name}: {problem}") }.into());
+                return Err(coded_error("failed", format!("{name}: {problem}")));
             }
         };
         rows.push((name, outcome));
@@ -199,16 +249,13 @@ async fn get(sessions: &mut Sessions, json: bool, session: &str, key: &str, as_t
         print_json(&object! { session: &found.session, key: &found.key, value: value.map(EmbeddedJson) })?;
     }
     let Some(value) = value else {
-        let message = format!("Session '{session}' has no key '{key}'");
-        return Err(CodedError { code: "key-not-found", message }.into());
+        return Err(coded_error("key-not-found", format!("Session '{session}' has no key '{key}'")));
     };
     if json {
         return Ok(());
     }
     if as_text && value.starts_with('"') {
-        let text = decode_json_string(value);
-        let shown = if terminal::is_terminal_output() { terminal::escape_unprintable(&text).into() } else { text };
-        return terminal::print_line(&shown);
+        return terminal::print_raw_text(&decode_json_string(value));
     }
     terminal::print_line(&json_text::escape_unprintable_json(value))
 }

@@ -3,7 +3,7 @@
 //! The old messages stay until all of the new ones are stored. More messages than one transaction takes are staged
 //! first, see [`session_file::replace`].
 
-use std::{cell::Cell, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 use anyhow::Result;
 use keepline::{
@@ -30,29 +30,28 @@ pub fn main(global: &GlobalArguments, transcript: &TranscriptArguments, file: &P
     let messages: Vec<String> =
         chat_messages::read_chat_messages(file)?.iter().map(ChatMessage::numbered_text).collect();
     let bytes: usize = messages.iter().map(String::len).sum();
-    let is_large = Cell::new(messages.len() > MOST_AT_ONCE || bytes > MOST_BYTES_AT_ONCE);
-    if !is_large.get() {
-        let done = with_keepline(global, StoreAccess::Replace, async |keepline, _, _| {
-            let done = set_in_one_transaction(&keepline, json, transcript, &messages, &is_large).await;
-            done.map_err(|error| hint_at_app(transcript, error))
+    let mut is_set = false;
+    if messages.len() <= MOST_AT_ONCE && bytes <= MOST_BYTES_AT_ONCE {
+        with_keepline(global, StoreAccess::Replace, async |keepline, _, _| {
+            let set = set_in_one_transaction(&keepline, json, transcript, &messages).await;
+            is_set = set.map_err(|error| hint_at_app(transcript, error))?;
+            Ok(())
         })?;
-        if !is_large.get() {
-            return Ok(done);
-        }
     }
-    let count = session_file::replace::replace_messages(global, transcript, &messages)?;
-    print_message_count(json, &transcript.session, count)?;
+    if !is_set {
+        let count = session_file::replace::replace_messages(global, transcript, &messages)?;
+        print_message_count(json, &transcript.session, count)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replaces them in one transaction, or sets `is_large` if they don't fit.
+/// Replaces them in one transaction. False if they don't fit.
 async fn set_in_one_transaction(
     keepline: &Keepline,
     json: bool,
     transcript: &TranscriptArguments,
     messages: &[String],
-    is_large: &Cell<bool>,
-) -> Result<()> {
+) -> Result<bool> {
     let mut sessions = sessions_with_long_timeout(keepline, &transcript.session).await?;
     if transcript.node.is_some() {
         // A node without its session could not be found.
@@ -60,16 +59,14 @@ async fn set_in_one_transaction(
     }
     terminal::logging::suppress_context("plugin: keepline.limit");
     let changed = match sessions.set_messages(as_transcript(transcript), messages, None).await {
-        Err(SessionError { code: SessionErrorCode::Limit, .. }) => {
-            is_large.set(true);
-            return Ok(());
-        }
+        Err(SessionError { code: SessionErrorCode::Limit, .. }) => return Ok(false),
         changed => changed?,
     };
     if transcript.node.is_some() {
         sessions.register(as_transcript(transcript), None).await?;
     }
-    print_message_count(json, &changed.session, changed.count)
+    print_message_count(json, &changed.session, changed.count)?;
+    Ok(true)
 }
 
 fn print_message_count(json: bool, session: &str, count: u64) -> Result<()> {

@@ -4,10 +4,11 @@ use anyhow::Result;
 use keepline::{Sessions, sessions::TranscriptSettings};
 use serde_json::{Value, json};
 
+use super::arguments::SettingsArguments;
 use crate::{
-    args::{SettingsArguments, TranscriptArguments},
+    args::TranscriptArguments,
     operations::transcripts::as_transcript,
-    terminal::{self, print_json},
+    terminal::{self, fact_rows, print_json},
 };
 
 /// Changes settings, and shows the result.
@@ -48,11 +49,10 @@ pub fn settings_json(settings: &TranscriptSettings) -> Value {
 
 pub fn settings_rows(settings: TranscriptSettings) -> Vec<[String; 2]> {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
-    let told = [
+    fact_rows([
         ("max_context_tokens", number(settings.max_context_tokens)),
         ("context_window", number(settings.context_window)),
         ("reserve_tokens", number(settings.reserve_tokens)),
         ("model", settings.model),
-    ];
-    told.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
+    ])
 }

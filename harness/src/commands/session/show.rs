@@ -19,7 +19,7 @@ use crate::{
         transcripts::{as_transcript, message_count},
     },
     terminal::{
-        self, format_age, format_count,
+        self, fact_rows, format_age, format_count,
         json_text::{EmbeddedJson, json_cell},
         object, print_json, truncate_text,
     },
@@ -55,10 +55,8 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
                 }
             }
             Err(SessionError { code: SessionErrorCode::InvalidValue | SessionErrorCode::Limit, message, .. }) => {
-                terminal::print_warning(&format!(
-                    "key '{}' is left out: {message}",
-                    terminal::escape_to_one_line(&key)
-                ));
+                let shown = terminal::escape_to_one_line(&key);
+                terminal::print_warning(&format!("key '{shown}' is left out: {message}"));
                 unreadable.push(key);
             }
             Err(other) => return Err(other.into()),
@@ -93,10 +91,11 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
     let expiry = state
         .expires_in
         .map_or("never".to_owned(), |left| terminal::format_rough_duration(Duration::from_millis(left)));
-    let mut rows = vec![["session".to_owned(), state.session]];
     let number = |count: u64| Some(count).filter(|count| *count > 0).map(|count| count.to_string());
     let size = Some(transcript.bytes).filter(|bytes| *bytes > 0).map(|bytes| HumanBytes(bytes).to_string());
-    let found = [
+    let mut rows = fact_rows([
+        ("session", Some(state.session)),
+        // A session without a conversation has none of these.
         ("title", transcript.title),
         ("owner", transcript.owner),
         ("created", transcript.created_at.map(format_age)),
@@ -105,9 +104,7 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
         ("tokens", number(transcript.weight)),
         ("size", size),
         ("summary", transcript.summary.map(|text| truncate_text(text, SUMMARY_CHARACTERS))),
-    ];
-    // A session without a conversation has none of these.
-    rows.extend(found.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])));
+    ]);
     rows.extend(settings::settings_rows(transcript.settings));
     if !terminal::is_terminal_output() {
         rows.push(["incarnation".to_owned(), state.incarnation]);

@@ -6,23 +6,21 @@ use std::{
 };
 
 use anyhow::Result;
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::HumanBytes;
 use keepline::store::{
     DirectoryOptions,
     directory::{self, CheckReport, RepairReport},
 };
 use serde_json::json;
 
-use super::{format_check_result, start_spinner};
+use super::{format_check_result, with_spinner};
 use crate::{
     operations::confirm::confirm_deletion,
     terminal::{self, format_count, print_result},
 };
 
 pub fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let spinner = start_spinner("checking");
-    let checked = directory::check(path, options);
-    spinner.finish_and_clear();
+    let checked = with_spinner("checking", || directory::check(path, options));
     let CheckReport { problems, buckets, bytes, free_bytes } = checked?;
     if as_json {
         let all = json!({"problems": problems, "buckets": buckets, "bytes": bytes, "free_bytes": free_bytes});
@@ -48,20 +46,14 @@ pub fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<E
 }
 
 pub fn compact_directory(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let bar = percent_progress_bar();
-    let freed = directory::compact(path, options, |done, all| update_progress(&bar, done, all));
-    bar.finish_and_clear();
-    let freed = freed?;
+    let freed = with_percent_bar(|progress| directory::compact(path, options, progress))?;
     let plain = format!("{} returned to the disk", HumanBytes(freed));
     print_result(as_json, &json!({"freed_bytes": freed}), &plain)?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn backup_directory(path: &Path, target: &PathBuf, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let bar = percent_progress_bar();
-    let done = directory::backup(path, target, options, |done, all| update_progress(&bar, done, all));
-    bar.finish_and_clear();
-    let bytes = done?;
+    let bytes = with_percent_bar(|progress| directory::backup(path, target, options, progress))?;
     let plain = format!("{} copied to {}", HumanBytes(bytes), target.display());
     print_result(as_json, &json!({"target": target.to_string_lossy(), "bytes": bytes}), &plain)?;
     Ok(ExitCode::SUCCESS)
@@ -79,26 +71,18 @@ pub fn restore_directory(
     if holds_files && !yes {
         confirm_deletion(&format!("the store in {shown} would be replaced by the backup"), "\"replace\"", "replace")?;
     }
-    let bar = percent_progress_bar();
-    let done = directory::restore(backup, path, options, |done, all| update_progress(&bar, done, all));
-    bar.finish_and_clear();
-    let bytes = done?;
+    let bytes = with_percent_bar(|progress| directory::restore(backup, path, options, progress))?;
     let plain = format!("{} restored to {shown}", HumanBytes(bytes));
     print_result(as_json, &json!({"directory": path.to_string_lossy(), "bytes": bytes}), &plain)?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
-    let spinner = start_spinner("repairing");
-    let repaired = directory::repair(path, options);
-    spinner.finish_and_clear();
+    let repaired = with_spinner("repairing", || directory::repair(path, options));
     let RepairReport { clock_set_back, recounted, removed, too_long } = repaired?;
     let milliseconds = clock_set_back.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let all = json!({
-        "clock_set_back_ms": milliseconds,
-        "recounted": recounted,
-        "removed": removed,
-        "too_long": too_long,
+        "clock_set_back_ms": milliseconds, "recounted": recounted, "removed": removed, "too_long": too_long,
     });
     let mut line = format!(
         "indexes rebuilt, {} corrected, {} removed that belonged to nothing",
@@ -106,10 +90,8 @@ pub fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<
         format_count(removed, "row", "rows")
     );
     if too_long > 0 {
-        line.push_str(&format!(
-            ", {} removed that no call could read",
-            format_count(too_long, "over-long text", "over-long texts")
-        ));
+        let texts = format_count(too_long, "over-long text", "over-long texts");
+        line.push_str(&format!(", {texts} removed that no call could read"));
     }
     if let Some(time) = clock_set_back {
         line.push_str(&format!(", the store's time set back by {} s to this machine's clock", time.as_secs()));
@@ -118,16 +100,13 @@ pub fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn percent_progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}%  {eta} left") {
-        bar.set_style(style);
-    }
-    terminal::set_progress_bar(&bar);
-    bar
-}
-
-fn update_progress(bar: &ProgressBar, done: u64, all: u64) {
-    bar.set_length(all);
-    bar.set_position(done);
+/// Does work that reports how much of all is done.
+fn with_percent_bar<T>(work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    let bar = terminal::percent_bar();
+    let worked = work(&mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    worked
 }

@@ -9,7 +9,7 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::Result;
 use keepline::{
     config::Config,
-    store::{BreakerOptions, Deadline, Failure, FailureCode, Health, StoreGuard},
+    store::{BreakerOptions, Deadline, Failure, FailureCode, StoreGuard},
 };
 use serde_json::{Value, json};
 
@@ -63,19 +63,20 @@ fn check_store(config: &Config) -> Result<HealthReport> {
         let first = guard.check(Deadline::after(limit)).await;
         let connect = Some(first.round_trip);
         if !first.is_good() {
-            return Ok(build_report(first, connect, None));
+            return Ok(HealthReport {
+                problem: first.problem,
+                connect,
+                round_trip: None,
+                breaker: first.breaker.name(),
+            });
         }
         for warning in guard.store().warnings().await {
             terminal::print_warning(&warning);
         }
         let second = guard.check(Deadline::after(limit)).await;
         let round_trip = second.is_good().then_some(second.round_trip);
-        Ok(build_report(second, connect, round_trip))
+        Ok(HealthReport { problem: second.problem, connect, round_trip, breaker: second.breaker.name() })
     })
-}
-
-fn build_report(health: Health, connect: Option<Duration>, round_trip: Option<Duration>) -> HealthReport {
-    HealthReport { breaker: health.breaker.name(), problem: health.problem, connect, round_trip }
 }
 
 impl HealthReport {
@@ -98,10 +99,9 @@ impl HealthReport {
             None => format!("{:<12}yes", "reachable"),
             Some(problem) => format!("{:<12}no: {} ({})", "reachable", problem.message, problem.code),
         });
-        let times = [("connected", self.connect), ("round trip", self.round_trip)];
-        let told =
-            |(name, time): (&str, Option<Duration>)| time.map(|time| format!("{name:<12}{}", format_duration(time)));
-        lines.extend(times.into_iter().filter_map(told));
+        for (name, time) in [("connected", self.connect), ("round trip", self.round_trip)] {
+            lines.extend(time.map(|time| format!("{name:<12}{}", format_duration(time))));
+        }
         lines.push(format!("{:<12}{}", "breaker", self.breaker));
         lines.join("\n")
     }

@@ -12,13 +12,13 @@ use clap::Args;
 use futures::{StreamExt, stream};
 use indicatif::HumanBytes;
 use keepline::store::{
-    Arrival, BucketId, BucketKind, DirectoryStore, Failure, FailureCode, NotApart, RedisOptions, RemovalOutcome,
-    Transfer, TransferStore, Transferred, transfer::list_all_buckets,
+    Arrival, BucketId, BucketKind, Failure, FailureCode, NotApart, RedisOptions, RemovalOutcome, Transfer,
+    TransferStore, Transferred, transfer::list_all_buckets,
 };
 use serde_json::json;
 
 use crate::{
-    app::{self, error::UsageError, runtime, shutdown::ShutdownSignals},
+    app::{self, error::usage_error, runtime, shutdown::ShutdownSignals},
     args::{GlobalArguments, help::JSON_HELP, parse::parse_assignment},
     terminal::{self, progress_bar},
 };
@@ -74,27 +74,24 @@ pub fn main(global: &GlobalArguments, arguments: &MigrateArguments) -> Result<Ex
         [(&source, "--dir PATH or --profile redis"), (&target, "--to-dir PATH or --to backend=redis")]
     {
         if !config.is_durable() {
-            return Err(UsageError(format!(
+            return Err(usage_error(format!(
                 "keepline migrate copies between directories and Redis: the \"memory\" backend exists only within a \
                  process; add {flags}"
-            ))
-            .into());
+            )));
         }
     }
     if source.is_redis() && target.is_redis() && is_same_redis(&source.redis_options(), &target.redis_options()) {
-        return Err(same_store_error("source and target are the same").into());
+        return Err(same_store_error("source and target are the same"));
     }
-    let from = app::open_transfer_store(&source, |path, options| DirectoryStore::open_existing(path, options))
-        .context("the source can't be used")?;
-    let to = app::open_transfer_store(&target, |path, options| DirectoryStore::open(path, options))
-        .context("the target can't be used")?;
+    let from = app::open_transfer_store(&source, false).context("the source can't be used")?;
+    let to = app::open_transfer_store(&target, true).context("the target can't be used")?;
     let transfer = Transfer { from, to, overwrite: arguments.overwrite };
     let places = [&source, &target].map(app::store_address);
     runtime::build_single_threaded()?.block_on(migrate_buckets(&transfer, places, arguments))
 }
 
-fn same_store_error(what: &str) -> UsageError {
-    UsageError(format!(
+fn same_store_error(what: &str) -> anyhow::Error {
+    usage_error(format!(
         "{what}: use --to or --to-dir to say what differs, for example \
          --to redis_cluster=true --to redis_nodes=node1:6379,node2:6379"
     ))
@@ -107,16 +104,11 @@ fn is_same_redis(one: &RedisOptions, other: &RedisOptions) -> bool {
         == (url(other), &other.host, other.port, other.database, other.cluster, &other.nodes, &other.key_prefix)
 }
 
-struct FoundBuckets {
-    buckets: Vec<BucketId>,
-    /// Those among them that the source's list lacks; `None` without `--scan`.
-    unlisted: Option<u64>,
-}
-
 #[derive(Default)]
 struct MigrationTally {
     /// Whether there are buckets other than sessions.
     of_other_kinds: bool,
+    /// Buckets that the source's list lacks; `None` without `--scan`.
     unlisted: Option<u64>,
     copied: u64,
     bytes: u64,
@@ -138,60 +130,51 @@ async fn migrate_buckets(
         store.check().await.map_err(unusable)?;
     }
     transfer.prove_apart().await.map_err(|not_apart| match not_apart {
-        NotApart::Same => same_store_error(&not_apart.to_string()).into(),
+        NotApart::Same => same_store_error(&not_apart.to_string()),
         not_apart => anyhow::anyhow!("can't prove that source and target differ: {not_apart}"),
     })?;
-    let FoundBuckets { buckets, unlisted } = find_source_buckets(&*transfer.from, arguments.scan).await?;
+    let (buckets, unlisted) = find_source_buckets(&*transfer.from, arguments.scan).await?;
     let bar = progress_bar(buckets.len() as u64);
     let of_other_kinds = buckets.iter().any(|bucket| bucket.kind != BucketKind::Session);
     let mut tally = MigrationTally { of_other_kinds, unlisted, ..MigrationTally::default() };
     let mut done = HashMap::with_capacity(buckets.len());
-    {
-        let work = stream::iter(&buckets)
-            .map(async |bucket| (bucket, migrate_bucket(transfer, bucket, arguments.delete).await));
-        let mut work = std::pin::pin!(work.buffer_unordered(CONCURRENT_COPIES));
-        let mut stopped = std::pin::pin!(ShutdownSignals::listen(Duration::ZERO)?.wait_until_grace_ends(|_| ()));
-        loop {
-            let (bucket, outcome) = tokio::select! {
-                biased;
-                next = work.next() => match next {
-                    Some(next) => next,
-                    None => break,
-                },
-                () = &mut stopped => {
-                    bar.finish_and_clear();
-                    print_outcome(&tally, arguments.json)?;
-                    bail!(
-                        "stopped after {} of {} {}; run the same command again to resume",
-                        done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default(),
-                        buckets.len(),
-                        tally.bucket_noun(buckets.len() as u64)
-                    );
-                }
-            };
-            bar.inc(1);
-            match outcome {
-                Ok((transferred, is_deleted)) => {
-                    tally.deleted += u64::from(is_deleted);
-                    match transferred {
-                        Transferred::Copied { bytes, expires_at } => {
-                            tally.copied += 1;
-                            tally.bytes += bytes;
-                            done.insert(bucket, expires_at);
-                        }
-                        // A moved one was compared by the run that moved it.
-                        Transferred::AlreadyThere { expires_at } | Transferred::Moved { expires_at } => {
-                            tally.already_there += 1;
-                            done.insert(bucket, expires_at);
-                        }
-                        _ => tally.gone += 1,
-                    }
-                }
-                Err(why) => tally.left.push((bucket.clone(), why)),
+    let stopped = ShutdownSignals::listen(Duration::ZERO)?.wait_until_grace_ends(|_| ());
+    let work = stream::iter(&buckets)
+        .map(async |bucket| (bucket, migrate_bucket(transfer, bucket, arguments.delete).await))
+        .buffer_unordered(CONCURRENT_COPIES)
+        .take_until(stopped);
+    let mut work = std::pin::pin!(work);
+    while let Some((bucket, outcome)) = work.next().await {
+        bar.inc(1);
+        let (transferred, is_deleted) = match outcome {
+            Ok(outcome) => outcome,
+            Err(why) => {
+                tally.left.push((bucket.clone(), why));
+                continue;
             }
+        };
+        tally.deleted += u64::from(is_deleted);
+        match transferred {
+            Transferred::Copied { bytes, expires_at } => {
+                tally.copied += 1;
+                tally.bytes += bytes;
+                done.insert(bucket, expires_at);
+            }
+            // A moved one was compared by the run that moved it.
+            Transferred::AlreadyThere { expires_at } | Transferred::Moved { expires_at } => {
+                tally.already_there += 1;
+                done.insert(bucket, expires_at);
+            }
+            _ => tally.gone += 1,
         }
     }
     bar.finish_and_clear();
+    let finished = done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default();
+    if finished < buckets.len() {
+        print_outcome(&tally, arguments.json)?;
+        let (all, noun) = (buckets.len(), tally.bucket_noun(buckets.len() as u64));
+        bail!("stopped after {finished} of {all} {noun}; run the same command again to resume");
+    }
     verify_listed_in_target(transfer, done, &mut tally).await?;
     print_outcome(&tally, arguments.json)?;
     Ok(if tally.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -214,12 +197,12 @@ async fn verify_listed_in_target(
     mut done: HashMap<&BucketId, Option<u64>>,
     tally: &mut MigrationTally,
 ) -> Result<()> {
-    let there = list_all_buckets(&*transfer.to).await.map_err(|failure| store_error(&failure));
+    let there = list_all_buckets(&*transfer.to).await.map_err(store_error);
     for there in there.context("can't list the sessions of the target")? {
         done.remove(&there);
     }
     for (bucket, expires_at) in done {
-        let why = match transfer.arrival(bucket, expires_at).await.map_err(|failure| store_error(&failure))? {
+        let why = match transfer.arrival(bucket, expires_at).await.map_err(store_error)? {
             Arrival::There | Arrival::Expired => continue,
             Arrival::NotListed => "it is in the target but missing from its session list",
             _ => "its copy in the target was verified but has disappeared since",
@@ -265,12 +248,12 @@ async fn migrate_bucket(transfer: &Transfer, bucket: &BucketId, delete: bool) ->
     }
 }
 
-/// The buckets that the source's list names and, with `scan`, those that it lacks.
-async fn find_source_buckets(source: &dyn TransferStore, scan: bool) -> Result<FoundBuckets> {
-    let listed = list_all_buckets(source).await.map_err(|failure| store_error(&failure));
+/// The buckets that the source's list names and, with `scan`, those that it lacks, with their number.
+async fn find_source_buckets(source: &dyn TransferStore, scan: bool) -> Result<(Vec<BucketId>, Option<u64>)> {
+    let listed = list_all_buckets(source).await.map_err(store_error);
     let listed = listed.context("can't list the sessions of the source")?;
     if !scan {
-        return Ok(FoundBuckets { buckets: listed, unlisted: None });
+        return Ok((listed, None));
     }
     let scanned = source.scan_buckets().await.map_err(|failure| match failure.code {
         FailureCode::Denied => anyhow::anyhow!(
@@ -282,11 +265,11 @@ async fn find_source_buckets(source: &dyn TransferStore, scan: bool) -> Result<F
     let mut buckets = [listed, scanned].concat();
     buckets.sort_unstable();
     buckets.dedup();
-    Ok(FoundBuckets { buckets, unlisted: Some(unlisted) })
+    Ok((buckets, Some(unlisted)))
 }
 
-fn store_error(failure: &Failure) -> anyhow::Error {
-    anyhow::anyhow!("{}", failure.message)
+fn store_error(failure: Failure) -> anyhow::Error {
+    anyhow::Error::msg(failure.message)
 }
 
 fn print_outcome(tally: &MigrationTally, as_json: bool) -> Result<()> {

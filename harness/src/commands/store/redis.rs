@@ -9,7 +9,7 @@ use keepline::{
 };
 use serde_json::{Value, json};
 
-use super::{format_check_result, start_spinner};
+use super::{format_check_result, with_spinner};
 use crate::{
     app::{runtime, transfer_redis},
     terminal::{self, format_count},
@@ -18,9 +18,8 @@ use crate::{
 /// Checks all buckets. Fails if any is damaged.
 pub fn check_redis(config: &Config, as_json: bool) -> Result<ExitCode> {
     let store = transfer_redis(config)?;
-    let spinner = start_spinner("checking");
-    let checked = runtime::build_single_threaded()?.block_on(store.check_buckets());
-    spinner.finish_and_clear();
+    let runtime = runtime::build_single_threaded()?;
+    let checked = with_spinner("checking", || runtime.block_on(store.check_buckets()));
     let checked = checked.map_err(explain_redis_failure)?;
     let damage = checked.damage;
     if as_json {
@@ -40,9 +39,8 @@ pub fn check_redis(config: &Config, as_json: bool) -> Result<ExitCode> {
 /// Repairs what can be repaired without a guess. Fails if anything is left.
 pub fn repair_redis(config: &Config, as_json: bool) -> Result<ExitCode> {
     let store = transfer_redis(config)?;
-    let spinner = start_spinner("repairing");
-    let repaired = runtime::build_single_threaded()?.block_on(store.repair_buckets());
-    spinner.finish_and_clear();
+    let runtime = runtime::build_single_threaded()?;
+    let repaired = with_spinner("repairing", || runtime.block_on(store.repair_buckets()));
     let repaired = repaired.map_err(explain_redis_failure)?;
     if as_json {
         terminal::print_json(&json!({"repaired": damage_json(&repaired.mended), "left": damage_json(&repaired.left)}))?;

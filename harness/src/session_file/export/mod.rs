@@ -35,7 +35,7 @@ use super::{
     schema::{BucketHeader, ExportLine, ExportNode},
 };
 use crate::{
-    app::{self, error::UsageError, runtime},
+    app::{self, error::usage_error, runtime},
     args::{ExportArguments, ExportFormat, GlobalArguments},
     operations::pages::{PageLimits, require_older_position},
     terminal::{self, format_count, print_result, progress_bar},
@@ -50,25 +50,22 @@ const SPOOL_BYTES: usize = 4 << 20;
 pub fn main(global: &GlobalArguments, arguments: &ExportArguments, json: bool) -> Result<ExitCode> {
     if arguments.format == ExportFormat::Dify && arguments.output.is_none() {
         let message = "--format dify writes a file for each node: use --output to name a directory for them";
-        return Err(UsageError(message.to_owned()).into());
+        return Err(usage_error(message));
     }
     let config = app::load_config(global)?;
     let store = open_durable_store(&config, "export", false)?;
     runtime::build_single_threaded()?.block_on(async {
         store.check().await.context("the store can't be used")?;
-        let names = match &arguments.user {
+        let ids = SessionIds::of_options(&config.filter_options());
+        let bucket_name = |id: &String| ids.bucket_name(id).map_or_else(|| id.clone(), Into::into);
+        let names: Vec<String> = match &arguments.user {
             Some(user) => {
                 let plugin = app::load_plugin(global, &config)?;
                 let keepline = app::open_keepline_on(store.clone(), plugin, &config).await?;
-                list_user_sessions(&mut keepline.sessions(), user).await?
+                list_user_sessions(&mut keepline.sessions(), user).await?.iter().map(bucket_name).collect()
             }
             None if arguments.all => all_sessions(&*store).await?,
-            None => arguments.sessions.clone(),
-        };
-        let ids = SessionIds::of_options(&config.filter_options());
-        let names = match arguments.all {
-            true => names,
-            false => names.into_iter().map(|id| ids.bucket_name(&id).map_or(id.clone(), Into::into)).collect(),
+            None => arguments.sessions.iter().map(bucket_name).collect(),
         };
         let mut output = ExportOutput::open(arguments)?;
         let mut export = ExportRun { store, bar: None, tally: ExportReport::default() };
@@ -110,8 +107,7 @@ async fn list_user_sessions(sessions: &mut Sessions, user: &str) -> Result<Vec<S
     loop {
         let page = sessions.user_sessions(user, before, 100).await?;
         require_older_position(page.older, before)?;
-        pages.count_page(!page.sessions.is_empty())?;
-        pages.count_kept_texts(page.sessions.iter().map(String::as_str), "name the sessions in place of --user")?;
+        pages.count_kept_page(page.sessions.iter().map(String::as_str), "name the sessions in place of --user")?;
         for entry in page.sessions {
             let entry: serde_json::Value = serde_json::from_str(&entry)?;
             names.extend(entry.get("session").and_then(serde_json::Value::as_str).map(str::to_owned));

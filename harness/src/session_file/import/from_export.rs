@@ -48,19 +48,24 @@ pub async fn lines(import: &mut ImportRun, mut lines: InputLines) -> Result<()> 
             continue;
         }
         is_skipping = false;
+        if let Some(unfinished) = coming.take_if(|_| begins) {
+            let why = "the next session begins before its end: it is incomplete";
+            import.tally.left.push((unfinished.session.bucket.name, why.to_owned()));
+        }
         let name = coming.as_ref().map(|coming| coming.session.bucket.name.clone()).unwrap_or_default();
         let done = match read {
+            Ok(ExportLine::Header(header)) if begins => {
+                begin_session(import, header).await.map(|begun| coming = Some(begun))
+            }
             Ok(read) => stage_line(import, &mut coming, read).await,
             Err(what) => Err(what.into()),
         };
-        match (done, &mut coming) {
-            (Err(wrong), _) => {
-                import.leave_out(&name, &format!("line {}", lines.number), wrong)?;
-                coming = None;
-                is_skipping = !begins;
-            }
-            (Ok(()), Some(coming)) if begins => coming.line = lines.number,
-            _ => {}
+        if let Err(wrong) = done {
+            import.leave_out(&name, &format!("line {}", lines.number), wrong)?;
+            coming = None;
+            is_skipping = !begins;
+        } else if let Some(begun) = coming.as_mut().filter(|_| begins) {
+            begun.line = lines.number;
         }
     }
     if let Some(coming) = coming {
@@ -76,28 +81,14 @@ async fn stage_line(
     read: ExportLine<'_>,
 ) -> Result<(), Problem> {
     let Some(current) = coming else {
-        let ExportLine::Header(header) = read else {
-            return Err("it belongs to no session: a header comes first".to_owned().into());
+        let what = match read {
+            ExportLine::Header(_) => "it is the header of a node, which belongs between its session's header and end",
+            _ => "it belongs to no session: a header comes first",
         };
-        *coming = Some(begin_session(import, header).await?);
-        return Ok(());
+        return Err(what.to_owned().into());
     };
     match read {
-        ExportLine::Header(header) => match &header.node {
-            None => {
-                let unfinished = current.session.bucket.name.clone();
-                // The session without an end is reported, and the new one is read.
-                *coming = None;
-                let begun = begin_session(import, header).await?;
-                *coming = Some(begun);
-                import
-                    .tally
-                    .left
-                    .push((unfinished, "the next session begins before its end: it is incomplete".to_owned()));
-                Ok(())
-            }
-            Some(_) => begin_node(import, current, header).await,
-        },
+        ExportLine::Header(header) => begin_node(import, current, header).await,
         ExportLine::End { name, counts } => {
             if let Some(node) = current.node.take() {
                 current.nodes.push(node.bucket.clone());
@@ -121,9 +112,6 @@ async fn stage_line(
 }
 
 async fn begin_session(import: &mut ImportRun, header: BucketHeader<'_>) -> Result<IncomingSession, Problem> {
-    if header.node.is_some() {
-        return Err("it is the header of a node, which belongs between its session's header and end".to_owned().into());
-    }
     let session = begin_bucket(import, BucketKind::Session, &header.session, &header).await?;
     let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER_KEY);
     let about = ImportedSession { has_owner, ..ImportedSession::default() };

@@ -5,11 +5,10 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    path::PathBuf,
     sync::Arc,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use keepline::{
     Keepline,
     sessions::Transcript,
@@ -20,6 +19,7 @@ use keepline::{
     },
 };
 use keepline_json::for_each_member;
+use redis::{AsyncCommands, ScanOptions};
 use serde_json::Value;
 
 use super::{
@@ -32,8 +32,8 @@ use crate::{
     session_file::{
         Problem,
         importers::{
-            ForeignConversation, SourceItem, SourceValue, dify,
-            redis_keys::SourceRedis,
+            ForeignConversation, FoundConversations, SourceItem, SourceValue,
+            redis_keys::{self, key_pattern, read_key},
             rocketride::{self, RocketRideSession},
         },
         sessions_without_deadline,
@@ -48,6 +48,8 @@ use crate::{
 const PIECE_MESSAGES: usize = 2000;
 const PIECE_BYTES: usize = 4 << 20;
 const TITLE_MAX: usize = 200;
+/// Keys of a server that are listed at a time.
+const KEYS_PER_SCAN: usize = 1000;
 
 /// Imports a dump of keys.
 pub async fn stage_dump(
@@ -62,29 +64,25 @@ pub async fn stage_dump(
     while let Some(line) = lines.next_line()? {
         let item = line.and_then(SourceItem::parse_dump_line);
         let place = format!("line {}", lines.number);
-        let read = match item {
+        let found = match item {
             Ok(item) if format == ImportFormat::Rocketride => {
-                rocketride::add_dump_key(&mut sessions, item, prefix).map(|()| None)
+                (place, rocketride::add_dump_key(&mut sessions, item, prefix).map(|()| Vec::new()))
             }
             Ok(SourceItem { key, value: SourceValue::Documents(one) }) => {
                 documents.entry(key).or_default().extend(one);
-                Ok(None)
+                continue;
             }
-            Ok(item) => format.read(&item, prefix).map(|read| read.map(|conversation| (item.key, conversation))),
-            Err(what) => Err(what),
+            Ok(item) => match format.read_item(item, prefix) {
+                (key, Ok(found)) if !key.is_empty() => (format!("{key} ({place})"), Ok(found)),
+                (_, found) => (place, found),
+            },
+            Err(what) => (place, Err(what)),
         };
-        match read {
-            Ok(Some((key, conversation))) => {
-                let source = if key.is_empty() { place } else { format!("{key} ({place})") };
-                stager.add_conversation(import, conversation, source).await?;
-            }
-            Ok(None) => {}
-            Err(what) => import.leave_out("", &place, what.into())?,
-        }
+        stager.add_found(import, found).await?;
     }
     for (key, documents) in documents {
         let item = SourceItem { key, value: SourceValue::Documents(documents) };
-        stager.add_item(import, &item, format, prefix).await?;
+        stager.add_found(import, format.read_item(item, prefix)).await?;
     }
     for (name, session) in sessions {
         if let Err(problem) = stage_rocketride_session(import, &name, session).await {
@@ -94,42 +92,11 @@ pub async fn stage_dump(
     stager.finish_session(import).await
 }
 
-/// Imports items that were parsed already.
-pub async fn stage_items(import: &mut ImportRun, items: Vec<SourceItem>, format: ImportFormat) -> Result<()> {
+/// Imports what was found in files.
+pub async fn stage_found(import: &mut ImportRun, found: impl IntoIterator<Item = FoundConversations>) -> Result<()> {
     let mut stager = ConversationStager::new(import).await?;
-    for item in items {
-        stager.add_item(import, &item, format, format.prefix()).await?;
-    }
-    stager.finish_session(import).await
-}
-
-/// Imports Dify documents, one by one.
-pub async fn documents(import: &mut ImportRun, paths: Vec<PathBuf>) -> Result<()> {
-    let mut stager = ConversationStager::new(import).await?;
-    for path in paths {
-        match dify::read_document(&path) {
-            Ok(item) => stager.add_item(import, &item, ImportFormat::Dify, ImportFormat::Dify.prefix()).await?,
-            Err(error) => import.leave_out("", &path.display().to_string(), Problem::Input(error.to_string()))?,
-        }
-    }
-    stager.finish_session(import).await
-}
-
-/// Imports conversations of a file, each with its place there.
-pub async fn conversations(
-    import: &mut ImportRun,
-    found: Vec<(String, Result<Vec<ForeignConversation>, String>)>,
-) -> Result<()> {
-    let mut stager = ConversationStager::new(import).await?;
-    for (place, conversations) in found {
-        match conversations {
-            Ok(conversations) => {
-                for conversation in conversations {
-                    stager.add_conversation(import, conversation, place.clone()).await?;
-                }
-            }
-            Err(what) => import.leave_out("", &place, what.into())?,
-        }
+    for found in found {
+        stager.add_found(import, found).await?;
     }
     stager.finish_session(import).await
 }
@@ -140,22 +107,25 @@ pub async fn stage_redis_keys(import: &mut ImportRun, url: &str, format: ImportF
         return copy_rocketride_store(import, url, prefix).await;
     }
     let mut stager = ConversationStager::new(import).await?;
-    let mut server = SourceRedis::connect(url, prefix).await?;
+    let mut server = redis_keys::connect(url).await?;
+    let mut scanning = server.clone();
+    let options = ScanOptions::default().with_pattern(key_pattern(prefix)).with_count(KEYS_PER_SCAN);
+    let mut keys = scanning.scan_options::<Vec<u8>>(options).await.context("can't list the keys")?;
     let mut seen = HashSet::new();
-    while let Some(keys) = server.scan_keys().await? {
-        for key in keys {
-            let Ok(key) = String::from_utf8(key) else {
-                import.leave_out("", "", Problem::Left("a key is not UTF-8".to_owned()))?;
-                continue;
-            };
-            if !seen.insert(key.clone()) {
-                continue;
-            }
-            match server.read_key(key.clone()).await? {
-                Ok(item) => stager.add_item(import, &item, format, prefix).await?,
-                Err(what) => import.leave_out("", &key, what.into())?,
-            }
+    while let Some(key) = keys.next_item().await {
+        let Ok(key) = String::from_utf8(key.context("can't list the keys")?) else {
+            import.leave_out("", "", Problem::Left("a key is not UTF-8".to_owned()))?;
+            continue;
+        };
+        // A scan may return a key twice.
+        if !seen.insert(key.clone()) {
+            continue;
         }
+        let found = match read_key(&mut server, key.clone()).await? {
+            Ok(item) => format.read_item(item, prefix),
+            Err(what) => (key, Err(what)),
+        };
+        stager.add_found(import, found).await?;
     }
     stager.finish_session(import).await
 }
@@ -168,21 +138,11 @@ async fn copy_rocketride_store(import: &mut ImportRun, url: &str, prefix: &str) 
     for session in list_all_buckets(&*from).await?.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
         let name = session.name.clone();
         let staged = StagedSession { session, nodes: Vec::new(), is_shell: false };
-        if let Err(problem) = copy_session(import, &from, &staged).await {
+        if let Err(problem) = import.deliver_from(&from, &staged, &ImportedSession::default()).await {
             import.leave_out(&name, "", problem)?;
         }
     }
     Ok(())
-}
-
-async fn copy_session(
-    import: &mut ImportRun,
-    from: &Arc<dyn TransferStore>,
-    staged: &StagedSession,
-) -> Result<(), Problem> {
-    import.withdraw_recall_copies(from, staged).await?;
-    let delivered = import.delivery.deliver_from(from, staged).await?;
-    import.record_outcome(staged, &ImportedSession::default(), delivered).await
 }
 
 /// Imports a session of RocketRide from all of its keys.
@@ -241,18 +201,15 @@ impl ConversationStager {
         Ok(Self { keepline, held: Vec::new() })
     }
 
-    /// Adds what a key holds, if that is a conversation.
-    async fn add_item(
-        &mut self,
-        import: &mut ImportRun,
-        item: &SourceItem,
-        format: ImportFormat,
-        prefix: &str,
-    ) -> Result<()> {
-        match format.read(item, prefix) {
-            Ok(Some(conversation)) => self.add_conversation(import, conversation, item.key.clone()).await,
-            Ok(None) => Ok(()),
-            Err(what) => import.leave_out("", &item.key, what.into()),
+    async fn add_found(&mut self, import: &mut ImportRun, (place, found): FoundConversations) -> Result<()> {
+        match found {
+            Ok(conversations) => {
+                for conversation in conversations {
+                    self.add_conversation(import, conversation, place.clone()).await?;
+                }
+                Ok(())
+            }
+            Err(what) => import.leave_out("", &place, what.into()),
         }
     }
 

@@ -11,6 +11,7 @@ mod report;
 mod session;
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -22,6 +23,7 @@ use keepline_json::for_each_element;
 pub use self::from_programs::split_into_pieces;
 use self::{
     lines::InputLines,
+    report::ImportReport,
     session::{IdentityOverrides, ImportRun},
 };
 use super::{
@@ -31,7 +33,11 @@ use super::{
     staging::{StagingStore, deliver::SessionDelivery},
 };
 use crate::{
-    app::{self, error::UsageError, runtime},
+    app::{
+        self,
+        error::{UsageError, usage_error},
+        runtime,
+    },
     args::{GlobalArguments, ImportArguments, ImportFormat},
     terminal,
 };
@@ -39,7 +45,7 @@ use crate::{
 pub fn main(global: &GlobalArguments, arguments: &ImportArguments, as_json: bool) -> Result<ExitCode> {
     if arguments.from_redis.is_some() && !arguments.format.has_keys() {
         let message = "--from-redis needs --format langchain, neurolink or rocketride, to say whose keys to read";
-        return Err(UsageError(message.to_owned()).into());
+        return Err(usage_error(message));
     }
     let ids: &[(&str, &str)] = if arguments.hash_ids { &[("session_ids", "hash")] } else { &[] };
     let config = app::load_config_with(global, ids)?;
@@ -58,10 +64,11 @@ pub fn main(global: &GlobalArguments, arguments: &ImportArguments, as_json: bool
         }
         let (replaces, is_dry_run) = (arguments.replace, arguments.dry_run);
         let delivery = SessionDelivery { target, staging: StagingStore::new(&config)?, replaces, is_dry_run };
-        let mut import =
-            ImportRun::new(delivery, keepline, plugin, config, IdentityOverrides::from_arguments(arguments));
+        let ids = IdentityOverrides::from_arguments(arguments);
+        let (came, tally) = (HashMap::new(), ImportReport::default());
+        let mut import = ImportRun { delivery, keepline, plugin, config, ids, came, tally };
         import_all(&mut import, arguments).await?;
-        for id in import.ids.unused_renames() {
+        for id in &import.ids.unused {
             terminal::print_warning(&format!("--rename: no session {id:?} was imported"));
         }
         import.tally.print_report(arguments.dry_run, as_json)
@@ -77,7 +84,7 @@ fn unknown_format_error(path: &Path) -> anyhow::Error {
          node memory of Dify, nor a ChatGPT export, nor conversations in ShareGPT's or OpenAI's form; --format names one",
         path.display()
     );
-    UsageError(message).into()
+    usage_error(message)
 }
 
 fn is_missing_directory(error: &anyhow::Error) -> bool {
@@ -96,7 +103,7 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
     let is_documents = path.is_dir() || (is_json && (asked == ImportFormat::Dify || is_node()));
     if is_documents && matches!(asked, ImportFormat::Dify | ImportFormat::Auto) {
         let documents = dify_documents(import, path)?;
-        return from_programs::documents(import, documents).await;
+        return from_programs::stage_found(import, documents.into_iter().map(dify::read_file)).await;
     }
     let mut lines = InputLines::open(path)?;
     let file = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("import");
@@ -114,14 +121,15 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
         return match found {
             _ if items.is_empty() => Ok(()),
             Some(format) if format.has_files() => {
-                from_programs::conversations(import, importers::parse_conversations(format, &items, file)).await
+                from_programs::stage_found(import, importers::parse_conversations(format, &items, file)).await
             }
             Some(format @ (ImportFormat::Neurolink | ImportFormat::Langchain)) => {
-                let items =
-                    items.iter().map(|(_, text)| SourceItem::parse_dump_line(text)).collect::<Result<_, String>>();
-                from_programs::stage_items(import, items.map_err(UsageError)?, format).await
+                let items = items.iter().map(|(_, text)| SourceItem::parse_dump_line(text));
+                let items = items.collect::<Result<Vec<_>, _>>().map_err(UsageError)?;
+                let found = items.into_iter().map(|item| format.read_item(item, format.prefix()));
+                from_programs::stage_found(import, found).await
             }
-            Some(ImportFormat::Dify) => Err(UsageError(DIFY_PATH_ERROR.to_owned()).into()),
+            Some(ImportFormat::Dify) => Err(usage_error(DIFY_PATH_ERROR)),
             _ => Err(unknown_format_error(path)),
         };
     }
@@ -145,15 +153,15 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
             }
         }
         let items: Vec<(u64, &str)> = all.iter().map(|(number, line)| (*number, &**line)).collect();
-        return from_programs::conversations(import, importers::parse_conversations(format, &items, file)).await;
+        return from_programs::stage_found(import, importers::parse_conversations(format, &items, file)).await;
     }
     if format != ImportFormat::Keepline {
         return from_programs::stage_dump(import, lines, format, &prefix(format)).await;
     }
-    if arguments.changes_id_or_owner() {
+    if !arguments.rename.is_empty() || arguments.user.is_some() || arguments.hash_ids {
         let message =
             "--rename, --hash-ids and --user are for sessions of other programs: an export comes back as it was";
-        return Err(UsageError(message.to_owned()).into());
+        return Err(usage_error(message));
     }
     from_export::lines(import, lines).await
 }
@@ -176,7 +184,7 @@ fn dify_documents(import: &mut ImportRun, path: &Path) -> Result<Vec<PathBuf>> {
              anything else, name a file",
             path.display()
         );
-        return Err(UsageError(message).into());
+        return Err(usage_error(message));
     }
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! Delivers imported sessions to the target, and records their outcome.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     sync::Arc,
 };
 
@@ -19,53 +19,41 @@ use crate::{
 };
 
 /// The names and owners that the command line gives to other programs' sessions.
-#[derive(Debug, Default)]
 pub struct IdentityOverrides {
-    renamed: HashMap<String, (String, bool)>,
+    renamed: HashMap<String, String>,
+    /// Sessions to rename that were not imported.
+    pub unused: BTreeSet<String>,
     /// The owner of sessions that name none.
     pub user: Option<String>,
 }
 
 impl IdentityOverrides {
     pub fn from_arguments(arguments: &ImportArguments) -> Self {
-        let renamed = arguments.rename.iter().map(|(old, new)| (old.clone(), (new.clone(), false))).collect();
-        Self { renamed, user: arguments.user.clone() }
+        let unused = arguments.rename.iter().map(|(old, _)| old.clone()).collect();
+        Self { renamed: arguments.rename.iter().cloned().collect(), unused, user: arguments.user.clone() }
     }
 
     pub fn apply_rename(&mut self, id: String) -> String {
-        match self.renamed.get_mut(&id) {
-            Some((new, is_used)) => {
-                *is_used = true;
-                new.clone()
-            }
-            None => id,
-        }
-    }
-
-    /// Sessions to rename that were not imported, sorted.
-    pub fn unused_renames(&self) -> Vec<String> {
-        let unused = self.renamed.iter().filter(|(_, (_, is_used))| !is_used);
-        let mut unused: Vec<String> = unused.map(|(old, _)| old.clone()).collect();
-        unused.sort();
-        unused
+        self.unused.remove(&id);
+        self.renamed.get(&id).cloned().unwrap_or(id)
     }
 }
 
 pub struct ImportRun {
     pub delivery: SessionDelivery,
     /// On the target; `None` if that does not exist yet.
-    keepline: Option<Keepline>,
+    pub keepline: Option<Keepline>,
     /// For the staging store, which conversations of other programs are written to by the component.
     pub plugin: Plugin,
     pub config: Config,
     pub ids: IdentityOverrides,
     /// Sessions, and nodes that come by themselves, of this run.
-    came: HashMap<String, SessionSource>,
+    pub came: HashMap<String, SessionSource>,
     pub tally: ImportReport,
 }
 
 /// The place that a session came from, and its digests unless they differ from place to place.
-struct SessionSource {
+pub struct SessionSource {
     place: String,
     contents: Option<Vec<String>>,
 }
@@ -83,16 +71,6 @@ pub struct ImportedSession {
 }
 
 impl ImportRun {
-    pub fn new(
-        delivery: SessionDelivery,
-        keepline: Option<Keepline>,
-        plugin: Plugin,
-        config: Config,
-        ids: IdentityOverrides,
-    ) -> Self {
-        Self { delivery, keepline, plugin, config, ids, came: HashMap::new(), tally: ImportReport::default() }
-    }
-
     /// Records where a session or a node comes from. True if an identical one came before; an error if a different one did.
     pub fn record_source(&mut self, id: String, place: String, contents: Option<Vec<String>>) -> Result<bool, Problem> {
         match self.came.entry(id) {
@@ -108,16 +86,28 @@ impl ImportRun {
         }
     }
 
-    /// Delivers a staged session to the target, and registers it with its owner.
+    /// Delivers a staged session to the target, and removes it from the staging store.
     pub async fn deliver_session(&mut self, staged: &StagedSession, about: &ImportedSession) -> Result<(), Problem> {
         let from: Arc<dyn TransferStore> = self.delivery.staging.store.clone();
-        self.withdraw_recall_copies(&from, staged).await?;
-        let delivered = self.delivery.deliver_staged(staged).await?;
+        let delivered = self.deliver_from(&from, staged, about).await;
+        self.delivery.discard_staged(staged).await?;
+        delivered
+    }
+
+    /// Delivers a session from a store, which is only read, to the target, and registers it with its owner.
+    pub async fn deliver_from(
+        &mut self,
+        from: &Arc<dyn TransferStore>,
+        staged: &StagedSession,
+        about: &ImportedSession,
+    ) -> Result<(), Problem> {
+        self.withdraw_recall_copies(from, staged).await?;
+        let delivered = self.delivery.deliver_from(from, staged).await?;
         self.record_outcome(staged, about, delivered).await
     }
 
     /// Removes what recall has copied of a session that is about to be replaced.
-    pub async fn withdraw_recall_copies(
+    async fn withdraw_recall_copies(
         &self,
         from: &Arc<dyn TransferStore>,
         staged: &StagedSession,
@@ -140,30 +130,27 @@ impl ImportRun {
         delivered: DeliveryOutcome,
     ) -> Result<(), Problem> {
         let name = &staged.session.name;
-        let outcome = match delivered {
+        let (outcome, left_out) = match delivered {
             DeliveryOutcome::Imported => {
                 self.tally.imported += 1;
                 self.tally.messages += about.messages;
-                "import"
+                ("import", None)
             }
             DeliveryOutcome::AlreadyThere => {
                 self.tally.already_there += 1;
-                "already there"
+                ("already there", None)
             }
-            DeliveryOutcome::Exists => "exists",
-            DeliveryOutcome::Expired => "expired",
+            DeliveryOutcome::Exists => {
+                ("exists", Some("there is one with other contents; use --replace to replace it"))
+            }
+            DeliveryOutcome::Expired => ("expired", Some("it has expired")),
         };
         if self.delivery.is_dry_run {
             self.tally.rows.push((name.clone(), about.messages, staged.nodes.len(), outcome));
         }
-        match delivered {
-            DeliveryOutcome::Exists => {
-                Err(Problem::Left("there is one with other contents; use --replace to replace it".to_owned()))
-            }
-            DeliveryOutcome::Expired => Err(Problem::Left("it has expired".to_owned())),
-            DeliveryOutcome::Imported | DeliveryOutcome::AlreadyThere => {
-                self.register_owner(name, about, staged.is_shell).await
-            }
+        match left_out {
+            Some(why) => Err(Problem::Left(why.to_owned())),
+            None => self.register_owner(name, about, staged.is_shell).await,
         }
     }
 

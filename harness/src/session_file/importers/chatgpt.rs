@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{ForeignConversation, set_member};
+use super::{EMPTY, ForeignConversation, NO_CALL, set_member};
+use crate::operations::records::array_member;
 
 /// The recipient of a model's message to the user.
 const EVERYBODY: &str = "all";
@@ -39,8 +40,8 @@ pub fn read_conversations(document: &Map<String, Value>, name: &str) -> Result<V
 }
 
 struct TreeNode<'a> {
-    /// Its place in the file, from 1.
-    number: usize,
+    /// Its place in the file, from 0.
+    index: usize,
     message: Option<&'a Map<String, Value>>,
     children: Vec<&'a str>,
 }
@@ -66,7 +67,7 @@ impl<'a> MessageTree<'a> {
         let mut parents: HashMap<&str, &str> = HashMap::new();
         for (index, (id, node)) in mapping.iter().enumerate() {
             let message = node.get("message").and_then(Value::as_object);
-            nodes.insert(id, TreeNode { number: index + 1, message, children: Vec::new() });
+            nodes.insert(id, TreeNode { index, message, children: Vec::new() });
             if let Some(parent) =
                 node.get("parent").and_then(Value::as_str).filter(|parent| mapping.contains_key(*parent))
             {
@@ -75,8 +76,7 @@ impl<'a> MessageTree<'a> {
         }
         // The order of siblings is that of the parent's list; the tree itself is that of the parents.
         let listed = mapping.iter().flat_map(|(id, node)| {
-            let children = node.get("children").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            children.iter().filter_map(Value::as_str).map(move |child| (&**id, child))
+            array_member(node, "children").iter().filter_map(Value::as_str).map(move |child| (&**id, child))
         });
         let mut placed = HashSet::new();
         for (parent, child) in listed.chain(parents.iter().map(|(child, parent)| (*parent, *child))) {
@@ -122,10 +122,14 @@ impl<'a> MessageTree<'a> {
         let mut stack = vec![(from, Predecessor { parent: None, call: None })];
         while let Some((id, before)) = stack.pop() {
             let Some(node) = self.nodes.get(id) else { continue };
-            let after = match node.message.filter(|message| !is_hidden(message)) {
-                Some(message) => add_message(conversation, node.number, id, message, before),
-                None => before,
-            };
+            let mut after = before;
+            if let Some(message) = node.message.filter(|message| !is_hidden(message)) {
+                let read = read_message(id, message, before);
+                if let Ok((_, call)) = read {
+                    after = Predecessor { parent: Some(id), call };
+                }
+                conversation.add_message(node.index, read.map(|(message, _)| message));
+            }
             stack.extend(node.children.iter().rev().map(|child| (*child, after)));
         }
     }
@@ -142,23 +146,15 @@ fn is_hidden(message: &Map<String, Value>) -> bool {
     role == Some("system") && (is_marked == Some(&Value::Bool(true)) || is_blank())
 }
 
-fn add_message<'a>(
-    conversation: &mut ForeignConversation,
-    number: usize,
+/// Reads a message. Returns it with the call that a tool's message after it is the result of.
+fn read_message<'a>(
     id: &'a str,
     message: &Map<String, Value>,
     before: Predecessor<'a>,
-) -> Predecessor<'a> {
-    let index = number.saturating_sub(1);
+) -> Result<(Value, Option<&'a str>), String> {
     let author =
         message.get("author").and_then(|author| author.get("role")).and_then(Value::as_str).unwrap_or_default();
-    let content = match message_content(message.get("content").unwrap_or(&Value::Null)) {
-        Ok(content) => content,
-        Err(why) => {
-            conversation.leave_out(index, &why);
-            return before;
-        }
-    };
+    let content = message_content(message.get("content").unwrap_or(&Value::Null))?;
     let recipient = message.get("recipient").and_then(Value::as_str).filter(|recipient| *recipient != EVERYBODY);
     let (mut said, call) = match (author, recipient) {
         ("assistant", Some(recipient)) => {
@@ -169,30 +165,18 @@ fn add_message<'a>(
             (json!({"role": "assistant", "content": null, "tool_calls": [call]}), Some(id))
         }
         ("tool", _) => {
-            let Some(call) = before.call else {
-                conversation.leave_out(index, "a tool result without a call");
-                return before;
-            };
+            let call = before.call.ok_or(NO_CALL)?;
             (json!({"role": "tool", "tool_call_id": call, "content": content}), None)
         }
         ("user" | "assistant" | "system", _) => (json!({"role": author, "content": content}), before.call),
-        _ => {
-            conversation.leave_out(index, "its author is neither a user, an assistant, a tool nor the system");
-            return before;
-        }
+        _ => return Err("its author is neither a user, an assistant, a tool nor the system".to_owned()),
     };
-    set_member(&mut said, "id", id.into());
-    if let Some(parent) = before.parent {
-        set_member(&mut said, "parent", parent.into());
-    }
-    if let Some(at) = message.get("create_time").filter(|at| at.is_number()) {
-        set_member(&mut said, "at", at.clone());
-    }
-    if let Some(model) = message.get("metadata").and_then(|about| about.get("model_slug")) {
-        set_member(&mut said, "model", json!({"name": model}));
-    }
-    conversation.push_message(index, said);
-    Predecessor { parent: Some(id), call }
+    set_member(&mut said, "id", json!(id));
+    set_member(&mut said, "parent", before.parent.map(Value::from));
+    set_member(&mut said, "at", message.get("create_time").filter(|at| at.is_number()).cloned());
+    let model = message.get("metadata").and_then(|about| about.get("model_slug"));
+    set_member(&mut said, "model", model.map(|model| json!({"name": model})));
+    Ok((said, call))
 }
 
 /// A text, or parts. The error says why the content is left out.
@@ -206,7 +190,7 @@ fn message_content(content: &Value) -> Result<Value, String> {
         if parts.iter().all(Value::is_string) {
             let texts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
             let text = texts.join("\n");
-            return if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text.into()) };
+            return if text.trim().is_empty() { Err(EMPTY.to_owned()) } else { Ok(text.into()) };
         }
         let parts = parts.iter().filter(|part| part.as_str() != Some("")).map(|part| match part {
             Value::String(text) => json!({"type": "text", "text": text}),

@@ -13,13 +13,15 @@ use keepline_json::for_each_member;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ForeignConversation, SourceItem, SourceValue, build_message, parse_time_seconds, set_member};
-use crate::terminal::json_text;
+use super::{
+    ForeignConversation, FoundConversations, SourceItem, SourceValue, build_message, parse_time_seconds, set_member,
+};
+use crate::{args::ImportFormat, operations::records::text_member, terminal::json_text};
 
 /// The parent id of a first message.
 const NO_PARENT_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation>, String> {
+pub fn read_conversation(item: &SourceItem) -> Result<ForeignConversation, String> {
     let (app, session, node) = parse_document_path(&item.key)
         .ok_or("the path of a node's document is node_memory/APP/CONVERSATION/NODE.json".to_owned())?;
     let SourceValue::Text(text) = &item.value else { return Err("it is not a document".to_owned()) };
@@ -37,7 +39,9 @@ pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation
         ..ForeignConversation::default()
     };
     if let Some(messages) = document.get("messages").and_then(Value::as_array) {
-        add_messages(&mut conversation, messages);
+        for (number, row) in messages.iter().enumerate() {
+            conversation.add_message(number, read_message(messages, number, row));
+        }
     } else if document.get("turns").is_some_and(Value::is_object) {
         // In the order in which they are written, which a map does not keep.
         let mut turns = String::new();
@@ -55,7 +59,7 @@ pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation
     } else {
         return Err("it has neither messages nor turns".to_owned());
     }
-    Ok(Some(conversation))
+    Ok(conversation)
 }
 
 /// App, conversation and node of a document's path.
@@ -66,60 +70,52 @@ fn parse_document_path(path: &str) -> Option<(&str, &str, &str)> {
     (parts.next()? == "node_memory").then_some((app, session, node))
 }
 
-fn with_files(mut said: Value, files: Option<&Value>) -> Value {
-    if let Some(files) = files.filter(|files| files.as_array().is_some_and(|files| !files.is_empty())) {
-        set_member(&mut said, "files", files.clone());
-    }
-    said
+/// A message with its files.
+fn build_message_with_files(
+    role: &str,
+    content: Option<&Value>,
+    id: Option<&Value>,
+    files: Option<&Value>,
+) -> Result<Value, String> {
+    let mut message = build_message(role, content.unwrap_or(&Value::Null), id)?;
+    let files = files.filter(|files| files.as_array().is_some_and(|files| !files.is_empty()));
+    set_member(&mut message, "files", files.cloned());
+    Ok(message)
 }
 
-fn add_messages(conversation: &mut ForeignConversation, messages: &[Value]) {
-    let text = |message: &Value, name: &str| message.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    for (number, row) in messages.iter().enumerate() {
-        let role = text(row, "role");
-        if !["user", "assistant"].contains(&&*role) {
-            conversation.leave_out(number, "its role is neither a user's nor an assistant's");
-            continue;
-        }
-        let id = text(row, "message_id");
-        // Question and answer of one message have its id: it is the answer's.
-        let is_shared = role == "user"
-            && messages
-                .get(number + 1)
-                .is_some_and(|next| text(next, "message_id") == id && text(next, "role") == "assistant");
-        let Some(said) = build_message(
-            &role,
-            row.get("content").unwrap_or(&Value::Null),
-            row.get("message_id").filter(|_| !is_shared),
-        ) else {
-            conversation.leave_out(number, "it is empty");
-            continue;
-        };
-        let mut said = with_files(said, row.get("files"));
-        let parent = text(row, "parent_message_id");
-        let is_own = number > 0 && messages.get(number - 1).is_some_and(|before| text(before, "message_id") == id);
-        if !parent.is_empty() && parent != NO_PARENT_ID && !is_own {
-            set_member(&mut said, "parent", parent.into());
-        }
-        if let Some(tokens) = row.get("token_count").and_then(Value::as_u64).filter(|tokens| *tokens > 0) {
-            set_member(&mut said, "tokens", tokens.into());
-        }
-        if let Some(at) = row.get("created_at").and_then(Value::as_str).and_then(parse_time_seconds) {
-            set_member(&mut said, "at", at);
-        }
-        conversation.push_message(number, said);
+fn read_message(messages: &[Value], number: usize, row: &Value) -> Result<Value, String> {
+    let role = text_member(row, "role");
+    if !["user", "assistant"].contains(&&*role) {
+        return Err("its role is neither a user's nor an assistant's".to_owned());
     }
+    let id = text_member(row, "message_id");
+    let has_same_id = |other: Option<&Value>| other.is_some_and(|other| text_member(other, "message_id") == id);
+    // Question and answer of one message have its id: it is the answer's.
+    let next = messages.get(number + 1).filter(|next| text_member(next, "role") == "assistant");
+    let is_shared = role == "user" && has_same_id(next);
+    let own_id = row.get("message_id").filter(|_| !is_shared);
+    let mut message = build_message_with_files(&role, row.get("content"), own_id, row.get("files"))?;
+    let parent = text_member(row, "parent_message_id");
+    let is_own = has_same_id(number.checked_sub(1).and_then(|before| messages.get(before)));
+    if !parent.is_empty() && parent != NO_PARENT_ID && !is_own {
+        set_member(&mut message, "parent", json!(parent));
+    }
+    let tokens = row.get("token_count").and_then(Value::as_u64).filter(|tokens| *tokens > 0);
+    set_member(&mut message, "tokens", tokens.map(Value::from));
+    set_member(&mut message, "at", parse_time_seconds(&text_member(row, "created_at")));
+    Ok(message)
 }
 
 fn add_turn(conversation: &mut ForeignConversation, run: &str, turn: &Value) {
     let place = conversation.messages.len();
-    let part = |name: &str| turn.get(name).unwrap_or(&Value::Null);
-    if let Some(said) = build_message("user", part("user_content"), None) {
-        conversation.push_message(place, with_files(said, turn.get("user_files")));
+    if let Ok(said) = build_message_with_files("user", turn.get("user_content"), None, turn.get("user_files")) {
+        conversation.add_message(place, Ok(said));
     }
-    match build_message("assistant", part("assistant_content"), Some(&run.into())) {
-        Some(said) => conversation.push_message(place, with_files(said, turn.get("assistant_files"))),
-        None => conversation.left_out.push(format!("the answer of the run {run}: it is empty")),
+    let id = Value::from(run);
+    let (content, files) = (turn.get("assistant_content"), turn.get("assistant_files"));
+    match build_message_with_files("assistant", content, Some(&id), files) {
+        Ok(said) => conversation.add_message(place, Ok(said)),
+        Err(why) => conversation.left_out.push(format!("the answer of the run {run}: {why}")),
     }
 }
 
@@ -147,6 +143,14 @@ pub fn find_documents(directory: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf
     documents.sort_unstable();
     skipped.sort_unstable();
     Ok((documents, skipped))
+}
+
+/// Reads the conversation of a document.
+pub fn read_file(path: PathBuf) -> FoundConversations {
+    match read_document(&path) {
+        Ok(item) => ImportFormat::Dify.read_item(item, ImportFormat::Dify.prefix()),
+        Err(error) => (path.display().to_string(), Err(error.to_string())),
+    }
 }
 
 /// Reads a document, named by its whole path.

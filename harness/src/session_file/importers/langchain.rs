@@ -4,10 +4,13 @@
 //! `langchain-redis` keeps a RedisJSON document for each message, `chat:{session_id}:{id}`: these are read from lines,
 //! one document each, and not from a server, which would need that module.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{ForeignConversation, SourceItem, SourceValue, build_message, set_member};
-use crate::terminal::json_text;
+use crate::{
+    operations::records::{array_member, text_member},
+    terminal::json_text,
+};
 
 pub fn read_conversation(item: &SourceItem, prefix: &str) -> Result<Option<ForeignConversation>, String> {
     let mut conversation = ForeignConversation::default();
@@ -16,10 +19,9 @@ pub fn read_conversation(item: &SourceItem, prefix: &str) -> Result<Option<Forei
             let Some(session) = item.key.strip_prefix(prefix) else { return Ok(None) };
             session.clone_into(&mut conversation.session);
             for (place, text) in newest_first.iter().enumerate().rev() {
-                match json_text::parse_lenient::<Value>(text) {
-                    Ok(document) => add_message(&mut conversation, place, &document),
-                    Err(_) => conversation.leave_out(place, "it is not JSON"),
-                }
+                let document = json_text::parse_lenient::<Value>(text).map_err(|_| "it is not JSON".to_owned());
+                let message = document.and_then(|document| read_message(&mut conversation, place, &document));
+                conversation.add_message(place, message);
             }
         }
         SourceValue::Documents(documents) => {
@@ -28,11 +30,11 @@ pub fn read_conversation(item: &SourceItem, prefix: &str) -> Result<Option<Forei
             let time = |document: &Value| document.get("timestamp").and_then(Value::as_f64).unwrap_or(0.0);
             documents.sort_by(|(_, one), (_, other)| time(one).total_cmp(&time(other)));
             for (place, document) in documents {
-                let count = conversation.messages.len();
-                add_message(&mut conversation, place, document);
-                for message in conversation.messages.get_mut(count..).unwrap_or_default() {
+                let mut message = read_message(&mut conversation, place, document);
+                if let Ok(message) = &mut message {
                     set_member(message, "at", document.get("timestamp").cloned().unwrap_or_default());
                 }
+                conversation.add_message(place, message);
             }
         }
         SourceValue::Other(kind) if kind == "ReJSON-RL" => {
@@ -45,9 +47,9 @@ pub fn read_conversation(item: &SourceItem, prefix: &str) -> Result<Option<Forei
     Ok(Some(conversation))
 }
 
-fn add_message(conversation: &mut ForeignConversation, number: usize, document: &Value) {
-    let nothing = Map::new();
-    let data = document.get("data").and_then(Value::as_object).unwrap_or(&nothing);
+/// Reads a message; what has no place among its members is named.
+fn read_message(conversation: &mut ForeignConversation, number: usize, document: &Value) -> Result<Value, String> {
+    let data = document.get("data").unwrap_or(&Value::Null);
     let content = data.get("content").unwrap_or(&Value::Null);
     let kind = document.get("type").and_then(Value::as_str).unwrap_or_default();
     let role = match kind.trim_end_matches("MessageChunk") {
@@ -60,41 +62,35 @@ fn add_message(conversation: &mut ForeignConversation, number: usize, document: 
             Some("user" | "human") => "user",
             Some("assistant" | "ai") => "assistant",
             Some(role @ ("system" | "developer")) => role,
-            _ => return conversation.leave_out(number, "its role is neither a user's nor an assistant's"),
+            _ => return Err("its role is neither a user's nor an assistant's".to_owned()),
         },
-        "" => return conversation.leave_out(number, "it has no type"),
-        other => return conversation.leave_out(number, &format!("messages of type {other} are not supported")),
+        "" => return Err("it has no type".to_owned()),
+        other => return Err(format!("messages of type {other} are not supported")),
     };
+    let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+    if role == "function" {
+        return Ok(json!({"role": "function", "name": text_member(data, "name"), "content": text}));
+    }
+    if role == "tool" {
+        let shown = if content.is_array() { content.clone() } else { text.as_str().into() };
+        let error = (text_member(data, "status") == "error").then_some(text);
+        let tool = json!({"call_id": data.get("tool_call_id"), "name": text_member(data, "name"), "error": error});
+        return Ok(json!({"role": "tool", "content": shown, "tool": tool}));
+    }
     let filled = |value: Option<&Value>| value.filter(|value| !is_empty_value(value)).cloned();
-    if role == "tool" || role == "function" {
-        let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-        let name = data.get("name").and_then(Value::as_str).unwrap_or_default();
-        let said = if role == "function" {
-            json!({"role": "function", "name": name, "content": text})
-        } else {
-            let shown = if content.is_array() { content.clone() } else { text.as_str().into() };
-            let is_error = data.get("status").and_then(Value::as_str) == Some("error");
-            let error = is_error.then(|| text.clone());
-            let tool = json!({"call_id": data.get("tool_call_id"), "name": name, "error": error});
-            json!({"role": "tool", "content": shown, "tool": tool})
-        };
-        return conversation.push_message(number, said);
-    }
     let mut said = json!({"role": role, "content": content, "id": data.get("id").and_then(Value::as_str)});
-    if let Some(name) = filled(data.get("name")) {
-        set_member(&mut said, "name", name);
-    }
+    set_member(&mut said, "name", filled(data.get("name")));
     let about = data.get("response_metadata");
-    let name = filled(about.and_then(|about| about.get("model_name").or_else(|| about.get("model"))));
-    let usage = filled(data.get("usage_metadata"));
-    if name.is_some() || usage.is_some() {
-        let mut model = Map::new();
-        model.extend(name.map(|name| ("name".to_owned(), name)));
-        model.extend(usage.map(|usage| ("usage".to_owned(), usage)));
-        set_member(&mut said, "model", Value::Object(model));
-    }
-    let calls = data.get("tool_calls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    for (name, value) in data.get("additional_kwargs").and_then(Value::as_object).unwrap_or(&nothing) {
+    let mut model = json!({});
+    set_member(
+        &mut model,
+        "name",
+        filled(about.and_then(|about| about.get("model_name").or_else(|| about.get("model")))),
+    );
+    set_member(&mut model, "usage", filled(data.get("usage_metadata")));
+    set_member(&mut said, "model", filled(Some(&model)));
+    let calls = array_member(data, "tool_calls");
+    for (name, value) in data.get("additional_kwargs").and_then(Value::as_object).into_iter().flatten() {
         match &**name {
             _ if is_empty_value(value) => {}
             // The calls are among the message's own members as well.
@@ -114,13 +110,13 @@ fn add_message(conversation: &mut ForeignConversation, number: usize, document: 
             let arguments = call.get("args").unwrap_or(&Value::Null).to_string();
             json!({"id": id, "type": "function", "function": {"name": call.get("name"), "arguments": arguments}})
         };
-        set_member(&mut said, "tool_calls", calls.iter().enumerate().map(call).collect());
+        set_member(&mut said, "tool_calls", calls.iter().enumerate().map(call).collect::<Value>());
     }
     let has_more = ["tool_calls", "function_call", "refusal"].iter().any(|name| said.get(*name).is_some());
-    if build_message(role, content, None).is_none() && !has_more {
-        return conversation.leave_out(number, "it is empty");
+    if !has_more {
+        build_message(role, content, None)?;
     }
-    conversation.push_message(number, said);
+    Ok(said)
 }
 
 fn is_empty_value(value: &Value) -> bool {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 pub use redis_keys::{SourceItem, SourceValue};
 
-use crate::{args::ImportFormat, terminal::json_text};
+use crate::{args::ImportFormat, operations::records::array_member, terminal::json_text};
 
 impl ImportFormat {
     /// The default prefix of the program's keys.
@@ -42,18 +42,23 @@ impl ImportFormat {
         matches!(self, Self::Chatgpt | Self::Sharegpt | Self::Openai)
     }
 
-    /// Reads the conversation under a key. `None`: the key only accompanies conversations. The error says why it is left
-    /// out.
-    pub fn read(self, item: &SourceItem, prefix: &str) -> Result<Option<ForeignConversation>, String> {
-        let conversation = match self {
-            Self::Langchain => langchain::read_conversation(item, prefix)?,
-            Self::Neurolink => neurolink::read_conversation(item)?,
-            Self::Dify => dify::read_conversation(item)?,
-            _ => None,
+    /// Reads the conversation under a key; a key that only accompanies conversations has none.
+    pub fn read_item(self, item: SourceItem, prefix: &str) -> FoundConversations {
+        let read = match self {
+            Self::Langchain => langchain::read_conversation(&item, prefix),
+            Self::Neurolink => neurolink::read_conversation(&item),
+            Self::Dify => dify::read_conversation(&item).map(Some),
+            _ => Ok(None),
         };
-        Ok(conversation.map(ForeignConversation::drop_invalid_references))
+        let valid = |read: Option<ForeignConversation>| {
+            read.map(ForeignConversation::drop_invalid_references).into_iter().collect()
+        };
+        (item.key, read.map(valid))
     }
 }
+
+/// Conversations, with the place where they were found. `Err`: why they are left out.
+pub type FoundConversations = (String, Result<Vec<ForeignConversation>, String>);
 
 /// Detects the program that wrote a line.
 pub fn detect_program(line: &str) -> Option<ImportFormat> {
@@ -91,13 +96,8 @@ fn has_role(message: &Value) -> bool {
 }
 
 /// Conversations of a file that is no dump: of ChatGPT, in ShareGPT's form, or as chat APIs take them. `items` are the
-/// elements of its array or its lines, with their numbers; where those are messages, they are one conversation. With each,
-/// where it comes from; `Err`: why it is left out.
-pub fn parse_conversations(
-    format: ImportFormat,
-    items: &[(u64, &str)],
-    file: &str,
-) -> Vec<(String, Result<Vec<ForeignConversation>, String>)> {
+/// elements of its array or its lines, with their numbers; where those are messages, they are one conversation.
+pub fn parse_conversations(format: ImportFormat, items: &[(u64, &str)], file: &str) -> Vec<FoundConversations> {
     let parsed = |text: &str| {
         json_text::parse_lenient::<Map<String, Value>>(text)
             .map_err(|error| format!("it is not a JSON object: {error}"))
@@ -151,10 +151,15 @@ pub struct ForeignConversation {
 }
 
 impl ForeignConversation {
-    /// Adds a message, with its place in the other program's data, from 0.
-    pub fn push_message(&mut self, number: usize, mut message: Value) {
-        set_member(&mut message, "line", (number + 1).into());
-        self.messages.push(message);
+    /// Adds a message, or the reason why it is left out, with its place in the other program's data, from 0.
+    pub fn add_message(&mut self, number: usize, message: Result<Value, String>) {
+        match message {
+            Ok(mut message) => {
+                set_member(&mut message, "line", json!(number + 1));
+                self.messages.push(message);
+            }
+            Err(why) => self.leave_out(number, &why),
+        }
     }
 
     pub fn leave_out(&mut self, number: usize, why: &str) {
@@ -168,8 +173,7 @@ impl ForeignConversation {
         let mut kept = Vec::with_capacity(self.messages.len());
         for mut message in std::mem::take(&mut self.messages) {
             let number = message.get("line").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1) as usize;
-            let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-            let is_result = text(message.get("role")).as_deref() == Some("tool");
+            let is_result = message.get("role").and_then(Value::as_str) == Some("tool");
             let mut has_call = false;
             for result in result_ids(&message) {
                 if let Some(at) = open.iter().position(|(call, _)| *call == result) {
@@ -178,18 +182,18 @@ impl ForeignConversation {
                 }
             }
             if is_result && !has_call {
-                self.leave_out(number, "a tool result without a call");
+                self.leave_out(number, NO_CALL);
                 continue;
             }
             open.extend(call_ids(&message).into_iter().map(|call| (call, number)));
-            if let Some(parent) = text(message.get("parent"))
+            if let Some(parent) = id(&message, "parent")
                 && !ids.contains(&parent)
             {
                 set_member(&mut message, "parent", Value::Null);
                 self.leave_out(number, "its parent is missing; it now follows the message before it");
             }
-            if let Some(id) = text(message.get("id"))
-                && !ids.insert(id)
+            if let Some(own) = id(&message, "id")
+                && !ids.insert(own)
             {
                 set_member(&mut message, "id", Value::Null);
                 self.leave_out(number, "its id is a duplicate and was dropped");
@@ -204,12 +208,15 @@ impl ForeignConversation {
     }
 }
 
+fn id(value: &Value, name: &str) -> Option<String> {
+    value.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
 /// Ids of the calls that a message makes, in each form.
 fn call_ids(message: &Value) -> Vec<String> {
-    let parts = |name: &str| message.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let id = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let mut calls: Vec<String> = parts("tool_calls").iter().filter_map(|call| id(call, "id")).collect();
-    let used = parts("content").iter().filter(|part| part.get("type").is_some_and(|kind| kind == "tool_use"));
+    let mut calls: Vec<String> = array_member(message, "tool_calls").iter().filter_map(|call| id(call, "id")).collect();
+    let parts = array_member(message, "content").iter();
+    let used = parts.filter(|part| part.get("type").is_some_and(|kind| kind == "tool_use"));
     for call in used.filter_map(|part| id(part, "id")) {
         if !calls.contains(&call) {
             calls.push(call);
@@ -223,9 +230,8 @@ fn call_ids(message: &Value) -> Vec<String> {
 
 /// Ids of the calls whose results a message brings, in each form.
 fn result_ids(message: &Value) -> Vec<String> {
-    let id = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let parts = message.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let given = parts.iter().filter(|part| part.get("type").is_some_and(|kind| kind == "tool_result"));
+    let parts = array_member(message, "content").iter();
+    let given = parts.filter(|part| part.get("type").is_some_and(|kind| kind == "tool_result"));
     let mut results: Vec<String> = given.filter_map(|part| id(part, "tool_use_id")).collect();
     results.extend(id(message, "tool_call_id"));
     if let Some(tool) = message.get("tool").filter(|tool| tool.get("arguments").is_none()) {
@@ -234,19 +240,26 @@ fn result_ids(message: &Value) -> Vec<String> {
     results
 }
 
-/// A message with a text or an array of parts. `None`: it is blank.
-fn build_message(role: &str, content: &Value, id: Option<&Value>) -> Option<Value> {
-    let is_blank = match content {
-        Value::String(text) => text.trim().is_empty(),
-        Value::Array(parts) => parts.is_empty(),
-        _ => true,
-    };
-    (!is_blank).then(|| json!({"role": role, "content": content, "id": id.and_then(Value::as_str)}))
+/// Why a message is left out.
+const NO_CALL: &str = "a tool result without a call";
+const EMPTY: &str = "it is empty";
+
+/// A message with a text or an array of parts.
+///
+/// # Errors
+/// When it is blank.
+fn build_message(role: &str, content: &Value, id: Option<&Value>) -> Result<Value, String> {
+    match content {
+        Value::String(text) if !text.trim().is_empty() => {}
+        Value::Array(parts) if !parts.is_empty() => {}
+        _ => return Err(EMPTY.to_owned()),
+    }
+    Ok(json!({"role": role, "content": content, "id": id.and_then(Value::as_str)}))
 }
 
-/// Sets a member of a message.
-fn set_member(message: &mut Value, name: &str, value: Value) {
-    if let Some(members) = message.as_object_mut() {
+/// Sets a member of a message, if there is a value.
+fn set_member(message: &mut Value, name: &str, value: impl Into<Option<Value>>) {
+    if let (Some(members), Some(value)) = (message.as_object_mut(), value.into()) {
         members.insert(name.to_owned(), value);
     }
 }

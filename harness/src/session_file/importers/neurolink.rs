@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ForeignConversation, SourceItem, SourceValue, build_message, parse_time_seconds, set_member};
+use super::{
+    EMPTY, ForeignConversation, NO_CALL, SourceItem, SourceValue, build_message, parse_time_seconds, set_member,
+};
 use crate::terminal::json_text;
 
 /// Its values for no user and for no title.
@@ -50,46 +52,23 @@ pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation
         let text = |name: &str| row.get(name).and_then(Value::as_str);
         let content = row.get("content").unwrap_or(&Value::Null);
         let tool = text("tool").unwrap_or_default();
-        let mut found = match text("role") {
+        let message = match text("role") {
             _ if row.pointer("/metadata/isSummary") == Some(&Value::Bool(true)) => {
-                conversation.leave_out(number, "it is a summary, which will be made anew");
-                continue;
+                Err("it is a summary, which will be made anew".to_owned())
             }
-            Some(role @ ("user" | "assistant")) => {
-                let said =
-                    build_message(role, content, row.get("id")).filter(|_| content.as_str() != Some(INTERRUPTED));
-                let Some(said) = said else {
-                    conversation.leave_out(number, "it is empty");
-                    continue;
-                };
-                said
-            }
+            Some("user" | "assistant") if content.as_str() == Some(INTERRUPTED) => Err(EMPTY.to_owned()),
+            Some(role @ ("user" | "assistant" | "system")) => build_message(role, content, row.get("id")),
             Some("tool_call") => {
                 let id = text("id").map_or_else(|| format!("call-{number}"), str::to_owned);
                 let arguments = row.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
                 open.push((tool.to_owned(), id.clone()));
-                json!({"role": "assistant", "content": "", "tool": {"call_id": id, "name": tool, "arguments": arguments}})
+                let call = json!({"call_id": id, "name": tool, "arguments": arguments});
+                Ok(json!({"role": "assistant", "content": "", "tool": call}))
             }
             Some("tool_result") => {
                 let at = open.iter().position(|(name, _)| name == tool).or((!open.is_empty()).then_some(0));
-                let Some((name, id)) = at.map(|at| open.remove(at)) else {
-                    conversation.leave_out(number, "a tool result without a call");
-                    continue;
-                };
-                let error = row.pointer("/result/error").filter(|error| !error.is_null());
-                let error = error.map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
-                // A result that is nothing but an error says it, as one that comes as an entry does.
-                let is_blank = content.is_null() || content.as_str().is_some_and(|text| text.trim().is_empty());
-                let said = error.clone().filter(|_| is_blank).map_or_else(|| content.clone(), Value::from);
-                json!({"role": "tool", "content": said, "tool": {"call_id": id, "name": name, "error": error}})
+                at.map(|at| read_result(row, content, open.remove(at))).ok_or_else(|| NO_CALL.to_owned())
             }
-            Some("system") => match build_message("system", content, row.get("id")) {
-                Some(said) => said,
-                None => {
-                    conversation.leave_out(number, "it is empty");
-                    continue;
-                }
-            },
             _ => {
                 return Err(invalid_session_message(&format!(
                     "has a message {} of a role that NeuroLink does not have",
@@ -97,10 +76,15 @@ pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation
                 )));
             }
         };
+        let mut message = match message {
+            Ok(message) => message,
+            left_out => {
+                conversation.add_message(number, left_out);
+                continue;
+            }
+        };
         time = text("timestamp").and_then(parse_time_seconds).or(time);
-        if let Some(at) = &time {
-            set_member(&mut found, "at", at.clone());
-        }
+        set_member(&mut message, "at", time.clone());
         let mut metadata = row.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
         if let Some(events) = row.get("events").filter(|events| events.as_array().is_some_and(|all| !all.is_empty())) {
             metadata.insert("events".to_owned(), events.clone());
@@ -108,17 +92,27 @@ pub fn read_conversation(item: &SourceItem) -> Result<Option<ForeignConversation
         if !metadata.is_empty() {
             let metadata = Value::Object(metadata);
             if metadata.to_string().len() <= METADATA_MAX {
-                set_member(&mut found, "metadata", metadata);
+                set_member(&mut message, "metadata", metadata);
             } else {
                 conversation.leave_out(number, "its metadata and events, which are longer than 64 KiB");
             }
         }
-        conversation.push_message(number, found);
+        conversation.add_message(number, Ok(message));
     }
     if document.get("summarizedMessage").is_some_and(Value::is_string) {
         conversation.left_out.push("its summary, which will be made anew".to_owned());
     }
     Ok(Some(conversation))
+}
+
+/// The result of a call, which is given by its name and id.
+fn read_result(row: &Value, content: &Value, (name, id): (String, String)) -> Value {
+    let error = row.pointer("/result/error").filter(|error| !error.is_null());
+    let error = error.map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
+    // A result that is nothing but an error says it, as one that comes as an entry does.
+    let is_blank = content.is_null() || content.as_str().is_some_and(|text| text.trim().is_empty());
+    let said = error.clone().filter(|_| is_blank).map_or_else(|| content.clone(), Value::from);
+    json!({"role": "tool", "content": said, "tool": {"call_id": id, "name": name, "error": error}})
 }
 
 fn invalid_session_message(what: &str) -> String {

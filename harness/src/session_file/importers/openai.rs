@@ -19,11 +19,8 @@ pub fn conversation_from_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>
     for (number, row) in rows {
         // As `session messages --json` prints it.
         let row = row.get("message").filter(|_| row.get("position").is_some()).unwrap_or(row);
-        if row.is_object() {
-            conversation.push_message(number, row.clone());
-        } else {
-            conversation.leave_out(number, "it is not a JSON object");
-        }
+        let message = Some(row).filter(|row| row.is_object()).cloned();
+        conversation.add_message(number, message.ok_or_else(|| "it is not a JSON object".to_owned()));
     }
     conversation
 }

@@ -8,9 +8,6 @@ use keepline::store::{RedisOptions, RedisStore};
 use redis::{AsyncCommands, aio::MultiplexedConnection};
 use serde_json::{Map, Value};
 
-/// Keys that are read at a time.
-const KEYS_PER_SCAN: usize = 1000;
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceItem {
     pub key: String,
@@ -47,53 +44,36 @@ impl SourceItem {
     }
 }
 
-pub struct SourceRedis {
-    connection: MultiplexedConnection,
-    pattern: String,
-    cursor: Option<u64>,
+pub async fn connect(url: &str) -> Result<MultiplexedConnection> {
+    // Checked as the address of a store of ours, whose errors show no password.
+    let options = RedisOptions { url: Some(url.to_owned().into()), ..RedisOptions::default() };
+    RedisStore::new(options).context("--from-redis")?;
+    let client = redis::Client::open(url).context("--from-redis is not the URL of a Redis server")?;
+    let connection = client.get_multiplexed_async_connection().await;
+    connection.context("can't reach the Redis server of --from-redis")
 }
 
-impl SourceRedis {
-    pub async fn connect(url: &str, prefix: &str) -> Result<Self> {
-        // Checked as the address of a store of ours, whose errors show no password.
-        let options = RedisOptions { url: Some(url.to_owned().into()), ..RedisOptions::default() };
-        RedisStore::new(options).context("--from-redis")?;
-        let client = redis::Client::open(url).context("--from-redis is not the URL of a Redis server")?;
-        let connection = client.get_multiplexed_async_connection().await;
-        let connection = connection.context("can't reach the Redis server of --from-redis")?;
-        let mut pattern: String =
-            prefix.chars().flat_map(|c| "*?[]\\".contains(c).then_some('\\').into_iter().chain([c])).collect();
-        pattern.push('*');
-        Ok(Self { connection, pattern, cursor: Some(0) })
-    }
+/// The pattern of the keys with a prefix.
+pub fn key_pattern(prefix: &str) -> String {
+    let escaped = prefix.chars().flat_map(|c| "*?[]\\".contains(c).then_some('\\').into_iter().chain([c]));
+    escaped.chain(['*']).collect()
+}
 
-    /// The next keys; one may come twice. `None` after the last.
-    pub async fn scan_keys(&mut self) -> Result<Option<Vec<Vec<u8>>>> {
-        let Some(cursor) = self.cursor else { return Ok(None) };
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(KEYS_PER_SCAN);
-        let (next, keys): (u64, Vec<Vec<u8>>) =
-            scan.query_async(&mut self.connection).await.context("can't list the keys")?;
-        self.cursor = Some(next).filter(|next| *next != 0);
-        Ok(Some(keys))
-    }
-
-    /// Reads a key. The inner error says why it can't be read.
-    pub async fn read_key(&mut self, key: String) -> Result<Result<SourceItem, String>> {
-        let failed = || format!("can't read {key}");
-        let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut self.connection).await.with_context(failed)?;
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
-        let value = match &*kind {
-            "string" => {
-                let bytes: Vec<u8> = self.connection.get(&key).await.with_context(failed)?;
-                text(bytes).map(SourceValue::Text)
-            }
-            "list" => {
-                let all: Vec<Vec<u8>> = self.connection.lrange(&key, 0, -1).await.with_context(failed)?;
-                all.into_iter().map(text).collect::<Result<_, _>>().map(SourceValue::List)
-            }
-            _ => Ok(SourceValue::Other(kind)),
-        };
-        Ok(value.map(|value| SourceItem { key, value }))
-    }
+/// Reads a key. The inner error says why it can't be read.
+pub async fn read_key(connection: &mut MultiplexedConnection, key: String) -> Result<Result<SourceItem, String>> {
+    let failed = || format!("can't read {key}");
+    let kind: String = redis::cmd("TYPE").arg(&key).query_async(connection).await.with_context(failed)?;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
+    let value = match &*kind {
+        "string" => {
+            let bytes: Vec<u8> = connection.get(&key).await.with_context(failed)?;
+            text(bytes).map(SourceValue::Text)
+        }
+        "list" => {
+            let all: Vec<Vec<u8>> = connection.lrange(&key, 0, -1).await.with_context(failed)?;
+            all.into_iter().map(text).collect::<Result<_, _>>().map(SourceValue::List)
+        }
+        _ => Ok(SourceValue::Other(kind)),
+    };
+    Ok(value.map(|value| SourceItem { key, value }))
 }

@@ -47,14 +47,6 @@ impl SessionDelivery {
         }
     }
 
-    /// Copies a session from the staging store, and removes it there.
-    pub async fn deliver_staged(&self, staged: &StagedSession) -> Result<DeliveryOutcome, Failure> {
-        let from: Arc<dyn TransferStore> = self.staging.store.clone();
-        let delivered = self.deliver_from(&from, staged).await;
-        self.discard_staged(staged).await?;
-        delivered
-    }
-
     /// Removes a session from the staging store.
     pub async fn discard_staged(&self, staged: &StagedSession) -> Result<(), Failure> {
         for bucket in staged.nodes.iter().chain([&staged.session]) {
@@ -74,7 +66,7 @@ impl SessionDelivery {
         Ok(digests)
     }
 
-    /// Copies from another store, which is only read.
+    /// Copies a session from a store, which is only read.
     pub async fn deliver_from(
         &self,
         from: &Arc<dyn TransferStore>,

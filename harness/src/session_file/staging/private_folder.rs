@@ -3,10 +3,13 @@
 //! The folder of a process that was killed is removed by the next process that creates one in the same place.
 
 use std::{
-    fs::{self, DirBuilder, File, TryLockError},
+    fs::{self, DirBuilder, File, Permissions, TryLockError},
     io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+
+use tempfile::TempDir;
 
 /// Prefix of the folders' names; other files beside them are never removed.
 const PREFIX: &str = "import-";
@@ -14,46 +17,38 @@ const PREFIX: &str = "import-";
 /// or removed.
 const LOCK: &str = "lock";
 
+const OWNER_ONLY: u32 = 0o700;
+
 /// A folder that is removed with its process.
 pub struct PrivateFolder {
-    path: PathBuf,
-    _lock: File,
+    folder: TempDir,
+    _lock: Option<File>,
 }
 
 impl PrivateFolder {
     /// Creates a folder in the first place where that is possible, or else among the system's temporary files.
     pub fn create_in_any(places: &[PathBuf]) -> io::Result<Self> {
-        for place in places {
-            if let Ok(folder) = Self::create_under(place) {
-                return Ok(folder);
-            }
+        if let Some(folder) = places.iter().find_map(|place| Self::create_under(place).ok()) {
+            return Ok(folder);
         }
-        // Without locks, folders in use could not be told apart: each run has a place of its own.
-        let place = std::env::temp_dir().join(format!("keepline-{:016x}", fastrand::u64(..)));
-        Self::create_under(&place)
+        // Nothing is removed there later: without a lock, folders in use could not be told apart.
+        let folder = private_folder_builder("keepline-").tempdir()?;
+        Ok(Self { folder, _lock: None })
     }
 
     fn create_under(place: &Path) -> io::Result<Self> {
-        private_folder_builder().recursive(true).create(place)?;
+        DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(place)?;
         let making = open_lock_file(&place.join(LOCK))?;
         making.lock()?;
         remove_stale_folders(place);
-        let path = place.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
-        private_folder_builder().create(&path)?;
-        let alive = open_lock_file(&path.join(LOCK))?;
+        let folder = private_folder_builder(PREFIX).tempdir_in(place)?;
+        let alive = open_lock_file(&folder.path().join(LOCK))?;
         alive.lock()?;
-        Ok(Self { path, _lock: alive })
+        Ok(Self { folder, _lock: Some(alive) })
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for PrivateFolder {
-    fn drop(&mut self) {
-        // The next process tries again.
-        let _ = fs::remove_dir_all(&self.path);
+        self.folder.path()
     }
 }
 
@@ -78,10 +73,9 @@ fn open_lock_file(path: &Path) -> io::Result<File> {
     File::options().create(true).truncate(false).read(true).write(true).open(path)
 }
 
-fn private_folder_builder() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+fn private_folder_builder(prefix: &str) -> tempfile::Builder<'_, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix).permissions(Permissions::from_mode(OWNER_ONLY));
     builder
 }
 
@@ -94,9 +88,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let inner = place.path().join("staging");
         let first = PrivateFolder::create_in_any(std::slice::from_ref(&inner)).unwrap();
-        #[cfg(unix)]
         for folder in [&inner, first.path()] {
-            use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
         }
         let left = inner.join("import-left");

@@ -46,7 +46,8 @@ impl Collector for MetricsSnapshot {
         let Self { metrics, deferred, round_trips, backend } = self;
         let (entries, store) = (&metrics.entries, &metrics.store);
         let mut families = MetricFamilies(encoder);
-        families.info("build", "This program.", &[("version", env!("CARGO_PKG_VERSION")), ("backend", backend)])?;
+        let build = [("version", env!("CARGO_PKG_VERSION")), ("backend", &**backend)];
+        families.0.encode_descriptor("build", "This program.", None, MetricType::Info)?.encode_info(&build)?;
 
         families.counters("entries", "Entries, by what became of them.", "effect", entries.effects())?;
         let skips = "Answers that were not stored, by reason.";
@@ -81,7 +82,7 @@ impl Collector for MetricsSnapshot {
         families.histogram("store_wait", waited, &store.waits)?;
         families.counter("store_round_trips", "Requests to the store over the network.", *round_trips)?;
         let in_a_row = "Consecutive calls up to now that failed because of the store.";
-        families.gauge("store_consecutive_failures", in_a_row, store.consecutive_failures)?;
+        families.gauge("store_consecutive_failures", in_a_row, None, store.consecutive_failures)?;
         let states = BREAKER_STATES.map(|state| (state.name(), u64::from(state == store.breaker)));
         families.gauges("store_breaker", "Whether the store's circuit breaker is in this state.", "state", states)?;
 
@@ -89,14 +90,15 @@ impl Collector for MetricsSnapshot {
         let left_alone = "Calls that were not made because the plugin had been stopped repeatedly.";
         families.counter("plugin_left_alone_calls", left_alone, entries.left_alone)?;
         let open = "Whether the plugin is left alone now.";
-        families.gauge("plugin_breaker_open", open, u64::from(metrics.is_plugin_left_alone))?;
+        families.gauge("plugin_breaker_open", open, None, u64::from(metrics.is_plugin_left_alone))?;
         let denied = "Store calls of the plugin that were outside the scope of their entry.";
         families.counter("plugin_denied_calls", denied, entries.denied)?;
         let instances = [("busy", metrics.instances_at_work), ("idle", metrics.instances_idle)];
         let instances = instances.map(|(state, count)| (state, as_u64(count)));
         families.gauges("plugin_instances", "Instances of the plugin.", "state", instances)?;
-        families.bytes_gauge("plugin_memory", "What all instances hold.", as_u64(metrics.instances_bytes))?;
-        families.gauge("waiting_calls", "Calls that wait for an instance.", as_u64(metrics.calls_waiting))?;
+        let (held, waiting) = (as_u64(metrics.instances_bytes), as_u64(metrics.calls_waiting));
+        families.gauge("plugin_memory", "What all instances hold.", Some(&Unit::Bytes), held)?;
+        families.gauge("waiting_calls", "Calls that wait for an instance.", None, waiting)?;
 
         let embeddings = &metrics.embeddings;
         let took = "How long calls for embeddings took.";
@@ -121,10 +123,6 @@ fn as_u64(count: usize) -> u64 {
 struct MetricFamilies<'a>(DescriptorEncoder<'a>);
 
 impl MetricFamilies<'_> {
-    fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels)
-    }
-
     fn counter(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
         encode_count(self.0.encode_descriptor(name, help, None, MetricType::Counter)?, count)
     }
@@ -140,12 +138,8 @@ impl MetricFamilies<'_> {
         counts.into_iter().try_for_each(|(value, count)| encode_count(family.encode_family(&[(label, value)])?, count))
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    fn bytes_gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.0.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?.encode_gauge(&value)
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: u64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?.encode_gauge(&value)
     }
 
     fn gauges<'v>(

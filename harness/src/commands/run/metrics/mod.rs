@@ -39,44 +39,34 @@ struct MetricsSource {
     runtime: Handle,
 }
 
-/// A bound address that is not served yet.
-pub struct MetricsListener {
-    listener: TcpListener,
-    address: SocketAddr,
+/// Binds the address; port 0 picks a free one.
+pub fn bind_address(address: SocketAddr) -> Result<TcpListener> {
+    let bound = TcpListener::bind(address);
+    Ok(bound.map_err(|error| UsageError(format!("--metrics: can't listen at {address}: {error}")))?)
 }
 
-impl MetricsListener {
-    /// Binds the address; port 0 picks a free one.
-    pub fn bind_address(address: SocketAddr) -> Result<Self> {
-        let bound = TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
-        let (address, listener) =
-            bound.map_err(|error| UsageError(format!("--metrics: can't listen at {address}: {error}")))?;
-        Ok(Self { listener, address })
-    }
-
-    /// Serves until the process ends, on threads of its own, because a runtime must not be dropped within another one. Needs
-    /// a runtime, for the store.
-    pub fn serve(self, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
-        let Self { listener, address } = self;
-        let server = App::new()
-            .with_state(MetricsSource { keepline, deferred, backend, runtime: Handle::current() })
-            .at("/metrics", Route::new(READ_METHODS).route(handler_service(serve_metrics)))
-            .at("/health", Route::new(READ_METHODS).route(handler_service(serve_health)))
-            .serve()
-            .disable_signal()
-            .worker_threads(1)
-            .listen(listener)
-            .context("can't serve metrics")?
-            .run();
-        let serve = move || {
-            if let Err(error) = server.wait() {
-                terminal::print_warning(&format!("metrics are no longer served: {error}"));
-            }
-        };
-        thread::Builder::new().name("metrics".to_owned()).spawn(serve).context("can't serve metrics")?;
-        terminal::print_note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
-        Ok(())
-    }
+/// Serves until the process ends, on threads of its own, because a runtime must not be dropped within another one. Needs
+/// a runtime, for the store.
+pub fn serve(listener: TcpListener, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
+    let address = listener.local_addr()?;
+    let server = App::new()
+        .with_state(MetricsSource { keepline, deferred, backend, runtime: Handle::current() })
+        .at("/metrics", Route::new(READ_METHODS).route(handler_service(serve_metrics)))
+        .at("/health", Route::new(READ_METHODS).route(handler_service(serve_health)))
+        .serve()
+        .disable_signal()
+        .worker_threads(1)
+        .listen(listener)
+        .context("can't serve metrics")?
+        .run();
+    let serve = move || {
+        if let Err(error) = server.wait() {
+            terminal::print_warning(&format!("metrics are no longer served: {error}"));
+        }
+    };
+    thread::Builder::new().name("metrics".to_owned()).spawn(serve).context("can't serve metrics")?;
+    terminal::print_note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
+    Ok(())
 }
 
 type ContentTypeHeader = (HeaderName, HeaderValue);

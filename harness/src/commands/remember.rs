@@ -17,7 +17,7 @@ use serde_json::{
 
 use crate::{
     app::{
-        error::{CodedError, UsageError},
+        error::{CodedError, UsageError, coded_error, usage_error},
         with_keepline,
     },
     args::{GlobalArguments, StoreAccess, help::JSON_HELP},
@@ -83,7 +83,7 @@ pub fn main(global: &GlobalArguments, arguments: &RememberArguments) -> Result<E
             RememberOutcome::Repeated { session, message_id } => {
                 print_memory_outcome(arguments.json, "repeated", &session, &message_id)
             }
-            RememberOutcome::Skipped(skip @ MemorySkip::NoConversations) => Err(UsageError(skip.to_string()).into()),
+            RememberOutcome::Skipped(skip @ MemorySkip::NoConversations) => Err(usage_error(skip.to_string())),
             RememberOutcome::Skipped(skip) => {
                 let (code, reason) = (skip.code(), skip.to_string());
                 if arguments.json {
@@ -91,7 +91,7 @@ pub fn main(global: &GlobalArguments, arguments: &RememberArguments) -> Result<E
                 }
                 terminal::print_table(["Outcome", "Code", "Reason"], vec![["skipped".to_owned(), code, reason]])
             }
-            RememberOutcome::Failed(problem) => Err(CodedError { code: "not-stored", message: problem.message }.into()),
+            RememberOutcome::Failed(problem) => Err(coded_error("not-stored", problem.message)),
             other => Err(anyhow::anyhow!("unexpected outcome: {other:?}")),
         }
     })
@@ -120,7 +120,7 @@ fn read_stdin_messages() -> Result<Vec<Value>> {
     let wrong = |error: anyhow::Error| match error.downcast::<CodedError>() {
         Ok(CodedError { message, .. }) => {
             let forms = "JSON lines, a JSON array, or an object with \"messages\"";
-            UsageError(format!("standard input must hold messages as {forms}: {message}")).into()
+            usage_error(format!("standard input must hold messages as {forms}: {message}"))
         }
         Err(other) => other,
     };

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use keepline::plugin::BUNDLED;
 
-use crate::{app::error::UsageError, terminal};
+use crate::{app::error::usage_error, terminal};
 
 #[derive(Debug, Args)]
 pub struct ComponentArguments {
@@ -19,9 +19,7 @@ pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
     let path = &arguments.output;
     if path == "-" {
         if terminal::is_terminal_output() {
-            return Err(
-                UsageError("not writing a binary component to a terminal; give a file or a pipe".to_owned()).into()
-            );
+            return Err(usage_error("not writing a binary component to a terminal; give a file or a pipe"));
         }
         terminal::print_bytes(BUNDLED)?;
         return Ok(ExitCode::SUCCESS);

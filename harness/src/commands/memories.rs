@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::{
     app::{
-        error::{CodedError, UsageError},
+        error::{coded_error, usage_error},
         with_keepline,
     },
     args::{GlobalArguments, StoreAccess, help::JSON_HELP, parse::parse_share},
@@ -91,14 +91,13 @@ async fn refuse_foreign_session(keepline: &Keepline, user: &str, session: &str) 
     if sessions.user_sessions(user, None, 1).await?.user == owner {
         return Ok(());
     }
-    let message = format!("Session '{session}' belongs to another user");
-    Err(CodedError { code: "not-found", message }.into())
+    Err(coded_error("not-found", format!("Session '{session}' belongs to another user")))
 }
 
 /// A search that the configuration does not support is a usage error.
 fn refused(error: SessionError) -> anyhow::Error {
     match error.code {
-        SessionErrorCode::InvalidValue => UsageError(error.message).into(),
+        SessionErrorCode::InvalidValue => usage_error(error.message),
         _ => error.into(),
     }
 }

@@ -1,4 +1,0 @@
-//! Commands about the component.
-
-pub mod component;
-pub mod inspect;
