@@ -32,6 +32,8 @@ struct Segment {
 }
 
 impl BucketIndex {
+    pub(super) const EMPTY: Self = Self { next: 0, documents: 0, terms: 0, segments: BTreeMap::new() };
+
     pub(super) fn extent(&self) -> IndexExtent {
         IndexExtent { next: self.next, documents: self.documents }
     }

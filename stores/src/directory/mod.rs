@@ -62,10 +62,7 @@ pub use self::{
 };
 use crate::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Operation, Receipt, Store,
-    StoreCapabilities, Transaction, Writer,
-    bucket::may_write,
-    check as checks, failure,
-    names::{check_bucket, check_token},
+    StoreCapabilities, Transaction, Writer, bucket::may_write, check as checks, failure,
 };
 
 /// How long a process is waited for that is just making the store.
@@ -394,10 +391,7 @@ impl Store for DirectoryStore {
         max_keys: u32,
         deadline: Deadline,
     ) -> Result<Deletion, Failure> {
-        check_bucket(bucket)?;
-        if let Some(incarnation) = incarnation {
-            check_token("incarnation", incarnation)?;
-        }
+        checks::validate_deletion(bucket, incarnation)?;
         let (writer, bucket, incarnation) = (writer.clone(), bucket.clone(), incarnation.map(str::to_owned));
         let memory = rows::writers::writer_memory_ms(deadline);
         let delete = boxed(move |at| at.delete_bucket(&writer, memory, &bucket, incarnation.as_deref(), max_keys));

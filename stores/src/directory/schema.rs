@@ -23,8 +23,7 @@
 //!   when the bucket goes on. See `transfer`.
 //! - `writer`: the highest number of each writer that wrote to a bucket, kept until that call can't be repeated any more. By the
 //!   bucket's name: a late repetition is recognised after the bucket is gone, too.
-//!   Two kinds are none of buckets: `mark` (see `transfer`), and `clock`, what is believed of the machine's clock, in
-//!   microseconds: see `time`.
+//!   One kind is none of buckets: `clock`, what is believed of the machine's clock, in microseconds; see `time`.
 //! - `dead`: parts that are gone, with rows that are still to be erased: all below `below`. A bucket is deleted, a map
 //!   emptied and a log cut at the cost of a row, however much they held; what they held goes in small steps.
 //!

@@ -261,9 +261,9 @@ impl StoreGuard {
         }
         let Some(breaker) = &self.breaker else { return };
         if failed {
-            breaker.record_failure();
+            breaker.record_failure(Instant::now());
         } else if cut_short {
-            breaker.record_cut_short(began.unwrap_or_else(Instant::now), PATIENCE);
+            breaker.record_cut_short(began.unwrap_or_else(Instant::now), PATIENCE, Instant::now());
         } else {
             if self.is_troubled.swap(false, Ordering::Relaxed) {
                 breaker.record_success();

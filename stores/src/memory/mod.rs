@@ -27,7 +27,6 @@ use super::{
     BucketId, BucketKind, BucketPage, Clock, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
     SystemClock, Transaction, Writer, check,
     clock::{ClockReading, ClockWatch},
-    names::{check_bucket, check_token},
 };
 
 /// How much a [`MemoryStore`] takes.
@@ -136,10 +135,7 @@ impl Store for MemoryStore {
         max_keys: u32,
         _: Deadline,
     ) -> Result<Deletion, Failure> {
-        check_bucket(bucket)?;
-        if let Some(incarnation) = incarnation {
-            check_token("incarnation", incarnation)?;
-        }
+        check::validate_deletion(bucket, incarnation)?;
         self.locked(|state, at| state.delete_bucket(at, writer, bucket, incarnation, max_keys))
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer,
-    bucket::{Bucket, DeferredDrop},
+    bucket::{Bucket, Removed},
     clock::{ClockReading, ClockWatch},
     failure::{expiry_in_doubt, failure},
 };
@@ -69,7 +69,7 @@ pub(super) struct MemoryState {
     pub(super) used: UsedBytes,
     pub(super) recency: SessionRecency,
     /// What has ended, to be freed after the lock is released.
-    pub(super) removed: Vec<DeferredDrop>,
+    pub(super) removed: Vec<Removed>,
     /// Microseconds; so that two creations never share a stamp.
     pub(super) last_stamp: u64,
 }
@@ -241,7 +241,7 @@ impl MemoryState {
         if let Some(expires_at) = bucket.expiry.at {
             self.expiries.remove(&(expires_at, kind, name));
         }
-        self.removed.push(DeferredDrop::Bucket(bucket));
+        self.removed.push(Box::new(bucket));
     }
 
     /// Forget the writers of the bucket that ended longest ago.

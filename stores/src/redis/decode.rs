@@ -123,7 +123,7 @@ fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Fa
         Operation::Get(get) => match begun_entries(reply)? {
             EntriesHeader::Oversize(size) => Outcome::Oversize(size),
             EntriesHeader::Fit(_) => {
-                let mut found = FoundEntries { entries: Vec::with_capacity(get.keys.len()), unreadable: Vec::new() };
+                let mut found = FoundEntries { entries: Vec::with_capacity(get.keys.len()), ..FoundEntries::default() };
                 for (key, text) in get.keys.iter().zip(reply.next_values(get.keys.len())?) {
                     found.add_entry(key.clone(), text)?;
                 }
@@ -134,7 +134,7 @@ fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Fa
             EntriesHeader::Oversize(size) => Outcome::Oversize(size),
             EntriesHeader::Fit(count) => {
                 let names = reply.next_values(count)?.collect::<Vec<_>>();
-                let mut found = FoundEntries { entries: Vec::with_capacity(count), unreadable: Vec::new() };
+                let mut found = FoundEntries { entries: Vec::with_capacity(count), ..FoundEntries::default() };
                 for (name, text) in names.into_iter().zip(reply.next_values(count)?) {
                     if let Some(key) = key_of(&all.map_name, name) {
                         found.add_entry(key, text)?;
@@ -151,7 +151,7 @@ fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Fa
             let server = reply.server()?;
             let cursor = ScanCursor::parse_or_start(&page.cursor).next_cursor(next, server, reply.integer()? == 1);
             let count = reply.count()?;
-            let mut found = FoundEntries { entries: Vec::new(), unreadable: Vec::new() };
+            let mut found = FoundEntries::default();
             for _ in 0..count {
                 let (name, text) = (reply.next_value()?, reply.next_value()?);
                 if let Some(key) = key_of(&page.map_name, name) {

@@ -17,13 +17,12 @@ mod store;
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
-use self::removal::DepartureReason;
 pub use self::{
     apart::NotApart,
     removal::{Arrival, RemovalOutcome},
     store::{
-        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MarkAction, NamedKeys, PieceOutcome, ReplaceCondition,
-        TransferPiece, TransferStore, WeighedBucket, WriterStamp,
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, NamedKeys, PieceOutcome, ReplaceCondition, TransferPiece,
+        TransferStore, WeighedBucket, WriterStamp,
     },
 };
 use crate::{
@@ -197,10 +196,10 @@ impl Transfer {
     /// The source has no such bucket any more.
     async fn outcome_when_gone(&self, bucket: &BucketId, put: Option<BucketHead>) -> Result<Transferred, Failure> {
         let Some(head) = put else { return Ok(Transferred::Gone) };
-        Ok(match self.departure_reason(bucket, head.incarnation(), head.expires_at).await? {
-            DepartureReason::Moved => Transferred::Moved { expires_at: head.expires_at },
-            DepartureReason::Expired => Transferred::Gone,
-            DepartureReason::Deleted => Transferred::Deleted,
+        Ok(match self.removed_by_others(bucket, head.incarnation(), head.expires_at).await? {
+            RemovalOutcome::Moved => Transferred::Moved { expires_at: head.expires_at },
+            RemovalOutcome::Gone => Transferred::Gone,
+            _ => Transferred::Deleted,
         })
     }
 

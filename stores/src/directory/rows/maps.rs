@@ -173,7 +173,7 @@ impl BucketRows<'_, '_> {
     /// The entries that follow the cursor, which is the last key of the page before. One at least is named: a page is a
     /// step forward, room or not. Only texts that fit are read.
     pub(crate) fn page(&self, step: &PageOperation) -> Result<EntryPage, rusqlite::Error> {
-        let mut page = EntryPage { entries: Vec::new(), unreadable: Vec::new(), cursor: String::new() };
+        let mut page = EntryPage::default();
         let Some(id) = self.load_part(PartKind::Map, &step.map_name)?.id else { return Ok(page) };
         let mut room = self.room.borrow_mut();
         let most = room.pieces(page_entry_limit(step.max_entries)).max(1);

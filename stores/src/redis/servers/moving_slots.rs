@@ -71,7 +71,7 @@ mod tests {
         let slots = MovingSlots::new(BreakerOptions { failures: 1000, cooldown: Duration::from_secs(60) });
         let may = |slot| slots.get(HashSlot(slot)).is_none_or(|breaker| breaker.admit(Instant::now()).is_some());
         assert!(may(7));
-        slots.mark_stuck(HashSlot(7)).record_failure();
+        slots.mark_stuck(HashSlot(7)).record_failure(Instant::now());
         assert!(!may(7) && may(8));
         slots.mark_served(HashSlot(8));
         assert!(!may(7));

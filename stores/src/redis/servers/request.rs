@@ -3,7 +3,7 @@
 //! The scripts see to it that a request counts once however often it is sent, and refuse it when it arrives too late. `cluster`
 //! decides where it is sent, and `node` by which connection.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use redis::{Cmd, Value};
@@ -160,8 +160,8 @@ impl Requester {
     /// Nothing came of a request in the time that it had. Where a caller had no more, that says little.
     fn record_failure(&self, breaker: &Breaker, time: RequestTime) {
         match time.given() >= self.wire.enough {
-            true => breaker.record_failure(),
-            false => breaker.record_cut_short(time.began, self.timeout),
+            true => breaker.record_failure(Instant::now()),
+            false => breaker.record_cut_short(time.began, self.timeout, Instant::now()),
         }
     }
 
@@ -382,13 +382,4 @@ fn left_alone(why: &str) -> Failure {
 
 fn unreachable(problem: &str) -> Failure {
     failure(FailureCode::Unavailable, "", format!("Redis can't be used: {problem}"))
-}
-
-impl fmt::Debug for Requester {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Requester")
-            .field("timeout", &self.timeout)
-            .field("servers", &self.servers)
-            .finish_non_exhaustive()
-    }
 }

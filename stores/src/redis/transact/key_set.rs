@@ -23,7 +23,7 @@ impl<'a> KeySet<'a> {
     /// With the values that the operations set, before any other.
     pub(crate) fn new(operations: &'a [Operation]) -> Self {
         let mut key_set = Self::default();
-        each_set_key(operations, VALUES, |key| _ = key_set.keys.position_of(key));
+        set_keys(operations, VALUES).for_each(|key| _ = key_set.keys.position_of(key));
         key_set.set_count = key_set.keys.len() as u64;
         key_set
     }
@@ -63,7 +63,7 @@ impl<'a> NamePositions<'a> {
     }
 }
 
-/// Calls a function with each key of a map that the operations set.
-pub(crate) fn each_set_key<'a>(operations: &'a [Operation], map: &str, mut see: impl FnMut(&'a str)) {
-    operations.iter().filter_map(Operation::describe_writes).for_each(|writes| writes.entries.each_in(map, &mut see));
+/// The keys of a map that the operations set.
+pub(crate) fn set_keys<'a>(operations: &'a [Operation], map: &str) -> impl Iterator<Item = &'a str> {
+    operations.iter().flat_map(Operation::set_entries).filter(move |(of, _)| *of == map).map(|(_, key)| key)
 }
