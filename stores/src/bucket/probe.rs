@@ -20,7 +20,7 @@ use crate::{
 struct GrowthTally<'a> {
     bytes: i64,
     /// By how many entries each map grows, but for `values`.
-    entries: Option<HashMap<&'a str, i64>>,
+    entries: HashMap<&'a str, i64>,
     /// Values that come into being.
     values: u64,
     /// Logs, indexes and leases that come into being.
@@ -50,7 +50,7 @@ impl<'a> GrowthTally<'a> {
 
     fn adjust_entry_count(&mut self, map: &'a str, by: i64) {
         if map != VALUES && by != 0 {
-            let entries = self.entries.get_or_insert_default().entry(map).or_default();
+            let entries = self.entries.entry(map).or_default();
             *entries = entries.saturating_add(by);
         }
     }
@@ -94,7 +94,7 @@ impl Bucket {
             self.probe_one(operation, now_ms, &mut growth)?;
         }
         let mut created = growth.parts;
-        for (name, by) in growth.entries.iter().flatten() {
+        for (name, by) in &growth.entries {
             let before = self.maps.get(*name).map_or(0, BucketMap::len);
             let after = before.saturating_add_signed(*by);
             if before == 0 && after > 0 {

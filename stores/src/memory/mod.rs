@@ -9,7 +9,6 @@
 //! left alone. What a bucket is, and what a transaction makes of it, is in `bucket`; here is the table of buckets, with its
 //! limits.
 
-mod recency;
 mod shelves;
 mod state;
 #[cfg(test)]
@@ -17,7 +16,7 @@ mod tests;
 mod transact;
 mod writers;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -63,6 +62,7 @@ pub enum SessionLimitPolicy {
 const CAPABILITIES: StoreCapabilities = StoreCapabilities { durable: false, ..StoreCapabilities::ALL };
 
 /// A store in memory. See [`Store`]. What it keeps is gone when the process is.
+#[derive(Debug)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     state: Mutex<MemoryState>,
@@ -95,12 +95,6 @@ impl MemoryStore {
     /// How many bytes are in use, counted as [`MemoryLimits::max_bytes`] counts them.
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().used.all
-    }
-}
-
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("state", &self.state).finish_non_exhaustive()
     }
 }
 

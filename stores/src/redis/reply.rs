@@ -32,7 +32,10 @@ impl ReplyReader {
     }
 
     pub(super) fn integer(&mut self) -> Result<i64, Failure> {
-        value_to_integer(&self.next_value()?)
+        match self.next_value()? {
+            Value::Int(integer) => Ok(integer),
+            _ => Err(unexpected_reply()),
+        }
     }
 
     pub(super) fn unsigned(&mut self) -> Result<u64, Failure> {
@@ -83,13 +86,6 @@ impl ReplyReader {
     }
 }
 
-fn value_to_integer(value: &Value) -> Result<i64, Failure> {
-    match value {
-        Value::Int(integer) => Ok(*integer),
-        _ => Err(unexpected_reply()),
-    }
-}
-
 pub(super) fn value_to_bytes(value: Value) -> Result<Vec<u8>, Failure> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
@@ -121,10 +117,8 @@ fn key(name: Vec<u8>) -> Option<String> {
 }
 
 fn lossy_text(value: Value) -> Result<String, Failure> {
-    Ok(match String::from_utf8(value_to_bytes(value)?) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    let text = String::from_utf8(value_to_bytes(value)?);
+    Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 pub(super) fn unexpected_reply() -> Failure {

@@ -26,9 +26,7 @@ pub use self::{
     },
 };
 use crate::{
-    BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure,
-    limits::MAX_WRITERS,
-    names::{VALUES, check_bucket},
+    BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure, limits::MAX_WRITERS, names::check_bucket,
 };
 
 /// Bytes of a part; one value or record may be larger.
@@ -356,14 +354,16 @@ impl Transfer {
         let mut missing = 0;
         let mut left = keys;
         while !left.is_empty() {
-            let (mine, rest) = read_entries_piece(&*self.from, bucket, of, left).await?;
-            let asked: Vec<_> = mine.iter().filter(|(_, text)| text.is_some()).map(|(key, _)| key.to_vec()).collect();
-            missing += mine.len() - asked.len();
-            let mut unseen = asked.as_slice();
-            let mut wanted = mine.iter().filter(|(_, text)| text.is_some());
+            let (mut mine, rest) = read_entries_piece(&*self.from, bucket, of, left).await?;
+            let asked = mine.len();
+            mine.retain(|(_, text)| text.is_some());
+            missing += asked - mine.len();
+            let keys: Vec<_> = mine.iter().map(|(key, _)| key.to_vec()).collect();
+            let (mut mine, mut unseen) = (mine.iter(), keys.as_slice());
             while !unseen.is_empty() {
+                // A piece of one store need not be one of the other.
                 let (theirs, rest) = read_entries_piece(&*self.to, bucket, of, unseen).await?;
-                if !theirs.iter().all(|part| wanted.next() == Some(part)) {
+                if !theirs.iter().all(|part| mine.next() == Some(part)) {
                     return Ok(false);
                 }
                 unseen = rest;
@@ -408,7 +408,6 @@ pub(crate) async fn digest_of(
                 match (of, text) {
                     // One that was evicted is none.
                     (_, None) => {}
-                    (KeyedPart::Map(map), Some(text)) if map == VALUES.as_bytes() => digest.value(key, &text),
                     (KeyedPart::Map(map), Some(text)) => digest.entry(map, key, &text),
                     (KeyedPart::Index(index), Some(bytes)) => digest.field_of_index(index, key, &bytes),
                 }

@@ -268,8 +268,7 @@ impl TransactionContext<'_> {
             }
             let mut rows = entries.query([id])?;
             while let Some(row) = rows.next()? {
-                let (key, text) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-                if name == VALUES { digest.value(key, text) } else { digest.entry(&name, key, text) }
+                digest.entry(&name, row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
             }
         }
         Ok(digest.finish())

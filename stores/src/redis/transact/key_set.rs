@@ -29,17 +29,14 @@ impl<'a> KeySet<'a> {
     }
 }
 
-/// Names, each once, with their places from 1: a few are searched, many hashed.
+/// Names, each once, with their places from 1.
 #[derive(Default)]
 pub(crate) struct NamePositions<'a> {
     names: Vec<&'a str>,
-    /// Places of those after the first few.
-    later: HashMap<&'a str, usize>,
+    positions: HashMap<&'a str, u64>,
 }
 
 impl<'a> NamePositions<'a> {
-    const FEW: usize = 8;
-
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
@@ -50,16 +47,12 @@ impl<'a> NamePositions<'a> {
 
     /// The place of a name, which has one from now on.
     pub(crate) fn position_of(&mut self, name: &'a str) -> u64 {
-        let early = self.names.iter().take(Self::FEW).position(|known| *known == name).map(|index| index + 1);
-        if let Some(place) = early.or_else(|| self.later.get(name).copied()) {
-            return place as u64;
+        let next = self.names.len() as u64 + 1;
+        let position = *self.positions.entry(name).or_insert(next);
+        if position == next {
+            self.names.push(name);
         }
-        self.names.push(name);
-        let place = self.names.len();
-        if place > Self::FEW {
-            self.later.insert(name, place);
-        }
-        place as u64
+        position
     }
 }
 
