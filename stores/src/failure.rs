@@ -103,7 +103,6 @@ pub(crate) fn expiry_in_doubt() -> Failure {
     failure(FailureCode::Unavailable, EXPIRY, message)
 }
 
-/// A failure in one line.
 pub(crate) fn failure(code: FailureCode, subject: impl Into<String>, message: impl Into<String>) -> Failure {
     Failure::new(code, subject, message)
 }

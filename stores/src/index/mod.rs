@@ -22,7 +22,6 @@ const TERMS: u32 = 1 << 22;
 /// Positions are below this: Lua's numbers are exact up to here.
 const POSITIONS: u64 = 1 << 53;
 
-/// Refuses documents that no index may have.
 pub(crate) fn check_documents(post: &PostOperation) -> Result<(), Failure> {
     let mut next = 0;
     for document in &post.documents {

@@ -19,7 +19,6 @@ use crate::{
     transfer::metadata::time_to_live,
 };
 
-/// What a script said.
 pub(super) enum ScriptReply<T> {
     Answer(T),
     /// An answer to what has changed something.

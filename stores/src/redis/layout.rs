@@ -52,7 +52,6 @@ fn kind_infix(kind: BucketKind) -> &'static str {
     kind.pick_for_kind(["", "@user:", "@node:", "@definition:", "@dataset:", "@service:"])
 }
 
-/// The addresses that belong to one bucket.
 pub(super) struct BucketKeys {
     /// What a key's or a log's name is put after.
     pub(super) base: String,
@@ -89,17 +88,14 @@ impl KeyLayout {
         Self { prefix: prefix.to_owned(), is_cluster }
     }
 
-    /// The same under another prefix.
     pub(super) fn with_prefix(&self, prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), ..*self }
     }
 
-    /// How many registries there are of each kind.
     pub(super) fn registry_count(&self) -> u16 {
         if self.is_cluster { TAGS } else { 1 }
     }
 
-    /// One of the registries of a kind.
     pub(super) fn registry_at(&self, kind: BucketKind, number: u16) -> BucketRegistry {
         let prefix = self.registry_prefix(kind, number);
         let slot = if self.is_cluster { CRC16.checksum(format!("{number:04x}").as_bytes()) % 16_384 } else { 0 };
@@ -116,7 +112,6 @@ impl KeyLayout {
         if self.is_cluster { format!("{prefix}:{infix}{{{number:04x}}}:") } else { [prefix, ":", infix].concat() }
     }
 
-    /// The number of the registry of a bucket.
     fn registry_number(&self, kind: BucketKind, bucket: &str) -> u16 {
         let mut digest = CRC16.digest();
         digest.update(kind_infix(kind).as_bytes());

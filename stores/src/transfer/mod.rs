@@ -91,7 +91,6 @@ pub enum Transferred {
     Changing,
 }
 
-/// What became of one copying.
 enum Copying {
     /// It is in its place, with so many bytes.
     Done(u64),
@@ -191,7 +190,6 @@ impl Transfer {
         }
     }
 
-    /// The source has no such bucket any more.
     async fn outcome_when_gone(&self, bucket: &BucketId, put: Option<BucketHead>) -> Result<Transferred, Failure> {
         let Some(head) = put else { return Ok(Transferred::Gone) };
         Ok(match self.removed_by_others(bucket, head.incarnation(), head.expires_at).await? {
@@ -320,7 +318,6 @@ impl Transfer {
         Ok(true)
     }
 
-    /// Whether the target has these records there.
     async fn has_records(
         &self,
         bucket: &BucketId,
@@ -430,7 +427,6 @@ pub(crate) async fn digest_of(
     Ok(digest.finish())
 }
 
-/// As many entries as make a part.
 async fn read_entries_piece<'a>(
     store: &dyn TransferStore,
     bucket: &BucketId,

@@ -126,18 +126,15 @@ impl StoreRequest {
     }
 }
 
-/// The failure of who asks a store that has ended.
 pub(crate) fn store_closed() -> Failure {
     failure(FailureCode::Unavailable, "", "the store is closed")
 }
 
-/// The failure of who asks a store whose disk failed.
 pub(crate) fn store_broken() -> Failure {
     let message = "the disk failed to store data, so the store takes no more writes until it is opened again";
     failure(FailureCode::Unavailable, "", message)
 }
 
-/// The failure of who waited for too long.
 pub(crate) fn timed_out(limit: Duration) -> Failure {
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let message = format!("the store did not answer within {limit} ms");

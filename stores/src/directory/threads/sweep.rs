@@ -22,7 +22,6 @@ const REST: Duration = Duration::from_secs(1);
 /// For how long buckets that have expired are left alone, in milliseconds, if room is not needed: whoever comes meanwhile
 /// learns that they expired, and not that they never were.
 const GRACE_MS: u64 = 60_000;
-/// Buckets ended in one step.
 const BUCKETS: i64 = 32;
 /// Rows erased in one step.
 const ROWS: i64 = 256;

@@ -37,11 +37,9 @@ struct Arriving {
     bucket: BucketId,
     /// Its kind until it is there.
     kind: String,
-    /// The name of the copying.
     id: String,
 }
 
-/// What a piece does in the store.
 type PieceJob = Box<dyn Fn(&TransactionContext<'_>) -> Result<PieceOutcome, TransactionError> + Send>;
 
 /// A [`BucketHead`] as text.

@@ -244,7 +244,6 @@ impl ClientFactory {
         Ok((to_server_address(self.info.addr()), self.client(self.info.clone())?))
     }
 
-    /// For the server at an address.
     pub(crate) fn client_for(&self, address: &ServerAddress) -> Result<Client, RedisOptionsError> {
         let ServerAddress { host, port } = address.clone();
         let addr = match self.info.addr() {

@@ -16,7 +16,6 @@ use crate::{
     redis::{options::MAX_TIMEOUT, transact::TransactScripts},
 };
 
-/// All of a store's scripts.
 pub(crate) struct ScriptSet {
     pub(crate) transact: TransactScripts,
     pub(crate) delete: LuaScript,

@@ -74,7 +74,6 @@ impl RedisServers {
         }
     }
 
-    /// The server that has a slot.
     pub(crate) async fn find_owner(
         &self,
         slot: HashSlot,
@@ -255,7 +254,6 @@ impl Cluster {
         slot_ranges(reply, &node.address).map_err(RequestError::Refused)
     }
 
-    /// The map is this.
     fn install_map(&self, ranges: Vec<SlotRange>, wire: &WireConfig) {
         let mut map = self.map.write();
         let mut owners = vec![None; SLOTS];

@@ -56,7 +56,6 @@ impl<'a> NamePositions<'a> {
     }
 }
 
-/// The keys of a map that the operations set.
 pub(crate) fn set_keys<'a>(operations: &'a [Operation], map: &str) -> impl Iterator<Item = &'a str> {
     operations.iter().flat_map(Operation::set_entries).filter(move |(of, _)| *of == map).map(|(_, key)| key)
 }
