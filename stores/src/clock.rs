@@ -1,7 +1,7 @@
 //! Clocks: the machine's, one for tests, and what notices that a clock was set ahead.
 
 use std::{
-    fs,
+    fmt, fs,
     sync::{
         Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
@@ -27,6 +27,12 @@ pub trait Clock: Send + Sync + 'static {
     /// theirs. None, the default: no other clock can be compared.
     fn boot_id(&self) -> Option<String> {
         None
+    }
+}
+
+impl fmt::Debug for dyn Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
     }
 }
 
@@ -57,21 +63,17 @@ struct Anchor {
 }
 
 impl Anchor {
-    fn now() -> Self {
+    /// The present, with this uptime where the kernel tells none.
+    fn now(uptime: Duration) -> Self {
         // The kernel's answer includes sleep, unlike `Instant`.
-        let told = fs::read_to_string("/proc/uptime").ok();
-        let seconds = told.and_then(|told| told.split(' ').next()?.parse().ok());
-        let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let instant = Instant::now();
-        Self { instant, wall: SystemClock.now(), uptime: uptime.unwrap_or_else(|| instant.duration_since(*STARTED)) }
+        let text = fs::read_to_string("/proc/uptime").ok();
+        let seconds = text.and_then(|text| text.split(' ').next()?.parse().ok());
+        let known = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Self { instant: Instant::now(), wall: SystemClock.now(), uptime: known.unwrap_or(uptime) }
     }
 }
 
-static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
-static ANCHOR: LazyLock<Mutex<Anchor>> = LazyLock::new(|| {
-    LazyLock::force(&STARTED);
-    Mutex::new(Anchor::now())
-});
+static ANCHOR: LazyLock<Mutex<Anchor>> = LazyLock::new(|| Mutex::new(Anchor::now(Duration::ZERO)));
 
 /// By how much the wall clock and `Instant` may come apart before the kernel is asked why.
 const APART: Duration = Duration::from_secs(1);
@@ -82,7 +84,7 @@ fn machine_uptime() -> Duration {
     let mut anchor = ANCHOR.lock();
     let mut passed = anchor.instant.elapsed();
     if wall.abs_diff(anchor.wall + passed) > APART {
-        *anchor = Anchor::now();
+        *anchor = Anchor::now(anchor.uptime + passed);
         passed = anchor.instant.elapsed();
     }
     anchor.uptime + passed

@@ -10,9 +10,7 @@ impl Failure {
     pub fn new(code: FailureCode, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code, subject: subject.into(), limit: 0, message: message.into() }
     }
-}
 
-impl Failure {
     /// Whether it tells of the store's state, and not of what it was asked for, nor of one bucket.
     pub fn is_store_failure(&self) -> bool {
         self.code.is_store_failure() && !(self.code == FailureCode::Unavailable && self.subject == EXPIRY)
@@ -105,7 +103,6 @@ pub(crate) fn expiry_in_doubt() -> Failure {
     failure(FailureCode::Unavailable, EXPIRY, message)
 }
 
-/// A failure in one line.
 pub(crate) fn failure(code: FailureCode, subject: impl Into<String>, message: impl Into<String>) -> Failure {
     Failure::new(code, subject, message)
 }

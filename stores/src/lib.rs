@@ -3,21 +3,6 @@
 //! A store knows buckets, keys, logs, indexes, atomicity, expiry and its own key layout, and never the meaning of
 //! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
 //! contract's own. One conformance suite (`conformance/` and `tests/stores/`) holds every store to them.
-//!
-//! # Adding an operation
-//! No place has a wildcard over operations, so the compiler finds these once the case is in the contract:
-//! 1. `wit/key-value.wit`, and the same in Rust: `contract/operations.rs` and `contract/outcomes.rs`.
-//! 2. `contract/writes.rs`: what it writes. `check/`: what is checked before any store is asked. `limits.rs`: what it
-//!    counts as.
-//! 3. Memory: `bucket/probe.rs` (what could fail, and how much it grows) and `bucket/apply.rs`.
-//! 4. The directory: `directory/rows/operations.rs`.
-//! 5. Redis: its parameters, and with them what it touches, in `redis/transact/encode.rs`, its answer in `redis/decode.rs`. Not found by the compiler: its step in `redis/transact/operations.lua` or the file of its part,
-//!    and new commands in `redis/options/acl.rs`, which a test there asks for.
-//! 6. The library: what it may read, `Read::of` in the host's `key_value` imports.
-//! 7. The suites: examples in `tests/stores/src/requests.rs`, with which every store is tried for counts, expiries and
-//!    limits, and which the differential test draws from; cases in `conformance/`, their form in
-//!    `tests/stores/src/kit/json.rs`.
-//! 8. Where the filter uses it: `guest/src/contract/transaction.rs`, `guest/src/store/`.
 
 #![deny(clippy::too_many_lines)]
 

@@ -154,7 +154,7 @@ impl EmbeddingScheduler {
         match problem {
             None => self.breaker.record_success(),
             Some(problem) => {
-                self.breaker.record_failure();
+                self.breaker.record_failure(Instant::now());
                 let message = format!("a question goes without its embedding: {problem}");
                 self.log.log_from_host(LogLevel::Warn, "keepline.embedding", &message);
             }

@@ -2,16 +2,8 @@
 
 use compact_str::ToCompactString;
 
-use super::{
-    Bucket, DeferredDrop, NOWHERE, counter, indexes::BucketIndex, logs::BucketLog, maps::BucketMap,
-    room::TransactionBudget,
-};
-use crate::{
-    CounterValue, Entry, EntryCount, EntryPage, FoundEntries, IndexExtent, LogRecords, LogSpans, Operation, Outcome,
-    PositionMark,
-    index::{MatchCollector, NO_INDEX},
-    names::VALUES,
-};
+use super::{Bucket, counter, logs::BucketLog, maps::BucketMap, room::TransactionBudget};
+use crate::{CounterValue, Entry, EntryCount, Operation, Outcome, PositionMark, names::VALUES};
 
 impl Bucket {
     /// Apply operations that can be applied, as [`probe`](Self::probe) found, and by which the bucket grows as much as
@@ -32,7 +24,7 @@ impl Bucket {
         match operation {
             Operation::Put(put) => return changed_outcome(self.set_all(&put.map_name, &put.entries)),
             Operation::Increment(increment) => {
-                let text = self.find_entry(&increment.map_name, &increment.key).map(|text| &**text);
+                let text = self.map(&increment.map_name).get(&increment.key).map(|text| &**text);
                 // Probed before, so this is always a number.
                 let value = counter::increment_counter(text, increment).unwrap_or_default();
                 self.map_to_write(&increment.map_name).set(&increment.key, &value.to_compact_string());
@@ -54,7 +46,7 @@ impl Bucket {
                     let log = self.log_to_write(&reset.log);
                     let first = log.next();
                     let before = log.reset(&reset.records);
-                    self.removed.push(DeferredDrop::Records(before));
+                    self.removed.push(Box::new(before));
                     self.write_position_marks(first, &reset.marks);
                 }
             }
@@ -94,48 +86,31 @@ impl Bucket {
     /// Answer an operation from what is there and write nothing: for one that reads, its whole work.
     fn answer_operation(&self, operation: &Operation, now_ms: u64, room: &mut TransactionBudget) -> Outcome {
         match operation {
-            Operation::Get(get) => self
-                .find_map(&get.map_name)
-                .map_or_else(no_entries, |map| map.read_entries(&get.keys, get.max_bytes, room)),
-            Operation::GetAll(all) => self
-                .find_map(&all.map_name)
-                .map_or_else(no_entries, |map| map.read_all_entries(all.max_entries, all.max_bytes, room)),
-            Operation::Page(page) => Outcome::Page(match self.find_map(&page.map_name) {
-                Some(map) => map.page(page, room),
-                None => EntryPage { entries: Vec::new(), unreadable: Vec::new(), cursor: String::new() },
-            }),
+            Operation::Get(get) => self.map(&get.map_name).read_entries(&get.keys, get.max_bytes, room),
+            Operation::GetAll(all) => self.map(&all.map_name).read_all_entries(all.max_entries, all.max_bytes, room),
+            Operation::Page(page) => Outcome::Page(self.map(&page.map_name).page(page, room)),
             Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed_outcome(0),
             Operation::Increment(increment) => {
-                let text = self.find_entry(&increment.map_name, &increment.key);
+                let text = self.map(&increment.map_name).get(&increment.key);
                 let value = text.and_then(|text| counter::parse_counter(text)).unwrap_or_default();
                 Outcome::Counter(CounterValue { value })
             }
-            Operation::Append(append) => Outcome::Extent(self.log_extent(&append.log)),
-            Operation::ReplaceOldest(replace) => Outcome::Extent(self.log_extent(&replace.log)),
-            Operation::Rewrite(rewrite) => Outcome::Extent(self.log_extent(&rewrite.log)),
-            Operation::ResetLog(reset) => Outcome::Extent(self.log_extent(&reset.log)),
-            Operation::Read(read) => records_outcome(self.logs.get(&*read.log).map(|log| log.read_records(read, room))),
+            Operation::Append(append) => Outcome::Extent(self.log(&append.log).extent()),
+            Operation::ReplaceOldest(replace) => Outcome::Extent(self.log(&replace.log).extent()),
+            Operation::Rewrite(rewrite) => Outcome::Extent(self.log(&rewrite.log).extent()),
+            Operation::ResetLog(reset) => Outcome::Extent(self.log(&reset.log).extent()),
+            Operation::Read(read) => Outcome::Records(self.log(&read.log).read_records(read, room)),
             Operation::Overflow(overflow) => {
-                let surplus = self.logs.get(&*overflow.log).and_then(|log| log.read_overflow(overflow, room));
-                surplus.map_or_else(|| Outcome::Extent(self.log_extent(&overflow.log)), Outcome::Records)
+                let log = self.log(&overflow.log);
+                log.read_overflow(overflow, room).map_or_else(|| Outcome::Extent(log.extent()), Outcome::Records)
             }
-            Operation::ReadAt(read) => Outcome::Spans(match self.logs.get(&*read.log) {
-                Some(log) => log.read_at(read, room),
-                None => LogSpans { extent: NOWHERE, spans: Vec::new() },
-            }),
+            Operation::ReadAt(read) => Outcome::Spans(self.log(&read.log).read_at(read, room)),
             Operation::Lease(lease) => Outcome::Lease(self.leases.state(&lease.lease, &lease.holder, now_ms)),
             Operation::Describe(describe) => Outcome::Described(self.describe(now_ms, describe.parts)),
-            Operation::Post(post) => Outcome::Indexed(self.index_extent(&post.index)),
-            Operation::Unpost(unpost) => Outcome::Indexed(self.index_extent(&unpost.index)),
-            Operation::Match(step) => Outcome::Matches(match self.indexes.get(&*step.index) {
-                Some(index) => index.find_matches(step),
-                None => MatchCollector::new(NO_INDEX, 0, step.terms.len()).finish(step.max_bytes),
-            }),
+            Operation::Post(post) => Outcome::Indexed(self.index(&post.index).extent()),
+            Operation::Unpost(unpost) => Outcome::Indexed(self.index(&unpost.index).extent()),
+            Operation::Match(step) => Outcome::Matches(self.index(&step.index).find_matches(step)),
         }
-    }
-
-    fn index_extent(&self, name: &str) -> IndexExtent {
-        self.indexes.get(name).map_or(NO_INDEX, BucketIndex::extent)
     }
 
     /// Set entries and tell how many are new.
@@ -166,7 +141,7 @@ impl Bucket {
         }
         let Some(before) = before else { return 0 };
         let count = before.len();
-        self.removed.push(DeferredDrop::Map(before));
+        self.removed.push(Box::new(before));
         count
     }
 
@@ -194,12 +169,4 @@ impl Bucket {
 
 fn changed_outcome(count: u64) -> Outcome {
     Outcome::Changed(EntryCount { count })
-}
-
-fn no_entries() -> Outcome {
-    Outcome::Entries(FoundEntries { entries: Vec::new(), unreadable: Vec::new() })
-}
-
-fn records_outcome(found: Option<LogRecords>) -> Outcome {
-    Outcome::Records(found.unwrap_or(LogRecords { extent: NOWHERE, first: 0, records: Vec::new() }))
 }

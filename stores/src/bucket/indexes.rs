@@ -32,6 +32,8 @@ struct Segment {
 }
 
 impl BucketIndex {
+    pub(super) const EMPTY: Self = Self { next: 0, documents: 0, terms: 0, segments: BTreeMap::new() };
+
     pub(super) fn extent(&self) -> IndexExtent {
         IndexExtent { next: self.next, documents: self.documents }
     }
@@ -58,7 +60,7 @@ impl BucketIndex {
     pub(super) fn removed_bytes(&self, runs: &[PositionRun]) -> u64 {
         let mut shrinkage = 0;
         for runs in runs.chunk_by(|one, other| one.segment == other.segment) {
-            let Some((segment, runs)) = self.runs_of(runs) else { continue };
+            let Some(segment) = runs.first().and_then(|run| self.segments.get(&run.segment)) else { continue };
             let documents =
                 segment.marks.iter().filter(|(offset, _)| contains_offset(runs, u64::from(*offset))).count();
             let terms = segment.occurrences.iter().filter(|entry| contains_offset(runs, offset(**entry))).count();
@@ -66,11 +68,6 @@ impl BucketIndex {
             shrinkage += contents_cost(documents as u64, terms as u64) + u64::from(is_emptied) * SEGMENT_OVERHEAD;
         }
         shrinkage
-    }
-
-    /// The segment of these runs, if it is there.
-    fn runs_of<'a>(&self, runs: &'a [PositionRun]) -> Option<(&Segment, &'a [PositionRun])> {
-        Some((self.segments.get(&runs.first()?.segment)?, runs))
     }
 
     /// Add documents that are [above](index::check_above) all others.

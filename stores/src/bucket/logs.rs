@@ -25,6 +25,8 @@ pub(super) struct BucketLog {
 }
 
 impl BucketLog {
+    pub(super) const EMPTY: Self = Self { first: 0, records: VecDeque::new(), bytes: 0 };
+
     pub(super) fn extent(&self) -> LogExtent {
         LogExtent { first: self.first, length: self.records.len() as u64 }
     }

@@ -20,6 +20,8 @@ pub(crate) struct BucketMap {
 }
 
 impl BucketMap {
+    pub(super) const EMPTY: Self = Self { entries: BTreeMap::new(), bytes: 0 };
+
     pub(super) fn len(&self) -> u64 {
         self.entries.len() as u64
     }

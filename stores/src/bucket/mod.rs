@@ -19,7 +19,7 @@ mod room;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{any::Any, collections::BTreeMap};
 
 use compact_str::{CompactString, format_compact};
 
@@ -40,12 +40,14 @@ pub(crate) use self::{
 };
 use self::{indexes::BucketIndex, leases::LeaseTable, logs::BucketLog, maps::BucketMap};
 use crate::{
-    Deletion, Description, IndexDescription, LogDescription, LogExtent, MapDescription, Status, TimeToLive,
-    limits::MAX_NAMES, names::VALUES,
+    Deletion, Description, IndexDescription, LogDescription, MapDescription, Status, TimeToLive, limits::MAX_NAMES,
+    names::VALUES,
 };
 
-/// Where a log stands that is not there.
-const NOWHERE: LogExtent = LogExtent { first: 0, length: 0 };
+/// What is read of a map, a log or an index that is not there.
+static NO_MAP: BucketMap = BucketMap::EMPTY;
+static NO_LOG: BucketLog = BucketLog::EMPTY;
+static NO_INDEX: BucketIndex = BucketIndex::EMPTY;
 
 /// A bucket from its creation to its end.
 ///
@@ -69,17 +71,11 @@ pub(crate) struct Bucket {
     /// Bytes of all that it holds, each with a fixed sum for what the data structures take.
     cost: u64,
     /// What was removed as a whole, until somebody has the time to free it.
-    removed: Vec<DeferredDrop>,
+    removed: Vec<Removed>,
 }
 
 /// Something that takes long to free.
-#[derive(Debug)]
-#[expect(dead_code, reason = "there to be freed")]
-pub(crate) enum DeferredDrop {
-    Bucket(Bucket),
-    Map(BucketMap),
-    Records(VecDeque<Box<str>>),
-}
+pub(crate) type Removed = Box<dyn Any + Send>;
 
 impl Bucket {
     /// An empty bucket that begins now. `stamp` is in microseconds.
@@ -88,7 +84,7 @@ impl Bucket {
             incarnation: format_incarnation(stamp),
             expiry: Expiry::new(time_to_live, now_ms),
             latest: now_ms,
-            values: BucketMap::default(),
+            values: BucketMap::EMPTY,
             maps: BTreeMap::new(),
             logs: BTreeMap::new(),
             indexes: BTreeMap::new(),
@@ -110,7 +106,7 @@ impl Bucket {
     }
 
     /// What was removed as a whole since this was last asked, to be freed off the callers' path.
-    pub(crate) fn take_removed(&mut self) -> Vec<DeferredDrop> {
+    pub(crate) fn take_removed(&mut self) -> Vec<Removed> {
         std::mem::take(&mut self.removed)
     }
 
@@ -127,16 +123,16 @@ impl Bucket {
         Deletion { status: Status::Applied, now, values: self.values.len(), keys: self.values.keys(most) }
     }
 
-    fn find_map(&self, name: &str) -> Option<&BucketMap> {
-        if name == VALUES { Some(&self.values) } else { self.maps.get(name) }
+    fn map(&self, name: &str) -> &BucketMap {
+        if name == VALUES { &self.values } else { self.maps.get(name).unwrap_or(&NO_MAP) }
     }
 
-    fn find_entry(&self, map: &str, key: &str) -> Option<&CompactString> {
-        self.find_map(map)?.get(key)
+    fn log(&self, name: &str) -> &BucketLog {
+        self.logs.get(name).unwrap_or(&NO_LOG)
     }
 
-    fn log_extent(&self, log: &str) -> LogExtent {
-        self.logs.get(log).map_or(NOWHERE, BucketLog::extent)
+    fn index(&self, name: &str) -> &BucketIndex {
+        self.indexes.get(name).unwrap_or(&NO_INDEX)
     }
 
     fn describe(&self, now_ms: u64, parts: bool) -> Description {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{
     Bucket, counter,
-    indexes::{BucketIndex, index_cost},
-    logs::{BucketLog, log_cost, records_cost},
+    indexes::index_cost,
+    logs::{log_cost, records_cost},
     maps::{BucketMap, entry_cost, map_cost},
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 struct GrowthTally<'a> {
     bytes: i64,
     /// By how many entries each map grows, but for `values`.
-    entries: Option<HashMap<&'a str, i64>>,
+    entries: HashMap<&'a str, i64>,
     /// Values that come into being.
     values: u64,
     /// Logs, indexes and leases that come into being.
@@ -50,7 +50,7 @@ impl<'a> GrowthTally<'a> {
 
     fn adjust_entry_count(&mut self, map: &'a str, by: i64) {
         if map != VALUES && by != 0 {
-            let entries = self.entries.get_or_insert_default().entry(map).or_default();
+            let entries = self.entries.entry(map).or_default();
             *entries = entries.saturating_add(by);
         }
     }
@@ -94,7 +94,7 @@ impl Bucket {
             self.probe_one(operation, now_ms, &mut growth)?;
         }
         let mut created = growth.parts;
-        for (name, by) in growth.entries.iter().flatten() {
+        for (name, by) in &growth.entries {
             let before = self.maps.get(*name).map_or(0, BucketMap::len);
             let after = before.saturating_add_signed(*by);
             if before == 0 && after > 0 {
@@ -122,23 +122,22 @@ impl Bucket {
                 }
             }
             Operation::Increment(increment) => {
-                let old = self.find_entry(&increment.map_name, &increment.key).map(|text| &**text);
+                let old = self.map(&increment.map_name).get(&increment.key).map(|text| &**text);
                 let length = counter::counter_text_length(counter::increment_counter(old, increment)?);
                 growth.add_entry(&increment.map_name, &increment.key, old, length);
             }
             Operation::Remove(remove) => {
                 for key in &remove.keys {
-                    if let Some(text) = self.find_entry(&remove.map_name, key) {
+                    if let Some(text) = self.map(&remove.map_name).get(key) {
                         growth.subtract_bytes(entry_cost(key, text.len()));
                         growth.adjust_entry_count(&remove.map_name, -1);
                     }
                 }
             }
             Operation::ResetMap(reset) => {
-                if let Some(map) = self.find_map(&reset.map_name) {
-                    growth.subtract_bytes(map.cost());
-                    growth.adjust_entry_count(&reset.map_name, 0_i64.saturating_sub_unsigned(map.len()));
-                }
+                let map = self.map(&reset.map_name);
+                growth.subtract_bytes(map.cost());
+                growth.adjust_entry_count(&reset.map_name, 0_i64.saturating_sub_unsigned(map.len()));
                 for entry in &reset.entries {
                     growth.values += u64::from(reset.map_name == VALUES && self.values.get(&entry.key).is_none());
                     growth.add_bytes(entry_cost(&entry.key, entry.text.len()));
@@ -147,7 +146,7 @@ impl Bucket {
             }
             Operation::Append(append) => self.probe_append(&append.log, &append.records, &append.marks, growth),
             Operation::ResetLog(reset) => {
-                growth.subtract_bytes(self.logs.get(&*reset.log).map_or(0, BucketLog::cost));
+                growth.subtract_bytes(self.log(&reset.log).cost());
                 self.probe_append(&reset.log, &reset.records, &reset.marks, growth);
             }
             Operation::ReplaceOldest(replace) => self.probe_replacement(replace, growth)?,
@@ -160,9 +159,8 @@ impl Bucket {
             }
             Operation::Post(post) => self.probe_post(post, growth)?,
             Operation::Unpost(unpost) => {
-                let index = self.indexes.get(&*unpost.index);
-                growth
-                    .subtract_bytes(index.map_or(0, |index| index.removed_bytes(&group_into_runs(&unpost.positions))));
+                let runs = group_into_runs(&unpost.positions);
+                growth.subtract_bytes(self.index(&unpost.index).removed_bytes(&runs));
             }
             Operation::Get(_)
             | Operation::GetAll(_)
@@ -177,7 +175,7 @@ impl Bucket {
     }
 
     fn probe_entry<'a>(&self, map: &'a str, key: &str, length: usize, growth: &mut GrowthTally<'a>) {
-        growth.add_entry(map, key, self.find_entry(map, key).map(|text| &**text), length);
+        growth.add_entry(map, key, self.map(map).get(key).map(|text| &**text), length);
     }
 
     fn probe_append<'a>(
@@ -187,13 +185,12 @@ impl Bucket {
         marks: &'a [PositionMark],
         growth: &mut GrowthTally<'a>,
     ) {
-        let log = self.logs.get(name);
-        if log.is_none() && !records.is_empty() {
+        if !records.is_empty() && !self.logs.contains_key(name) {
             growth.add_bytes(log_cost(name));
             growth.parts += 1;
         }
         growth.add_bytes(records_cost(records));
-        let next = log.map_or(0, BucketLog::next);
+        let next = self.log(name).next();
         for mark in marks {
             let length = counter::count_decimal_digits(next.saturating_add(mark.record_index.into()));
             self.probe_entry(&mark.map_name, &mark.key, length, growth);
@@ -201,31 +198,29 @@ impl Bucket {
     }
 
     fn probe_replacement(&self, step: &ReplaceOldestOperation, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
-        let log = self.logs.get(&*step.log);
-        let oldest = log.map_or(0, |log| log.count_replaceable(step.count));
+        let log = self.log(&step.log);
+        let oldest = log.count_replaceable(step.count);
         check_replacement(step, oldest as u64)?;
         growth.add_bytes(records_cost(&step.records));
-        growth.subtract_bytes(log.map_or(0, |log| log.cost_of_oldest(oldest)));
+        growth.subtract_bytes(log.cost_of_oldest(oldest));
         Ok(())
     }
 
     fn probe_post(&self, step: &PostOperation, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
-        let none = BucketIndex::default();
-        let index = self.indexes.get(&*step.index);
-        if index.is_none() && !step.documents.is_empty() {
+        if !step.documents.is_empty() && !self.indexes.contains_key(&*step.index) {
             growth.add_bytes(index_cost(&step.index));
             growth.parts += 1;
         }
-        let index = index.unwrap_or(&none);
+        let index = self.index(&step.index);
         check_above(step, index.extent().next)?;
         growth.add_bytes(index.added_bytes(&step.documents));
         Ok(())
     }
 
     fn probe_rewrite(&self, step: &RewriteOperation, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
-        let log = self.logs.get(&*step.log);
+        let log = self.log(&step.log);
         for record in &step.records {
-            let old = log.and_then(|log| log.record_at(record.position));
+            let old = log.record_at(record.position);
             let old = old.ok_or_else(|| no_record_at(&step.log, record.position))?;
             growth.add_bytes(record.text.len() as u64);
             growth.subtract_bytes(old.len() as u64);

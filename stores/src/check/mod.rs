@@ -3,10 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
-
 use super::{
-    Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
+    BucketId, Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
     Transaction, failure,
     index::{check_documents, check_terms},
     limits::{MAX_TIME_TO_LIVE_MS, MAX_TRANSACTIONS, RequestSize, too_large},
@@ -23,7 +21,7 @@ pub fn validate_transaction(transaction: &Transaction, capabilities: &StoreCapab
     check_opening(&transaction.opening, capabilities)?;
     // Before anything is done for each piece.
     RequestSize::of_transactions([transaction]).check()?;
-    let mut rooms = TargetNameSet::default();
+    let mut rooms = Vec::new();
     for expectation in &transaction.expectations {
         match expectation {
             Expectation::Entry(expected) => {
@@ -33,15 +31,23 @@ pub fn validate_transaction(transaction: &Transaction, capabilities: &StoreCapab
             Expectation::Log(expected) => check_part("log", &expected.log)?,
             Expectation::Room(expected) => {
                 check_map(&expected.map_name)?;
-                if !rooms.insert((TargetKind::Map, &expected.map_name, "")) {
-                    let message = format!("two expectations are about the room in the map {}", expected.map_name);
-                    return Err(failure(FailureCode::Invalid, &*expected.map_name, message));
-                }
+                rooms.push(&*expected.map_name);
             }
         }
     }
+    if let Some(map) = find_repeated(rooms) {
+        let message = format!("two expectations are about the room in the map {map}");
+        return Err(failure(FailureCode::Invalid, map, message));
+    }
     let mut written = WriteTargets::default();
-    transaction.operations.iter().try_for_each(|operation| check_operation(operation, capabilities, &mut written))
+    transaction.operations.iter().try_for_each(|operation| check_operation(operation, capabilities, &mut written))?;
+    written.check_written_once()
+}
+
+/// Refuses the deletion of what can't be a bucket, or an incarnation of one.
+pub(crate) fn validate_deletion(bucket: &BucketId, incarnation: Option<&str>) -> Result<(), Failure> {
+    check_bucket(bucket)?;
+    incarnation.map_or(Ok(()), |incarnation| check_token("incarnation", incarnation))
 }
 
 /// Refuses transactions that can't be sent together, all of them.
@@ -53,12 +59,11 @@ pub fn validate_batch(transactions: &[Transaction]) -> Result<(), Failure> {
         return Err(too_large("transactions", MAX_TRANSACTIONS as u64, "transactions at a time"));
     }
     RequestSize::of_transactions(transactions).check()?;
-    let mut buckets = HashSet::with_capacity(transactions.len());
-    match transactions.iter().find(|transaction| !buckets.insert(&transaction.bucket)) {
+    match find_repeated(transactions.iter().map(|transaction| &transaction.bucket).collect()) {
         None => Ok(()),
         Some(again) => {
             let message = "two transactions that are sent together are about the same bucket";
-            Err(failure(FailureCode::Invalid, &*again.bucket.name, message))
+            Err(failure(FailureCode::Invalid, &*again.name, message))
         }
     }
 }
@@ -94,13 +99,10 @@ fn check_operation<'a>(
     match operation {
         Operation::Get(get) => {
             check_map(&get.map_name)?;
-            let mut keys = TargetNameSet::default();
-            for key in &get.keys {
-                check_key(&get.map_name, key)?;
-                if !keys.insert((TargetKind::Entry, &get.map_name, key)) {
-                    let message = format!("the key {key} is asked for twice in one operation");
-                    return Err(failure(FailureCode::Invalid, key, message));
-                }
+            get.keys.iter().try_for_each(|key| check_key(&get.map_name, key))?;
+            if let Some(key) = find_repeated(get.keys.iter().collect()) {
+                let message = format!("the key {key} is asked for twice in one operation");
+                return Err(failure(FailureCode::Invalid, key, message));
             }
         }
         Operation::GetAll(all) => check_map(&all.map_name)?,
@@ -110,26 +112,31 @@ fn check_operation<'a>(
                 return Err(failure(FailureCode::Invalid, "cursor", "this cursor is none that a store gave"));
             }
         }
-        Operation::Put(put) => put_entries(&put.map_name, &put.entries, written)?,
+        Operation::Put(put) => {
+            check_entries(&put.map_name, &put.entries)?;
+            put.entries.iter().for_each(|entry| written.add(TargetKind::Map, &put.map_name, Some(&entry.key)));
+        }
         Operation::Increment(increment) => {
             check_map(&increment.map_name)?;
             check_key(&increment.map_name, &increment.key)?;
-            written.claim_entry(&increment.map_name, &increment.key)?;
+            written.add(TargetKind::Map, &increment.map_name, Some(&increment.key));
         }
         Operation::Remove(remove) => {
             check_map(&remove.map_name)?;
             for key in &remove.keys {
                 check_key(&remove.map_name, key)?;
-                written.claim_entry(&remove.map_name, key)?;
+                written.add(TargetKind::Map, &remove.map_name, Some(key));
             }
         }
         Operation::ResetMap(reset) => {
-            written.whole_map(&reset.map_name)?;
-            let mut own = WriteTargets::default();
-            put_entries(&reset.map_name, &reset.entries, &mut own)?;
+            check_entries(&reset.map_name, &reset.entries)?;
+            written.add(TargetKind::Map, &reset.map_name, None);
+            if let Some(key) = find_repeated(reset.entries.iter().map(|entry| &*entry.key).collect()) {
+                return Err(written_twice("key", key));
+            }
         }
         Operation::Append(append) => {
-            written.part(TargetKind::Log, "log", &append.log)?;
+            written.add_part(TargetKind::Log, &append.log)?;
             marks(&append.marks, append.records.len(), written)?;
         }
         Operation::Read(read) => check_part("log", &read.log)?,
@@ -142,30 +149,27 @@ fn check_operation<'a>(
             }
         }
         Operation::ReplaceOldest(replace) => {
-            written.part(TargetKind::Log, "log", &replace.log)?;
+            written.add_part(TargetKind::Log, &replace.log)?;
             if replace.records.len() as u64 > replace.count {
                 let message = format!("{} records can't take the place of {}", replace.records.len(), replace.count);
                 return Err(failure(FailureCode::Invalid, "records", message));
             }
         }
         Operation::Rewrite(rewrite) => {
-            written.part(TargetKind::Log, "log", &rewrite.log)?;
-            let mut positions = HashSet::with_capacity(rewrite.records.len());
-            for record in &rewrite.records {
-                if !positions.insert(record.position) {
-                    return Err(written_twice("position", &record.position.to_string()));
-                }
+            written.add_part(TargetKind::Log, &rewrite.log)?;
+            if let Some(position) = find_repeated(rewrite.records.iter().map(|record| record.position).collect()) {
+                return Err(written_twice("position", &position.to_string()));
             }
         }
         Operation::ResetLog(reset) => {
-            written.part(TargetKind::Log, "log", &reset.log)?;
+            written.add_part(TargetKind::Log, &reset.log)?;
             marks(&reset.marks, reset.records.len(), written)?;
         }
         Operation::Lease(lease) => {
             if !capabilities.leases {
                 return Err(unsupported("leases", "has no leases"));
             }
-            written.part(TargetKind::Lease, "lease", &lease.lease)?;
+            written.add_part(TargetKind::Lease, &lease.lease)?;
             check_token("holder", &lease.holder)?;
             if lease.milliseconds > MAX_TIME_TO_LIVE_MS {
                 let message = format!("a lease lasts at most {MAX_TIME_TO_LIVE_MS} milliseconds");
@@ -176,10 +180,10 @@ fn check_operation<'a>(
             return Err(unsupported("indexes", "has no indexes"));
         }
         Operation::Post(post) => {
-            written.part(TargetKind::Index, "index", &post.index)?;
+            written.add_part(TargetKind::Index, &post.index)?;
             check_documents(post)?;
         }
-        Operation::Unpost(unpost) => written.part(TargetKind::Index, "index", &unpost.index)?,
+        Operation::Unpost(unpost) => written.add_part(TargetKind::Index, &unpost.index)?,
         Operation::Match(step) => {
             check_part("index", &step.index)?;
             check_terms(&step.terms)?;
@@ -189,13 +193,9 @@ fn check_operation<'a>(
     Ok(())
 }
 
-fn put_entries<'a>(map: &'a str, entries: &'a [Entry], written: &mut WriteTargets<'a>) -> Result<(), Failure> {
+fn check_entries(map: &str, entries: &[Entry]) -> Result<(), Failure> {
     check_map(map)?;
-    for entry in entries {
-        check_key(map, &entry.key)?;
-        written.claim_entry(map, &entry.key)?;
-    }
-    Ok(())
+    entries.iter().try_for_each(|entry| check_key(map, &entry.key))
 }
 
 fn marks<'a>(marks: &'a [PositionMark], records: usize, written: &mut WriteTargets<'a>) -> Result<(), Failure> {
@@ -209,7 +209,7 @@ fn marks<'a>(marks: &'a [PositionMark], records: usize, written: &mut WriteTarge
             return Err(failure(FailureCode::Invalid, "marks", message));
         }
         check_key(&mark.map_name, &mark.key)?;
-        written.claim_entry(&mark.map_name, &mark.key)?;
+        written.add(TargetKind::Map, &mark.map_name, Some(&mark.key));
     }
     Ok(())
 }
@@ -223,19 +223,46 @@ fn unsupported(capability: &str, what: &str) -> Failure {
 }
 
 /// What a transaction may write, in bytes, that is for removing something: a mark of what was removed.
+#[cfg(feature = "redis")]
 const WRITTEN_TO_MAKE_ROOM: usize = 1024;
 
 /// Whether a transaction removes something and writes next to nothing: a store that is full takes it nevertheless.
 #[cfg(feature = "redis")]
 pub(crate) fn makes_room(transaction: &Transaction) -> bool {
+    /// The longest counter, -2^63, has as many.
+    const COUNTER_BYTES: usize = 20;
+    let entry_bytes = |entries: &[Entry]| entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
     let (mut removes, mut written) = (matches!(transaction.opening, Opening::Replace(_)), 0);
-    for writes in transaction.operations.iter().filter_map(Operation::describe_writes) {
-        // A log or an index that grows is no mark.
-        if writes.grows {
-            return false;
+    for operation in &transaction.operations {
+        match operation {
+            // What grows by it is no mark of something removed.
+            Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Lease(_) | Operation::Post(_) => {
+                return false;
+            }
+            Operation::Put(put) => written += entry_bytes(&put.entries),
+            Operation::Increment(increment) => written += increment.key.len() + COUNTER_BYTES,
+            Operation::Rewrite(rewrite) => {
+                written += rewrite.records.iter().map(|record| record.text.len()).sum::<usize>();
+            }
+            Operation::Remove(remove) => removes |= !remove.keys.is_empty(),
+            Operation::Unpost(unpost) => removes |= !unpost.positions.is_empty(),
+            Operation::ResetMap(reset) => {
+                removes = true;
+                written += entry_bytes(&reset.entries);
+            }
+            Operation::ResetLog(reset) => {
+                removes = true;
+                written += reset.records.iter().map(String::len).sum::<usize>();
+            }
+            Operation::Get(_)
+            | Operation::GetAll(_)
+            | Operation::Page(_)
+            | Operation::Read(_)
+            | Operation::ReadAt(_)
+            | Operation::Overflow(_)
+            | Operation::Match(_)
+            | Operation::Describe(_) => {}
         }
-        removes |= writes.removes;
-        written += writes.written_bytes();
     }
     removes && written <= WRITTEN_TO_MAKE_ROOM
 }
@@ -246,84 +273,59 @@ pub(crate) fn has_writes(operations: &[Operation]) -> bool {
     !operations.iter().all(Operation::is_read)
 }
 
-/// What the transaction writes so far. A second write to one place would depend on the first, and a
-/// store checks everything before its first write.
+/// What a transaction writes, each time that it does: what it is, its name and, of an entry, its key. A second write to
+/// one place would depend on the first, and a store checks everything before its first write.
 #[derive(Default)]
-struct WriteTargets<'a> {
-    names: TargetNameSet<'a>,
-    /// The map of the last entry: the next one is mostly of the same.
-    map: Option<&'a str>,
-    resets: bool,
-}
+struct WriteTargets<'a>(Vec<(TargetKind, &'a str, Option<&'a str>)>);
 
-impl<'a> WriteTargets<'a> {
-    fn claim_entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
-        if self.map != Some(map) {
-            self.map = Some(map);
-            self.names.insert((TargetKind::Map, map, ""));
-        }
-        let is_reset = self.resets && self.names.contains((TargetKind::Reset, map, ""));
-        if is_reset || !self.names.insert((TargetKind::Entry, map, key)) {
-            return Err(written_twice("key", key));
-        }
-        Ok(())
-    }
-
-    fn whole_map(&mut self, map: &'a str) -> Result<(), Failure> {
-        check_map(map)?;
-        self.resets = true;
-        if !self.names.insert((TargetKind::Reset, map, "")) || self.names.contains((TargetKind::Map, map, "")) {
-            return Err(written_twice("map", map));
-        }
-        Ok(())
-    }
-
-    /// A log, an index or a lease.
-    fn part(&mut self, place: TargetKind, what: &str, name: &'a str) -> Result<(), Failure> {
-        check_part(what, name)?;
-        if self.names.insert((place, name, "")) { Ok(()) } else { Err(written_twice(what, name)) }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum TargetKind {
-    /// Of a map.
-    Entry,
-    /// One that has entries written.
+    /// As a whole, or an entry of it.
     Map,
-    /// A map as a whole.
-    Reset,
     Log,
     Index,
     Lease,
 }
 
-/// What it is, its name and, of an entry, its key.
-type TargetName<'a> = (TargetKind, &'a str, &'a str);
-
-/// A set of names: a few are searched, and cost no allocation; more are hashed.
-#[derive(Default)]
-struct TargetNameSet<'a> {
-    few: [Option<TargetName<'a>>; 6],
-    many: Option<HashSet<TargetName<'a>>>,
+impl TargetKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Map => "map",
+            Self::Log => "log",
+            Self::Index => "index",
+            Self::Lease => "lease",
+        }
+    }
 }
 
-impl<'a> TargetNameSet<'a> {
-    fn insert(&mut self, name: TargetName<'a>) -> bool {
-        for place in &mut self.few {
-            match place {
-                None => {
-                    *place = Some(name);
-                    return true;
-                }
-                Some(known) if *known == name => return false,
-                Some(_) => {}
-            }
-        }
-        self.many.get_or_insert_default().insert(name)
+impl<'a> WriteTargets<'a> {
+    fn add(&mut self, kind: TargetKind, name: &'a str, key: Option<&'a str>) {
+        self.0.push((kind, name, key));
     }
 
-    fn contains(&self, name: TargetName<'_>) -> bool {
-        self.few.contains(&Some(name)) || self.many.as_ref().is_some_and(|many| many.contains(&name))
+    fn add_part(&mut self, kind: TargetKind, name: &'a str) -> Result<(), Failure> {
+        check_part(kind.name(), name)?;
+        self.add(kind, name, None);
+        Ok(())
     }
+
+    fn check_written_once(mut self) -> Result<(), Failure> {
+        // A map as a whole comes before its entries.
+        self.0.sort_unstable();
+        for pair in self.0.windows(2) {
+            let [(kind, name, key), (same, other, again)] = pair else { continue };
+            if (kind, name) == (same, other) && (key.is_none() || key == again) {
+                return Err(key.map_or_else(|| written_twice(kind.name(), name), |key| written_twice("key", key)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find_repeated<T: Ord + Copy>(mut all: Vec<T>) -> Option<T> {
+    all.sort_unstable();
+    all.windows(2).find_map(|pair| match pair {
+        [one, other] if one == other => Some(*one),
+        _ => None,
+    })
 }

@@ -5,7 +5,7 @@ use wasmtime::component::{ComponentType, Lift, Lower};
 
 use super::{Entry, TimeToLive};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct FoundEntries {
     /// Those that are there: as asked for (`get`), or sorted by key (`get-all`).
@@ -24,7 +24,7 @@ pub struct Size {
     pub entries: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct EntryPage {
     /// In no particular order. An entry that is there all the while is returned at least once.
@@ -49,7 +49,7 @@ pub struct CounterValue {
 
 /// Where a log stands; its next position is `first + length`. An emptied log still exists, for its
 /// positions go on. One that never had a record is at 0 and 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct LogExtent {
     pub first: u64,
@@ -93,7 +93,7 @@ pub struct LeaseState {
     pub expires_in: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct IndexExtent {
     /// One more than the highest position ever posted; 0: none.

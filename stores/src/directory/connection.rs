@@ -4,6 +4,8 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
+use super::DirectoryOptions;
+
 /// More than there are statements.
 const STATEMENTS: usize = 64;
 /// Of the database's pages, in KiB.
@@ -13,13 +15,7 @@ const MAX_LOG_BYTES: i64 = 32 * 1024 * 1024;
 /// SQLite's own.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// What all connections of a store have in common.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConnectionSettings {
-    pub(super) max_bytes: u64,
-}
-
-impl ConnectionSettings {
+impl DirectoryOptions {
     /// Opens the database at a path, and creates it if asked to.
     ///
     /// All connections of all processes sync around checkpoints, whatever the store's own choice: one that did not would
@@ -74,4 +70,17 @@ impl ConnectionSettings {
         let pages = (self.max_bytes / PAGE_BYTES).saturating_add(spare).clamp(1, 4_294_967_294);
         db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
     }
+}
+
+/// Undoes what is under way, if anything is: some errors have done it already.
+pub(super) fn roll_back(db: &Connection) {
+    if !db.is_autocommit() {
+        _ = execute(db, "ROLLBACK");
+    }
+}
+
+/// Executes a statement that is the same each time.
+pub(super) fn execute(db: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
+    db.prepare_cached(sql)?.execute([])?;
+    Ok(())
 }

@@ -1,7 +1,11 @@
 //! Errors of opening and maintaining a directory, which say how to fix them, and failures of calls, which reveal neither
 //! paths nor SQLite's messages.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rusqlite::ErrorCode;
 use thiserror::Error;
@@ -111,6 +115,14 @@ pub enum DirectoryError {
     Database(#[source] rusqlite::Error),
 }
 
+impl DirectoryError {
+    /// What an error comes to that the system reports of a directory, or of a file in it.
+    pub(super) fn unusable(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Unusable { path, source }
+    }
+}
+
 impl From<rusqlite::Error> for DirectoryError {
     fn from(error: rusqlite::Error) -> Self {
         if is_of_another_type(&error) {
@@ -160,6 +172,8 @@ fn format_duration(time: Duration) -> String {
 pub(super) enum TransactionError {
     /// A rule of the contract.
     Refused(Failure),
+    /// It would write, and a reader has begun it.
+    NeedsWriter,
     /// SQLite.
     Database(rusqlite::Error),
 }
@@ -198,6 +212,8 @@ impl TransactionError {
     pub(super) fn to_failure(&self, max_bytes: u64) -> Failure {
         let error = match self {
             Self::Refused(failure) => return failure.clone(),
+            // Readers hand it on.
+            Self::NeedsWriter => return failure(FailureCode::Other, "", "a reader of the store can't write"),
             Self::Database(error) => error,
         };
         if is_full(error) {
@@ -210,14 +226,15 @@ impl TransactionError {
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
                 (FailureCode::ReadOnly, "the store's files are read-only")
             }
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                (FailureCode::Unavailable, "the store's files are damaged; `keepline store check` tells more")
-            }
-            None if is_of_another_type(error) => {
-                (FailureCode::Unavailable, "the store's files are damaged; `keepline store check` tells more")
-            }
             Some(ErrorCode::TooBig) => (FailureCode::TooLarge, "a text is longer than the store can take"),
-            _ => (FailureCode::Unavailable, "the store's files can't be used"),
+            code => {
+                let is_damaged = matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase));
+                let message = match is_damaged || is_of_another_type(error) {
+                    true => "the store's files are damaged; `keepline store check` tells more",
+                    false => "the store's files can't be used",
+                };
+                (FailureCode::Unavailable, message)
+            }
         };
         // The rest says all that there is to say, and may be met by every call: by each for which a lock is held, say.
         if code == FailureCode::Unavailable {

@@ -11,7 +11,7 @@ use rusqlite::{
 
 use super::{
     DirectoryError, DirectoryOptions, MAKING, StoreFiles,
-    connection::PAGE_BYTES,
+    connection::{PAGE_BYTES, roll_back},
     error::TransactionError,
     files::reserve::with_reserve,
     schema,
@@ -188,7 +188,7 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
     let length = place.check_length();
     // Where there is a log, closing the store would write it into the database.
     let db = with_reserve(&place, || {
-        let db = options.connection_settings().open_to_look(&place.database(), MAKING, place.has_log())?;
+        let db = options.open_to_look(&place.database(), MAKING, place.has_log())?;
         ensure_current_schema(&db)?;
         Ok(db)
     })?;
@@ -239,7 +239,7 @@ pub fn compact(
             Ok(()) => Ok(true),
             Err(TransactionError::Database(error)) => Err(error.into()),
             // A clock that is behind: what has expired is not known.
-            Err(TransactionError::Refused(_)) => Ok(false),
+            Err(TransactionError::Refused(_) | TransactionError::NeedsWriter) => Ok(false),
         })?;
         if !knows_time {
             break;
@@ -350,7 +350,7 @@ fn copy(
     options: &DirectoryOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<u64, DirectoryError> {
-    let mut copy = options.connection_settings().open(&target.begin_partial()?, true, MAKING)?;
+    let mut copy = options.open(&target.begin_partial()?, true, MAKING)?;
     // One state of the store for all steps: else each write of others would start the copy again.
     db.execute_batch("BEGIN")?;
     StoredProgress::read(db)?;
@@ -389,8 +389,7 @@ pub fn repair(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Repa
     place.has_database()?;
     place.check_log_matches_database()?;
     let repaired = with_reserve(&place, || {
-        let mut db = options.connection_settings().open(&place.database(), false, MAKING)?;
-        ensure_current_schema(&db)?;
+        let mut db = open_current(&place, options)?;
         repair_database(&mut db, options)
     });
     place.ensure_reserve();
@@ -438,12 +437,14 @@ fn repair_database(db: &mut Connection, options: &DirectoryOptions) -> Result<Re
 fn open_shared(path: &Path, options: &DirectoryOptions) -> Result<(StoreFiles, Connection), DirectoryError> {
     let place = StoreFiles::open_existing(path)?;
     share(&place)?;
-    let db = with_reserve(&place, || {
-        let db = options.connection_settings().open(&place.database(), false, MAKING)?;
-        ensure_current_schema(&db)?;
-        Ok(db)
-    })?;
+    let db = with_reserve(&place, || open_current(&place, options))?;
     Ok((place, db))
+}
+
+fn open_current(place: &StoreFiles, options: &DirectoryOptions) -> Result<Connection, DirectoryError> {
+    let db = options.open(&place.database(), false, MAKING)?;
+    ensure_current_schema(&db)?;
+    Ok(db)
 }
 
 /// Holds a store together with others, after its files were looked at unless somebody else has it open.
@@ -458,17 +459,7 @@ fn share(place: &StoreFiles) -> Result<(), DirectoryError> {
     }
 }
 
-fn roll_back(db: &Connection) {
-    // Some errors have done it already.
-    if !db.is_autocommit() {
-        _ = db.execute_batch("ROLLBACK");
-    }
-}
-
+/// Refuses an earlier version: the next open migrates it.
 fn ensure_current_schema(db: &Connection) -> Result<(), DirectoryError> {
-    match schema::schema_state(db)? {
-        schema::SchemaState::Current => Ok(()),
-        // The next open migrates it to the present version.
-        schema::SchemaState::ToBeMade => Err(DirectoryError::Foreign),
-    }
+    if schema::is_current(db)? { Ok(()) } else { Err(DirectoryError::Foreign) }
 }

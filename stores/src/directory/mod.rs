@@ -42,8 +42,12 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+pub use self::{
+    error::DirectoryError,
+    maintenance::{CheckReport, RepairReport, backup, check, compact, repair, restore},
+    options::{DirectoryOptions, DirectorySync},
+};
 use self::{
-    connection::ConnectionSettings,
     error::TransactionError,
     files::{StoreFiles, reserve::with_reserve},
     threads::{
@@ -55,17 +59,9 @@ use self::{
     },
     time::{StoreTime, StoredProgress, TransactionContext},
 };
-pub use self::{
-    error::DirectoryError,
-    maintenance::{CheckReport, RepairReport, backup, check, compact, repair, restore},
-    options::{DirectoryOptions, DirectorySync},
-};
 use crate::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Operation, Receipt, Store,
-    StoreCapabilities, Transaction, Writer,
-    bucket::may_write,
-    check as checks, failure,
-    names::{check_bucket, check_token},
+    StoreCapabilities, Transaction, Writer, bucket::may_write, check as checks, failure,
 };
 
 /// How long a process is waited for that is just making the store.
@@ -111,12 +107,11 @@ impl DirectoryStore {
     }
 
     fn open_place(place: StoreFiles, options: DirectoryOptions, creates: bool) -> Result<Self, DirectoryError> {
-        // Before anybody writes to it; but whether it is a store at all is told first.
+        // Before anybody writes to it; but whether it is a store at all is reported first.
         let length = place.check_length();
-        let settings = options.connection_settings();
         let (db, noted) = with_reserve(&place, || {
-            prepare(&place, &settings, creates)?;
-            let db = settings.open(&place.database(), false, MAKING)?;
+            prepare(&place, &options, creates)?;
+            let db = options.open(&place.database(), false, MAKING)?;
             let noted = StoredProgress::read(&db)?;
             Ok((db, noted))
         })?;
@@ -127,20 +122,20 @@ impl DirectoryStore {
         if let Some(ahead) = time.too_far_ahead(noted.now) {
             return Err(DirectoryError::ClockAhead { ahead });
         }
-        let shared = Arc::new(SharedState::new(options.sync, settings, options.timeout, time, place));
+        let shared = Arc::new(SharedState::new(options, time, place));
         let mut store = Self { shared: shared.clone(), id, threads: Vec::new(), last: Some(Mutex::new(db)) };
         let writer = WriteThread::new(shared.clone())?;
-        store.start("writer", |shared| shared.writes.abandon(), move || writer.run())?;
-        for _ in 0..options.readers.clamp(1, 64) {
+        store.start("writer", move || writer.run())?;
+        for _ in 0..shared.options.readers.clamp(1, 64) {
             let reader = ReadThread::new(shared.clone())?;
-            store.start("reader", |shared| shared.reads.abandon(), move || reader.run())?;
+            store.start("reader", move || reader.run())?;
         }
         for _ in 0..threads::sync::AT_A_TIME {
             let syncer = SyncThread::new(shared.clone())?;
-            store.start("sync", |shared| shared.pending_acks.abandon(), move || syncer.run())?;
+            store.start("sync", move || syncer.run())?;
         }
         let checkpoints = CheckpointThread::new(shared)?;
-        store.start("checkpoint", |shared| shared.checkpoints.abandon(), move || checkpoints.run())?;
+        store.start("checkpoint", move || checkpoints.run())?;
         Ok(store)
     }
 
@@ -157,33 +152,27 @@ impl DirectoryStore {
         }
     }
 
-    /// `abandon` closes the queue that the thread takes from.
-    fn start(
-        &mut self,
-        name: &str,
-        abandon: fn(&SharedState),
-        run: impl FnOnce() + Send + 'static,
-    ) -> Result<(), DirectoryError> {
-        let guard = Abandoned { shared: self.shared.clone(), abandon };
+    fn start(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), DirectoryError> {
+        let guard = PanicGuard(self.shared.clone());
         let thread = thread::Builder::new().name(format!("keepline-{name}")).spawn(move || {
             let _guard = guard;
             run();
         });
-        let path = self.shared.place.directory.clone();
-        self.threads.push(thread.map_err(|source| DirectoryError::Unusable { path, source })?);
+        self.threads.push(thread.map_err(DirectoryError::unusable(&self.shared.place.directory))?);
         Ok(())
     }
 
-    async fn send_request<T: 'static>(
+    async fn send_request<T: Send + 'static>(
         &self,
-        work: Box<dyn RequestedWork>,
+        work: impl Fn(&TransactionContext<'_>) -> Result<T, TransactionError> + Send + 'static,
         writes: WriteDurability,
         frees: bool,
         deadline: Deadline,
     ) -> Result<T, Failure> {
-        let limit = deadline.left().map_or(self.shared.timeout, |left| left.min(self.shared.timeout));
-        let deadline = deadline.or_after(self.shared.timeout);
+        let limit = deadline.left().map_or(self.shared.options.timeout, |left| left.min(self.shared.options.timeout));
+        let deadline = deadline.or_after(self.shared.options.timeout);
         let (reply, answer) = oneshot::channel();
+        let work: RequestedWork = Box::new(move |at| Ok(Box::new(work(at)?) as WorkAnswer));
         let request = StoreRequest { work, frees, deadline, needs_disk: writes == WriteDurability::ToDisk, reply };
         let queue = if writes == WriteDurability::Nothing { &self.shared.reads } else { &self.shared.writes };
         queue.add(request).map_err(|_| store_closed())?;
@@ -205,32 +194,7 @@ impl DirectoryStore {
         frees: bool,
         job: impl Fn(&TransactionContext<'_>) -> Result<T, TransactionError> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.send_request(boxed(job), writes, frees, Deadline::NEVER).await
-    }
-}
-
-/// Work that is the same for the writer and for readers.
-fn boxed<T: Send + 'static>(
-    job: impl Fn(&TransactionContext<'_>) -> Result<T, TransactionError> + Send + 'static,
-) -> Box<dyn RequestedWork> {
-    Box::new(move |at: &TransactionContext<'_>| Ok(Box::new(job(at)?) as WorkAnswer))
-}
-
-/// A transaction, which readers apply as long as it turns out to write nothing.
-struct Transact {
-    writer: Writer,
-    /// For how long its number has to be kept, in milliseconds.
-    memory: u64,
-    transaction: Transaction,
-}
-
-impl RequestedWork for Transact {
-    fn write(&self, at: &TransactionContext<'_>) -> Result<WorkAnswer, TransactionError> {
-        Ok(Box::new(at.apply_transaction(&self.writer, self.memory, &self.transaction)?))
-    }
-
-    fn read(&self, at: &TransactionContext<'_>) -> Result<Option<WorkAnswer>, TransactionError> {
-        Ok(at.read_transaction(&self.transaction)?.map(|receipt| Box::new(receipt) as WorkAnswer))
+        self.send_request(job, writes, frees, Deadline::NEVER).await
     }
 }
 
@@ -255,21 +219,14 @@ enum WriteDurability {
     ToDisk,
 }
 
-impl WriteDurability {
-    fn if_any(writes: bool) -> Self {
-        if writes { Self::ToDisk } else { Self::Nothing }
-    }
-}
+/// Ends the store when a thread panics.
+struct PanicGuard(Arc<SharedState>);
 
-/// Closes a queue when its thread ends, however it does, so that no caller waits for it.
-struct Abandoned {
-    shared: Arc<SharedState>,
-    abandon: fn(&SharedState),
-}
-
-impl Drop for Abandoned {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
-        (self.abandon)(&self.shared);
+        if thread::panicking() {
+            self.0.abandon();
+        }
     }
 }
 
@@ -291,12 +248,15 @@ impl Drop for DirectoryStore {
 
 impl fmt::Debug for DirectoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectoryStore").field("id", &self.id).field("sync", &self.shared.sync).finish_non_exhaustive()
+        f.debug_struct("DirectoryStore")
+            .field("id", &self.id)
+            .field("sync", &self.shared.options.sync)
+            .finish_non_exhaustive()
     }
 }
 
 /// Has the directory's database of the present version, shared with others.
-fn prepare(place: &StoreFiles, settings: &ConnectionSettings, creates: bool) -> Result<(), DirectoryError> {
+fn prepare(place: &StoreFiles, options: &DirectoryOptions, creates: bool) -> Result<(), DirectoryError> {
     schema::check_library()?;
     // A process that has it open has checked its files.
     if place.try_own()? {
@@ -304,9 +264,9 @@ fn prepare(place: &StoreFiles, settings: &ConnectionSettings, creates: bool) -> 
             if !creates {
                 return Err(DirectoryError::Missing { path: place.directory.clone() });
             }
-            create_database(place, settings)?;
+            create_database(place, options)?;
         } else if !place.check_log_matches_database()? {
-            number_database(place, settings)?;
+            number_database(place, options)?;
         }
     }
     place.lock_shared(MAKING)?;
@@ -314,12 +274,12 @@ fn prepare(place: &StoreFiles, settings: &ConnectionSettings, creates: bool) -> 
     if !place.has_database()? {
         return Err(DirectoryError::Missing { path: place.directory.clone() });
     }
-    let db = settings.open(&place.database(), false, MAKING)?;
-    // SQLite opens a file that it may not write to, and says so when it is told to write.
+    let db = options.open(&place.database(), false, MAKING)?;
+    // SQLite opens a file that it may not write to, and says so when it is asked to write.
     if db.is_readonly(c"main")? {
         return Err(DirectoryError::ReadOnly);
     }
-    if schema::schema_state(&db)? == schema::SchemaState::Current {
+    if schema::is_current(&db)? {
         return Ok(());
     }
     drop(db);
@@ -327,8 +287,8 @@ fn prepare(place: &StoreFiles, settings: &ConnectionSettings, creates: bool) -> 
     place.lock_exclusive(MAKING, "it can't be brought to this release's version")?;
     // Its number changes.
     place.forget_number()?;
-    let mut db = settings.open(&place.database(), false, MAKING)?;
-    if schema::schema_state(&db)? == schema::SchemaState::ToBeMade {
+    let mut db = options.open(&place.database(), false, MAKING)?;
+    if !schema::is_current(&db)? {
         schema::create_or_migrate(&mut db)?;
     }
     drop(db);
@@ -337,8 +297,8 @@ fn prepare(place: &StoreFiles, settings: &ConnectionSettings, creates: bool) -> 
 
 /// Makes the database of a directory that has none and is held alone: under another name, so that half of it is never
 /// found.
-fn create_database(place: &StoreFiles, settings: &ConnectionSettings) -> Result<(), DirectoryError> {
-    let mut db = settings.open(&place.begin_partial()?, true, MAKING)?;
+fn create_database(place: &StoreFiles, options: &DirectoryOptions) -> Result<(), DirectoryError> {
+    let mut db = options.open(&place.begin_partial()?, true, MAKING)?;
     schema::create_or_migrate(&mut db)?;
     schema::assign_random_number(&db)?;
     drop(db);
@@ -346,9 +306,9 @@ fn create_database(place: &StoreFiles, settings: &ConnectionSettings) -> Result<
 }
 
 /// Gives a number of its own to the database of an earlier release, which is held alone and has no log.
-fn number_database(place: &StoreFiles, settings: &ConnectionSettings) -> Result<(), DirectoryError> {
-    let db = settings.open(&place.database(), false, MAKING)?;
-    if db.is_readonly(c"main")? || schema::schema_state(&db)? != schema::SchemaState::Current {
+fn number_database(place: &StoreFiles, options: &DirectoryOptions) -> Result<(), DirectoryError> {
+    let db = options.open(&place.database(), false, MAKING)?;
+    if db.is_readonly(c"main")? || !schema::is_current(&db)? {
         return Ok(());
     }
     place.check_length()?;
@@ -367,11 +327,13 @@ impl Store for DirectoryStore {
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
         checks::validate_transaction(transaction, &StoreCapabilities::ALL)?;
-        let writes = WriteDurability::if_any(may_write(&transaction.opening, &transaction.operations));
+        let may_write = may_write(&transaction.opening, &transaction.operations);
+        let writes = if may_write { WriteDurability::ToDisk } else { WriteDurability::Nothing };
         let frees = transaction.operations.iter().all(frees_room);
         let memory = rows::writers::writer_memory_ms(deadline);
-        let work = Transact { writer: writer.clone(), memory, transaction: transaction.clone() };
-        self.send_request(Box::new(work), writes, frees, deadline).await
+        let (writer, transaction) = (writer.clone(), transaction.clone());
+        let apply = move |at: &TransactionContext<'_>| at.apply_transaction(&writer, memory, &transaction);
+        self.send_request(apply, writes, frees, deadline).await
     }
 
     async fn list_buckets(
@@ -382,7 +344,7 @@ impl Store for DirectoryStore {
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
         let cursor = cursor.to_owned();
-        let list = boxed(move |at| Ok(at.list(kind, &cursor, limit)?));
+        let list = move |at: &TransactionContext<'_>| Ok(at.list(kind, &cursor, limit)?);
         self.send_request(list, WriteDurability::Nothing, false, deadline).await
     }
 
@@ -394,13 +356,12 @@ impl Store for DirectoryStore {
         max_keys: u32,
         deadline: Deadline,
     ) -> Result<Deletion, Failure> {
-        check_bucket(bucket)?;
-        if let Some(incarnation) = incarnation {
-            check_token("incarnation", incarnation)?;
-        }
+        checks::validate_deletion(bucket, incarnation)?;
         let (writer, bucket, incarnation) = (writer.clone(), bucket.clone(), incarnation.map(str::to_owned));
         let memory = rows::writers::writer_memory_ms(deadline);
-        let delete = boxed(move |at| at.delete_bucket(&writer, memory, &bucket, incarnation.as_deref(), max_keys));
+        let delete = move |at: &TransactionContext<'_>| {
+            at.delete_bucket(&writer, memory, &bucket, incarnation.as_deref(), max_keys)
+        };
         self.send_request(delete, WriteDurability::ToDisk, true, deadline).await
     }
 

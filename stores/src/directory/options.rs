@@ -1,8 +1,7 @@
 //! Options of a store in a directory.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use super::connection::ConnectionSettings;
 use crate::{Clock, SystemClock};
 
 /// When a write counts as stored.
@@ -20,7 +19,7 @@ pub enum DirectorySync {
 }
 
 /// How a directory is used.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct DirectoryOptions {
     /// When a write counts as stored.
     pub sync: DirectorySync,
@@ -45,23 +44,5 @@ impl Default for DirectoryOptions {
             readers: 2,
             clock: Arc::new(SystemClock),
         }
-    }
-}
-
-impl fmt::Debug for DirectoryOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sync, max_bytes, timeout, readers, clock: _ } = self;
-        f.debug_struct("DirectoryOptions")
-            .field("sync", sync)
-            .field("max_bytes", max_bytes)
-            .field("timeout", timeout)
-            .field("readers", readers)
-            .finish_non_exhaustive()
-    }
-}
-
-impl DirectoryOptions {
-    pub(super) fn connection_settings(&self) -> ConnectionSettings {
-        ConnectionSettings { max_bytes: self.max_bytes }
     }
 }

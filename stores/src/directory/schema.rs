@@ -23,8 +23,7 @@
 //!   when the bucket goes on. See `transfer`.
 //! - `writer`: the highest number of each writer that wrote to a bucket, kept until that call can't be repeated any more. By the
 //!   bucket's name: a late repetition is recognised after the bucket is gone, too.
-//!   Two kinds are none of buckets: `mark` (see `transfer`), and `clock`, what is believed of the machine's clock, in
-//!   microseconds: see `time`.
+//!   One kind is none of buckets: `clock`, what is believed of the machine's clock, in microseconds; see `time`.
 //! - `dead`: parts that are gone, with rows that are still to be erased: all below `below`. A bucket is deleted, a map
 //!   emptied and a log cut at the cost of a row, however much they held; what they held goes in small steps.
 //!
@@ -114,15 +113,6 @@ const VERSIONS: [&str; 2] = [
     ) STRICT, WITHOUT ROWID;",
 ];
 
-/// What is in the file that was opened.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum SchemaState {
-    /// A store of the present version.
-    Current,
-    /// Nothing yet, or an earlier version.
-    ToBeMade,
-}
-
 /// Refuses a library that is too old to be trusted with data.
 pub(super) fn check_library() -> Result<(), DirectoryError> {
     let (oldest, required) = OLDEST_SQLITE;
@@ -132,13 +122,16 @@ pub(super) fn check_library() -> Result<(), DirectoryError> {
     Ok(())
 }
 
-/// Tells what a database is, or why it is none of ours.
-pub(super) fn schema_state(db: &Connection) -> Result<SchemaState, DirectoryError> {
+/// Whether a database is a store of the present version; else there is nothing yet, or an earlier one.
+///
+/// # Errors
+/// When it is none of ours.
+pub(super) fn is_current(db: &Connection) -> Result<bool, DirectoryError> {
     let pragma = |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) = (pragma("application_id")?, pragma("user_version")?);
     let objects: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if (application, version, objects) == (0, 0, 0) {
-        return Ok(SchemaState::ToBeMade);
+        return Ok(false);
     }
     if application != i64::from(APPLICATION) {
         return Err(DirectoryError::Foreign);
@@ -148,13 +141,13 @@ pub(super) fn schema_state(db: &Connection) -> Result<SchemaState, DirectoryErro
         return Err(DirectoryError::Newer { found: version, known });
     }
     if version < known {
-        return Ok(SchemaState::ToBeMade);
+        return Ok(false);
     }
     // A view or a trigger of somebody else's would run with each of our statements.
     if objects_of(db)? != objects_of(&pristine()?)? {
         return Err(DirectoryError::Damaged { detail: "its tables are not those of this version".to_owned() });
     }
-    Ok(SchemaState::Current)
+    Ok(true)
 }
 
 /// Brings a new or an older database to the present version. No other process may have it open.

@@ -153,6 +153,7 @@ impl StoreTime {
         let shown_ms = now_ms.max(reading.shown_ms());
         Ok(TransactionContext {
             db,
+            reads_only: false,
             time: self,
             now_ms,
             shown_ms,
@@ -176,6 +177,8 @@ impl StoreTime {
 /// A transaction of SQLite's, and the one instant at which all that is done in it happens.
 pub(super) struct TransactionContext<'c> {
     pub(super) db: &'c Connection,
+    /// Whether nothing may be written.
+    pub(super) reads_only: bool,
     time: &'c StoreTime,
     pub(super) now_ms: u64,
     /// What the clock shows: later than `now_ms` while that is in doubt.
@@ -210,6 +213,11 @@ impl TransactionContext<'_> {
         }
         let noted = StoredProgress { now: self.now_ms, stamp: self.stamp.get() };
         if (noted.now, noted.stamp) == (self.noted.now, self.noted.stamp) { Ok(()) } else { noted.write(self.db) }
+    }
+
+    /// Goes on only where something may be written.
+    pub(super) fn require_writer(&self) -> Result<(), TransactionError> {
+        if self.reads_only { Err(TransactionError::NeedsWriter) } else { Ok(()) }
     }
 
     /// As a column holds it.

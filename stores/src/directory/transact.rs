@@ -19,7 +19,8 @@ use crate::{
 };
 
 impl TransactionContext<'_> {
-    /// Apply a transaction. `memory` is for how long its number has to be kept, in milliseconds.
+    /// Apply a transaction. `memory` is for how long its number has to be kept, in milliseconds. A reader may try it, too, if
+    /// it asks for no writes: it [needs a writer](TransactionError::NeedsWriter) where it turns out to make some nevertheless.
     pub(super) fn apply_transaction(
         &self,
         writer: &Writer,
@@ -31,7 +32,8 @@ impl TransactionContext<'_> {
         let is_there = found.is_some();
         let Some(mut life) = self.retire_if_expired(found, id)? else {
             let found = if is_there { FoundBucket::Expired } else { FoundBucket::Absent };
-            return match decide_opening(opening, found, self.has_seen(writer, id)?) {
+            let repeated = !self.reads_only && self.has_seen(writer, id)?;
+            return match decide_opening(opening, found, repeated) {
                 OpeningDecision::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
                 _ => self.create(writer, memory, transaction, None),
             };
@@ -55,6 +57,7 @@ impl TransactionContext<'_> {
             return self.create(writer, memory, transaction, Some(&life));
         }
         if renewed {
+            self.require_writer()?;
             self.put_expiry(id, life.expiry)?;
         }
         if step == OpeningDecision::Repeat {
@@ -66,38 +69,6 @@ impl TransactionContext<'_> {
             self.remember(writer, id, memory)?;
         }
         Ok(answer(Status::Applied, outcomes))
-    }
-
-    /// Answer a transaction that changes nothing; none: it would, and has to be [applied](Self::transact).
-    pub(super) fn read_transaction(&self, transaction: &Transaction) -> Result<Option<Receipt>, TransactionError> {
-        let Transaction { bucket: id, opening, expectations, operations } = transaction;
-        if may_write(opening, operations) {
-            return Ok(None);
-        }
-        let Some(life) = self.find_bucket(id)? else {
-            return Ok(match decide_opening(opening, FoundBucket::Absent, false) {
-                OpeningDecision::Refuse(status) => Some(receipt_without(status, self.now_ms)),
-                _ => None,
-            });
-        };
-        // An expired bucket has to be buried first: a later call may go by an earlier clock.
-        if life.expiry.is_over(self.now_ms) {
-            return Ok(None);
-        }
-        let answer = |status, outcomes| build_receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
-        if let OpeningDecision::Refuse(status) = decide_opening(opening, FoundBucket::Alive(&life.incarnation), false) {
-            return Ok(Some(answer(status, Vec::new())));
-        }
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
-        if let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)? {
-            return Ok(Some(Receipt { unmet: Some(unmet), ..answer(Status::Unmet, Vec::new()) }));
-        }
-        let mut expiry = life.expiry;
-        if renews_expiry(opening) && expiry.renew(self.now_ms).is_some() {
-            return Ok(None);
-        }
-        let outcomes = rows.answer_operations(operations)?;
-        Ok(Some(answer(Status::Applied, outcomes)))
     }
 
     /// Delete a bucket, or just this life of it.
@@ -131,10 +102,15 @@ impl TransactionContext<'_> {
         Ok(Deletion { status: Status::Applied, now: self.now_ms, values, keys })
     }
 
-    /// A bucket that lives; one that has expired is buried.
-    fn retire_if_expired(&self, found: Option<BucketRow>, id: &BucketId) -> Result<Option<BucketRow>, rusqlite::Error> {
+    /// A bucket that lives; one that has expired is buried first: a later call may go by an earlier clock.
+    fn retire_if_expired(
+        &self,
+        found: Option<BucketRow>,
+        id: &BucketId,
+    ) -> Result<Option<BucketRow>, TransactionError> {
         match found {
             Some(life) if life.expiry.is_over(self.now_ms) => {
+                self.require_writer()?;
                 self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
                 Ok(None)
             }
@@ -151,6 +127,7 @@ impl TransactionContext<'_> {
         transaction: &Transaction,
         other: Option<&BucketRow>,
     ) -> Result<Receipt, TransactionError> {
+        self.require_writer()?;
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         let life = self.new_life(check::new_life(opening).and_then(|life| life.time_to_live));
         let rows = BucketRows::new(self, life.stamp, life.expiry);
@@ -159,7 +136,7 @@ impl TransactionContext<'_> {
         } else if let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)? {
             return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, self.now_ms) });
         }
-        self.insert_bucket(id, &life)?;
+        self.settle_as(id.kind.name(), &id.name, &life)?;
         let outcomes = rows.apply_operations(operations)?;
         rows.flush_and_check_limits()?;
         self.remember(writer, id, memory)?;

@@ -72,22 +72,14 @@ struct BreakerInner {
     openings: u32,
     /// One looks whether the store is back, and has not reported yet.
     probing: bool,
-    /// Nothing has worked since the first instant, as those tell who had little time; the last told at the second.
+    /// Nothing has worked since the first instant, as those report who had little time; the last of them did at the second.
     silence: Option<(Instant, Instant)>,
-}
-
-/// May a transaction be tried?
-#[derive(Debug, PartialEq, Eq)]
-enum Admission {
-    Closed,
-    /// This one looks whether the store is back; the others wait for what it finds.
-    Probe,
-    Refused,
 }
 
 /// Permission to try. A probe that is dropped without a report makes room for the next one.
 pub struct BreakerPermit<'a> {
     breaker: &'a Breaker,
+    /// Since when this one looks whether the store is back; the others wait for what it finds.
     probe_since: Option<Instant>,
 }
 
@@ -140,10 +132,16 @@ impl Breaker {
 
     /// None: not now.
     pub fn admit(&self, now: Instant) -> Option<BreakerPermit<'_>> {
-        let probe_since = match self.admit_at(now) {
-            Admission::Closed => None,
-            Admission::Probe => Some(now),
-            Admission::Refused => return None,
+        let mut state = self.state.lock();
+        let probe_since = match state.open_until {
+            None => None,
+            Some(until) if now < until => return None,
+            Some(_) => {
+                // The next one looks in its turn, should this one never report.
+                state.open_until = Some(instant_after(now, self.cooldown_after(state.openings)));
+                state.probing = true;
+                Some(now)
+            }
         };
         Some(BreakerPermit { breaker: self, probe_since })
     }
@@ -156,32 +154,25 @@ impl Breaker {
         }
     }
 
-    /// One more failure in a row.
-    pub fn record_failure(&self) {
-        self.failed_at(Instant::now());
-    }
-
     /// Nothing came of a transaction that was begun then and had less time than the store may take. That says
     /// little; but when nothing works for `patience`, as much as one failure.
-    pub(crate) fn record_cut_short(&self, began: Instant, patience: Duration) {
-        self.cut_short_at(began, patience, Instant::now());
-    }
-
-    fn admit_at(&self, now: Instant) -> Admission {
-        let mut state = self.state.lock();
-        match state.open_until {
-            None => Admission::Closed,
-            Some(until) if now < until => Admission::Refused,
-            Some(_) => {
-                // The next one looks in its turn, should this one never report.
-                state.open_until = Some(instant_after(now, self.cooldown_after(state.openings)));
-                state.probing = true;
-                Admission::Probe
+    pub(crate) fn record_cut_short(&self, began: Instant, patience: Duration, now: Instant) {
+        {
+            let mut state = self.state.lock();
+            // What was reported long ago and never since is no silence that went on.
+            let goes_on = state.silence.filter(|(_, latest)| began.saturating_duration_since(*latest) < patience);
+            let since = goes_on.map_or(began, |(since, _)| since);
+            if now.saturating_duration_since(since) < patience {
+                state.silence = Some((since, now));
+                return;
             }
+            state.silence = Some((now, now));
         }
+        self.record_failure(now);
     }
 
-    fn failed_at(&self, now: Instant) {
+    /// One more failure in a row.
+    pub fn record_failure(&self, now: Instant) {
         let mut state = self.state.lock();
         state.failures = state.failures.saturating_add(1);
         // One outage that stops many pipes at once is one: those that were under way don't prolong it.
@@ -192,21 +183,6 @@ impl Breaker {
             state.openings = state.openings.saturating_add(1);
             state.open_until = Some(instant_after(now, cooldown));
         }
-    }
-
-    fn cut_short_at(&self, began: Instant, patience: Duration, now: Instant) {
-        {
-            let mut state = self.state.lock();
-            // What was told long ago and never since is no silence that went on.
-            let goes_on = state.silence.filter(|(_, told)| began.saturating_duration_since(*told) < patience);
-            let since = goes_on.map_or(began, |(since, _)| since);
-            if now.saturating_duration_since(since) < patience {
-                state.silence = Some((since, now));
-                return;
-            }
-            state.silence = Some((now, now));
-        }
-        self.failed_at(now);
     }
 
     /// Nothing was learned: the next probe may go after as long as this one took.
@@ -235,37 +211,50 @@ mod tests {
         Breaker::new(BreakerOptions { failures, cooldown: Duration::from_millis(100) })
     }
 
+    #[derive(Debug, PartialEq, Eq)]
+    enum Admission {
+        Closed,
+        Probe,
+        Refused,
+    }
+
+    /// Of one that does not report.
+    fn admission(breaker: &Breaker, now: Instant) -> Admission {
+        let Some(mut permit) = breaker.admit(now) else { return Admission::Refused };
+        if permit.probe_since.take().is_some() { Admission::Probe } else { Admission::Closed }
+    }
+
     #[test]
     fn a_breaker_opens_after_consecutive_failures_and_probes_after_the_cooldown() {
         let breaker = breaker(3);
         let start = Instant::now();
-        breaker.failed_at(start);
-        breaker.failed_at(start);
+        breaker.record_failure(start);
+        breaker.record_failure(start);
         breaker.record_success();
-        breaker.failed_at(start);
-        breaker.failed_at(start);
-        assert_eq!(breaker.admit_at(start), Admission::Closed);
-        breaker.failed_at(start);
-        assert_eq!(breaker.admit_at(start), Admission::Refused);
+        breaker.record_failure(start);
+        breaker.record_failure(start);
+        assert_eq!(admission(&breaker, start), Admission::Closed);
+        breaker.record_failure(start);
+        assert_eq!(admission(&breaker, start), Admission::Refused);
         let later = start + Duration::from_millis(101);
-        assert_eq!(breaker.admit_at(later), Admission::Probe);
-        assert_eq!(breaker.admit_at(later), Admission::Refused);
+        assert_eq!(admission(&breaker, later), Admission::Probe);
+        assert_eq!(admission(&breaker, later), Admission::Refused);
         breaker.record_success();
-        assert_eq!(breaker.admit_at(later), Admission::Closed);
+        assert_eq!(admission(&breaker, later), Admission::Closed);
     }
 
     #[test]
     fn simultaneous_failures_open_the_breaker_once() {
         let breaker = breaker(3);
         let start = Instant::now();
-        (0..16).for_each(|_| breaker.failed_at(start));
-        assert_eq!(breaker.admit_at(start + Duration::from_millis(99)), Admission::Refused);
-        assert_eq!(breaker.admit_at(start + Duration::from_millis(101)), Admission::Probe);
+        (0..16).for_each(|_| breaker.record_failure(start));
+        assert_eq!(admission(&breaker, start + Duration::from_millis(99)), Admission::Refused);
+        assert_eq!(admission(&breaker, start + Duration::from_millis(101)), Admission::Probe);
         // The probe fails; twice the time.
         let again = start + Duration::from_millis(150);
-        (0..3).for_each(|_| breaker.failed_at(again));
-        assert_eq!(breaker.admit_at(again + Duration::from_millis(199)), Admission::Refused);
-        assert_eq!(breaker.admit_at(again + Duration::from_millis(201)), Admission::Probe);
+        (0..3).for_each(|_| breaker.record_failure(again));
+        assert_eq!(admission(&breaker, again + Duration::from_millis(199)), Admission::Refused);
+        assert_eq!(admission(&breaker, again + Duration::from_millis(201)), Admission::Probe);
     }
 
     #[test]
@@ -273,10 +262,10 @@ mod tests {
         let breaker = breaker(1);
         let mut now = Instant::now();
         for _ in 0..100 {
-            breaker.failed_at(now);
-            assert_eq!(breaker.admit_at(now + Duration::from_millis(99)), Admission::Refused);
+            breaker.record_failure(now);
+            assert_eq!(admission(&breaker, now + Duration::from_millis(99)), Admission::Refused);
             now += Duration::from_millis(1001);
-            assert_eq!(breaker.admit_at(now), Admission::Probe);
+            assert_eq!(admission(&breaker, now), Admission::Probe);
         }
     }
 
@@ -286,9 +275,9 @@ mod tests {
             let breaker = Breaker::new(BreakerOptions { failures: 1, cooldown });
             let now = Instant::now();
             for _ in 0..20 {
-                breaker.failed_at(now);
+                breaker.record_failure(now);
             }
-            assert_eq!(breaker.admit_at(now + Duration::from_secs(1_000_000)), Admission::Refused, "{cooldown:?}");
+            assert_eq!(admission(&breaker, now + Duration::from_secs(1_000_000)), Admission::Refused, "{cooldown:?}");
         }
     }
 
@@ -297,33 +286,33 @@ mod tests {
         let breaker = breaker(1);
         let start = Instant::now();
         (0..4).for_each(|n| {
-            breaker.failed_at(start);
+            breaker.record_failure(start);
             breaker.state.lock().probing = n < 3;
         });
         let due = start + Duration::from_secs(1);
-        let looking = |at| breaker.admit_at(at) == Admission::Probe;
+        let looking = |at| admission(&breaker, at) == Admission::Probe;
         assert!(looking(due));
         // It looked for 30 ms; unless it had left, the next would come a second after it.
         breaker.probe_left_at(due, due + Duration::from_millis(30));
-        assert_eq!(breaker.admit_at(due + Duration::from_millis(59)), Admission::Refused);
+        assert_eq!(admission(&breaker, due + Duration::from_millis(59)), Admission::Refused);
         assert!(looking(due + Duration::from_millis(60)));
         // Whoever was cancelled at once has held up nobody.
         let then = due + Duration::from_millis(60);
         breaker.probe_left_at(then, then);
         assert!(looking(then));
         breaker.record_success();
-        assert_eq!(breaker.admit_at(then), Admission::Closed);
+        assert_eq!(admission(&breaker, then), Admission::Closed);
     }
 
     #[test]
     fn a_report_to_another_breaker_frees_the_probe_of_this_one() {
         let (one, other) = (breaker(1), breaker(1));
         let start = Instant::now();
-        one.failed_at(start);
+        one.record_failure(start);
         let due = start + Duration::from_millis(101);
         one.admit(due).unwrap().mark_reported(&other);
         assert!(!one.state.lock().probing);
-        one.failed_at(due);
+        one.record_failure(due);
         let due = due + Duration::from_secs(1);
         one.admit(due).unwrap().mark_reported(&one);
         assert!(one.state.lock().probing, "its report decides");
@@ -334,17 +323,17 @@ mod tests {
         let breaker = breaker(3);
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        (0..1000).for_each(|_| breaker.cut_short_at(at(0), PATIENCE, at(50)));
-        assert_eq!(breaker.admit_at(at(50)), Admission::Closed);
+        (0..1000).for_each(|_| breaker.record_cut_short(at(0), PATIENCE, at(50)));
+        assert_eq!(admission(&breaker, at(50)), Admission::Closed);
         // Nothing works for three seconds: as much as three failures.
         for ms in (50..3000).step_by(50) {
-            assert_eq!(breaker.admit_at(at(ms)), Admission::Closed, "{ms}");
-            breaker.cut_short_at(at(ms), PATIENCE, at(ms + 50));
+            assert_eq!(admission(&breaker, at(ms)), Admission::Closed, "{ms}");
+            breaker.record_cut_short(at(ms), PATIENCE, at(ms + 50));
         }
-        assert_eq!(breaker.admit_at(at(3050)), Admission::Refused);
+        assert_eq!(admission(&breaker, at(3050)), Admission::Refused);
         breaker.record_success();
         // One now and then says nothing.
-        (1..100).map(|n| n * 10_000).for_each(|ms| breaker.cut_short_at(at(ms), PATIENCE, at(ms + 50)));
+        (1..100).map(|n| n * 10_000).for_each(|ms| breaker.record_cut_short(at(ms), PATIENCE, at(ms + 50)));
         assert!(!breaker.has_failures());
     }
 }

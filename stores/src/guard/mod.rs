@@ -12,13 +12,14 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::Poll,
     time::Duration,
 };
 
 use futures::future::poll_fn;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use self::{
@@ -86,20 +87,8 @@ pub struct StoreGuard {
     breaker: Option<Breaker>,
     /// Whether the breaker knows of any failure: else it need not be asked.
     is_troubled: AtomicBool,
-    counts: Counts,
-}
-
-/// What [`StoreCounters`] reads.
-#[derive(Debug, Default)]
-struct Counts {
-    calls: AtomicU64,
-    succeeded: AtomicU64,
-    failed: AtomicU64,
-    consecutive_failures: AtomicU64,
-    failures: [AtomicU64; FailureCode::ALL.len()],
-    left_alone: AtomicU64,
-    abandoned: AtomicU64,
-    panicked: AtomicU64,
+    /// But for what is read elsewhere: how long calls took, and how the breaker stands.
+    counts: Mutex<StoreCounters>,
     waits: Histogram,
 }
 
@@ -162,7 +151,13 @@ impl StoreGuard {
     /// Guards a store. The options are for one without a circuit breaker of its own.
     pub fn new(store: Arc<dyn Store>, options: BreakerOptions) -> Self {
         let breaker = store.breaker().is_none().then(|| Breaker::new(options));
-        Self { store, breaker, is_troubled: AtomicBool::new(false), counts: Counts::default() }
+        Self {
+            store,
+            breaker,
+            is_troubled: AtomicBool::new(false),
+            counts: Mutex::default(),
+            waits: Histogram::default(),
+        }
     }
 
     /// The store itself.
@@ -182,15 +177,16 @@ impl StoreGuard {
         let leave = match &self.breaker {
             Some(breaker) if self.is_troubled.load(Ordering::Relaxed) => {
                 let Some(leave) = breaker.admit(Instant::now()) else {
-                    self.counts.left_alone.fetch_add(1, Ordering::Relaxed);
-                    self.counts.consecutive_failures.fetch_add(1, Ordering::Relaxed);
+                    let mut counts = self.counts.lock();
+                    counts.left_alone += 1;
+                    counts.consecutive_failures += 1;
                     return Err(Missed::LeftAlone);
                 };
                 Some(leave)
             }
             _ => None,
         };
-        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        self.counts.lock().calls += 1;
         let mut call = catch_unwind(AssertUnwindSafe(|| begin(&*self.store))).ok();
         let mut began = None;
         let answered = poll_fn(|context| {
@@ -215,7 +211,7 @@ impl StoreGuard {
             }
         };
         if let Some(began) = began {
-            self.counts.waits.record(began.elapsed());
+            self.waits.record(began.elapsed());
         }
         self.report(&answer, began);
         if let (Some(leave), Some(breaker)) = (leave, &self.breaker) {
@@ -229,41 +225,37 @@ impl StoreGuard {
         let (mut failed, mut cut_short) = (false, false);
         // Whether all was answered without a failure, and whether one was for want of the store.
         let (mut is_whole, mut is_at_fault) = (true, answer.is_err());
+        let mut counts = self.counts.lock();
         match answer {
             Ok(answer) => {
                 for failure in answer.failures() {
-                    let places = FailureCode::ALL.iter().zip(&self.counts.failures);
-                    for (_, count) in places.filter(|(code, _)| **code == failure.code) {
-                        count.fetch_add(1, Ordering::Relaxed);
+                    if let Some(count) = counts.failures.get_mut(failure.code as usize) {
+                        *count += 1;
                     }
                     failed |= failure.code == FailureCode::Unavailable && failure.is_store_failure();
                     cut_short |= failure.code == FailureCode::TimedOut;
                     is_whole = false;
                     is_at_fault |= failure.is_store_failure();
                 }
-                let ended = if is_whole { &self.counts.succeeded } else { &self.counts.failed };
-                ended.fetch_add(1, Ordering::Relaxed);
+                *(if is_whole { &mut counts.succeeded } else { &mut counts.failed }) += 1;
             }
             Err(Missed::Panicked) => {
                 failed = true;
-                self.counts.panicked.fetch_add(1, Ordering::Relaxed);
+                counts.panicked += 1;
             }
             Err(Missed::Abandoned) => {
                 cut_short = true;
-                self.counts.abandoned.fetch_add(1, Ordering::Relaxed);
+                counts.abandoned += 1;
             }
             Err(Missed::LeftAlone) => {}
         }
-        if is_at_fault {
-            self.counts.consecutive_failures.fetch_add(1, Ordering::Relaxed);
-        } else if self.counts.consecutive_failures.load(Ordering::Relaxed) > 0 {
-            self.counts.consecutive_failures.store(0, Ordering::Relaxed);
-        }
+        counts.consecutive_failures = if is_at_fault { counts.consecutive_failures + 1 } else { 0 };
+        drop(counts);
         let Some(breaker) = &self.breaker else { return };
         if failed {
-            breaker.record_failure();
+            breaker.record_failure(Instant::now());
         } else if cut_short {
-            breaker.record_cut_short(began.unwrap_or_else(Instant::now), PATIENCE);
+            breaker.record_cut_short(began.unwrap_or_else(Instant::now), PATIENCE, Instant::now());
         } else {
             if self.is_troubled.swap(false, Ordering::Relaxed) {
                 breaker.record_success();
@@ -280,7 +272,8 @@ impl StoreGuard {
 
     /// How many calls have been asked for so far, made or not.
     pub fn count_asked(&self) -> u64 {
-        self.counts.calls.load(Ordering::Relaxed).saturating_add(self.counts.left_alone.load(Ordering::Relaxed))
+        let counts = self.counts.lock();
+        counts.calls + counts.left_alone
     }
 
     /// Looks whether the store can be used, as an entry would find it: through the circuit breaker, and by the deadline.
@@ -295,18 +288,6 @@ impl StoreGuard {
 
     /// How calls have ended so far.
     pub fn counters(&self) -> StoreCounters {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        StoreCounters {
-            calls: read(&self.counts.calls),
-            succeeded: read(&self.counts.succeeded),
-            failed: read(&self.counts.failed),
-            consecutive_failures: read(&self.counts.consecutive_failures),
-            left_alone: read(&self.counts.left_alone),
-            abandoned: read(&self.counts.abandoned),
-            panicked: read(&self.counts.panicked),
-            waits: self.counts.waits.read(),
-            breaker: self.breaker(),
-            failures: self.counts.failures.each_ref().map(read),
-        }
+        StoreCounters { waits: self.waits.read(), breaker: self.breaker(), ..*self.counts.lock() }
     }
 }

@@ -21,10 +21,7 @@ pub(crate) const SEGMENT: u64 = 1024;
 const TERMS: u32 = 1 << 22;
 /// Positions are below this: Lua's numbers are exact up to here.
 const POSITIONS: u64 = 1 << 53;
-/// Where an index stands that is not there.
-pub(crate) const NO_INDEX: IndexExtent = IndexExtent { next: 0, documents: 0 };
 
-/// Refuses documents that no index may have.
 pub(crate) fn check_documents(post: &PostOperation) -> Result<(), Failure> {
     let mut next = 0;
     for document in &post.documents {

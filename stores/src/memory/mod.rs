@@ -9,7 +9,6 @@
 //! left alone. What a bucket is, and what a transaction makes of it, is in `bucket`; here is the table of buckets, with its
 //! limits.
 
-mod recency;
 mod shelves;
 mod state;
 #[cfg(test)]
@@ -17,7 +16,7 @@ mod tests;
 mod transact;
 mod writers;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -27,7 +26,6 @@ use super::{
     BucketId, BucketKind, BucketPage, Clock, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
     SystemClock, Transaction, Writer, check,
     clock::{ClockReading, ClockWatch},
-    names::{check_bucket, check_token},
 };
 
 /// How much a [`MemoryStore`] takes.
@@ -64,6 +62,7 @@ pub enum SessionLimitPolicy {
 const CAPABILITIES: StoreCapabilities = StoreCapabilities { durable: false, ..StoreCapabilities::ALL };
 
 /// A store in memory. See [`Store`]. What it keeps is gone when the process is.
+#[derive(Debug)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     state: Mutex<MemoryState>,
@@ -99,12 +98,6 @@ impl MemoryStore {
     }
 }
 
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("state", &self.state).finish_non_exhaustive()
-    }
-}
-
 impl Default for MemoryStore {
     fn default() -> Self {
         Self::new(MemoryLimits::default())
@@ -136,10 +129,7 @@ impl Store for MemoryStore {
         max_keys: u32,
         _: Deadline,
     ) -> Result<Deletion, Failure> {
-        check_bucket(bucket)?;
-        if let Some(incarnation) = incarnation {
-            check_token("incarnation", incarnation)?;
-        }
+        check::validate_deletion(bucket, incarnation)?;
         self.locked(|state, at| state.delete_bucket(at, writer, bucket, incarnation, max_keys))
     }
 

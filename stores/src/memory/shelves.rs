@@ -77,7 +77,6 @@ impl BucketShelves {
         kind.pick_for_kind(self.0.each_mut())
     }
 
-    /// How many buckets there are, of all kinds.
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|shelf| shelf.names.len()).sum()
     }

@@ -5,15 +5,16 @@ use std::{
     sync::Arc,
 };
 
+use hashlink::LinkedHashSet;
+
 use super::{
     MemoryLimits,
-    recency::SessionRecency,
     shelves::{BucketShelves, BucketSlot, slot_cost},
     writers::MEMORY_MS,
 };
 use crate::{
     BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer,
-    bucket::{Bucket, DeferredDrop},
+    bucket::{Bucket, Removed},
     clock::{ClockReading, ClockWatch},
     failure::{expiry_in_doubt, failure},
 };
@@ -67,9 +68,10 @@ pub(super) struct MemoryState {
     /// ignored when its turn comes.
     retired: VecDeque<Appointment>,
     pub(super) used: UsedBytes,
-    pub(super) recency: SessionRecency,
+    /// The sessions, least recently used first, if those may be ended for others. Else it is empty.
+    pub(super) recency: LinkedHashSet<Arc<str>>,
     /// What has ended, to be freed after the lock is released.
-    pub(super) removed: Vec<DeferredDrop>,
+    pub(super) removed: Vec<Removed>,
     /// Microseconds; so that two creations never share a stamp.
     pub(super) last_stamp: u64,
 }
@@ -77,7 +79,7 @@ pub(super) struct MemoryState {
 impl MemoryState {
     pub(super) fn new(limits: MemoryLimits, watch: ClockWatch) -> Self {
         Self {
-            recency: SessionRecency::new(limits.session_limit_policy),
+            recency: LinkedHashSet::new(),
             limits,
             watch,
             shelves: BucketShelves::default(),
@@ -194,7 +196,8 @@ impl MemoryState {
 
     /// End the session that was used longest ago, but not the one at hand, if sessions may be ended for others.
     fn evict(&mut self, clock_ms: u64, at_hand: Option<&str>) -> bool {
-        let Some(oldest) = self.recency.oldest_but(at_hand) else { return false };
+        let oldest = self.recency.iter().find(|session| Some(&***session) != at_hand).cloned();
+        let Some(oldest) = oldest else { return false };
         self.retire_bucket(clock_ms, BucketKind::Session, &oldest);
         true
     }
@@ -239,13 +242,13 @@ impl MemoryState {
     pub(super) fn forget_bucket(&mut self, bucket: Bucket, kind: BucketKind, name: Arc<str>) {
         self.used.shrink_bucket(kind, bucket.cost());
         if kind == BucketKind::Session {
-            self.recency.remove_session(&name);
+            self.recency.remove(&*name);
         }
         self.shelves.of_mut(kind).names.remove(&name);
         if let Some(expires_at) = bucket.expiry.at {
             self.expiries.remove(&(expires_at, kind, name));
         }
-        self.removed.push(DeferredDrop::Bucket(bucket));
+        self.removed.push(Box::new(bucket));
     }
 
     /// Forget the writers of the bucket that ended longest ago.

@@ -1,6 +1,6 @@
 //! Applies a transaction to a store in memory: the order of its checks, and the bytes that it takes.
 
-use super::{shelves::slot_cost, state::MemoryState};
+use super::{SessionLimitPolicy, shelves::slot_cost, state::MemoryState};
 use crate::{
     BucketKind, Failure, Opening, Receipt, Status, Transaction, Writer,
     bucket::{
@@ -45,7 +45,7 @@ impl MemoryState {
             }
 
             if id.kind == BucketKind::Session {
-                self.recency.mark_used(&id.name);
+                self.recency.to_back(&*id.name);
             }
             let mut growth = 0;
             if step != OpeningDecision::Repeat {
@@ -163,8 +163,8 @@ impl MemoryState {
         if let Some(expires_at) = expires_at {
             self.expiries.insert((expires_at, id.kind, name.clone()));
         }
-        if id.kind == BucketKind::Session {
-            self.recency.insert_session(&name);
+        if id.kind == BucketKind::Session && self.limits.session_limit_policy == SessionLimitPolicy::Evict {
+            self.recency.insert(name.clone());
         }
         self.shelves.of_mut(id.kind).names.insert(name);
         receipt

@@ -19,7 +19,6 @@ use crate::{
     transfer::metadata::time_to_live,
 };
 
-/// What a script said.
 pub(super) enum ScriptReply<T> {
     Answer(T),
     /// An answer to what has changed something.
@@ -121,9 +120,9 @@ fn is_spelt_like_a_key(name: &str) -> bool {
 fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Failure> {
     Ok(match operation {
         Operation::Get(get) => match begun_entries(reply)? {
-            EntriesHeader::Oversize(size) => Outcome::Oversize(size),
-            EntriesHeader::Fit(_) => {
-                let mut found = FoundEntries { entries: Vec::with_capacity(get.keys.len()), unreadable: Vec::new() };
+            Err(size) => Outcome::Oversize(size),
+            Ok(_) => {
+                let mut found = FoundEntries { entries: Vec::with_capacity(get.keys.len()), ..FoundEntries::default() };
                 for (key, text) in get.keys.iter().zip(reply.next_values(get.keys.len())?) {
                     found.add_entry(key.clone(), text)?;
                 }
@@ -131,10 +130,10 @@ fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Fa
             }
         },
         Operation::GetAll(all) => match begun_entries(reply)? {
-            EntriesHeader::Oversize(size) => Outcome::Oversize(size),
-            EntriesHeader::Fit(count) => {
+            Err(size) => Outcome::Oversize(size),
+            Ok(count) => {
                 let names = reply.next_values(count)?.collect::<Vec<_>>();
-                let mut found = FoundEntries { entries: Vec::with_capacity(count), unreadable: Vec::new() };
+                let mut found = FoundEntries { entries: Vec::with_capacity(count), ..FoundEntries::default() };
                 for (name, text) in names.into_iter().zip(reply.next_values(count)?) {
                     if let Some(key) = key_of(&all.map_name, name) {
                         found.add_entry(key, text)?;
@@ -151,7 +150,7 @@ fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Fa
             let server = reply.server()?;
             let cursor = ScanCursor::parse_or_start(&page.cursor).next_cursor(next, server, reply.integer()? == 1);
             let count = reply.count()?;
-            let mut found = FoundEntries { entries: Vec::new(), unreadable: Vec::new() };
+            let mut found = FoundEntries::default();
             for _ in 0..count {
                 let (name, text) = (reply.next_value()?, reply.next_value()?);
                 if let Some(key) = key_of(&page.map_name, name) {
@@ -210,11 +209,7 @@ fn read_matches(step: &MatchOperation, reply: &mut ReplyReader) -> Result<FoundM
     let mut segments = Vec::new();
     for _ in 0..count {
         let (segment, marks) = (reply.unsigned()?, value_to_bytes(reply.next_value()?)?);
-        let shard = |shard| match shard {
-            Value::Nil => Ok(None),
-            shard => value_to_bytes(shard).map(Some),
-        };
-        let shards = reply.next_values(sought.shards().len())?.map(shard).collect::<Result<Vec<_>, _>>()?;
+        let shards = sought.shards().map(|_| reply.parse::<Option<Vec<u8>>>()).collect::<Result<Vec<_>, _>>()?;
         segments.push((segment, marks, shards));
     }
     for (segment, marks, shards) in segments.iter().rev() {
@@ -223,21 +218,16 @@ fn read_matches(step: &MatchOperation, reply: &mut ReplyReader) -> Result<FoundM
     Ok(found.finish(step.max_bytes))
 }
 
-/// How a reply to what reads entries begins: with their number, if they are not too many or too long.
-enum EntriesHeader {
-    Fit(usize),
-    Oversize(Size),
-}
-
 fn read_records(reply: &mut ReplyReader) -> Result<LogRecords, Failure> {
     Ok(LogRecords { extent: reply.extent()?, first: reply.unsigned()?, records: reply.records()? })
 }
 
-fn begun_entries(reply: &mut ReplyReader) -> Result<EntriesHeader, Failure> {
-    Ok(match usize::try_from(reply.integer()?) {
-        Ok(count) => EntriesHeader::Fit(count),
-        Err(_) => EntriesHeader::Oversize(Size { bytes: reply.unsigned()?, entries: reply.unsigned()? }),
-    })
+/// How a reply to what reads entries begins: with their number, or with their size if they are too many or too long.
+fn begun_entries(reply: &mut ReplyReader) -> Result<Result<usize, Size>, Failure> {
+    match usize::try_from(reply.integer()?) {
+        Ok(count) => Ok(Ok(count)),
+        Err(_) => Ok(Err(Size { bytes: reply.unsigned()?, entries: reply.unsigned()? })),
+    }
 }
 
 impl FoundEntries {

@@ -13,33 +13,21 @@ use super::{
 use crate::{Deletion, Failure, Receipt, Transaction};
 
 /// What `transact.lua` answers.
-///
-/// # Errors
-/// When it is not what that answers, or tells of a failure.
 pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt>, Failure> {
     decode::read_receipt(reply, transaction).map(answer_if_in_time)
 }
 
 /// What `delete.lua` answers.
-///
-/// # Errors
-/// As [`receipt`].
 pub fn deletion(reply: Value) -> Result<Option<Deletion>, Failure> {
     read_deletion(reply, u32::MAX).map(answer_if_in_time)
 }
 
 /// What `list.lua` answers: names of buckets.
-///
-/// # Errors
-/// As [`receipt`].
 pub fn page(reply: Value) -> Result<Option<Vec<String>>, Failure> {
     read_part(reply).map(|read| answer_if_in_time(read).map(|part| part.buckets))
 }
 
 /// What `CLUSTER SLOTS` answers: whether all of its slots are slots.
-///
-/// # Errors
-/// When it is no map of a cluster.
 pub fn map(reply: Value) -> Result<bool, Failure> {
     let asked = ServerAddress { host: "asked".into(), port: 1 };
     Ok(slot_ranges(reply, &asked)?.iter().all(|range| usize::from(range.first.max(range.last)) < SLOTS))

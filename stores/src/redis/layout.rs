@@ -26,8 +26,6 @@
 //! is of `@{kind}:{bucket}`, so that users of one name and their sessions do not meet. Braces are in no
 //! prefix and in no bucket's name, so the two layouts can't meet.
 
-use std::borrow::Cow;
-
 use crc::{CRC_16_XMODEM, Crc};
 
 use crate::{BucketId, BucketKind, names::is_bucket};
@@ -43,39 +41,27 @@ pub(super) struct HashSlot(pub(super) u16);
 
 /// The keys of one Redis that a store uses.
 #[derive(Clone, Debug)]
-pub(super) struct KeyLayouts {
+pub(super) struct KeyLayout {
+    /// Without the colon.
     prefix: String,
-    kinds: [KindLayout; BucketKind::ALL.len()],
+    is_cluster: bool,
 }
 
-/// Behind the prefix.
+/// Behind the prefix, and what is hashed before a bucket's name.
 fn kind_infix(kind: BucketKind) -> &'static str {
     kind.pick_for_kind(["", "@user:", "@node:", "@definition:", "@dataset:", "@service:"])
 }
 
-/// Those of the buckets of one kind.
-#[derive(Clone, Debug)]
-pub(super) struct KindLayout {
-    /// Without the colon.
-    prefix: String,
-    /// What is hashed before a bucket's name.
-    infix: &'static str,
-    registry: BucketRegistry,
-    is_cluster: bool,
-}
-
-/// The addresses that belong to one bucket.
-pub(super) struct BucketKeys<'a> {
+pub(super) struct BucketKeys {
     /// What a key's or a log's name is put after.
     pub(super) base: String,
     pub(super) meta: String,
     pub(super) keys: String,
     pub(super) writers: String,
-    pub(super) registry: Cow<'a, BucketRegistry>,
+    pub(super) registry: BucketRegistry,
 }
 
 /// A set of buckets' names, and what these are put after.
-#[derive(Clone, Debug)]
 pub(super) struct BucketRegistry {
     pub(super) key: String,
     /// With the colon.
@@ -90,52 +76,59 @@ pub(super) struct BucketRegistry {
 }
 
 impl BucketRegistry {
-    fn new(prefix: &str, guard: Option<&str>, slot: HashSlot) -> Self {
-        let guard = guard.map(|name| [prefix, ":", name].concat());
-        Self { key: [prefix, ":__sessions__"].concat(), prefix: [prefix, ":"].concat(), guard, slot }
-    }
-}
-
-impl BucketRegistry {
     /// A key that belongs to no bucket, in the same slot.
     pub(super) fn confirming_key(&self) -> String {
         [&self.prefix, "~confirming"].concat()
     }
 }
 
-impl KeyLayouts {
-    /// The original's, on one server.
-    pub(super) fn single(prefix: &str) -> Self {
-        Self::new(prefix, false)
+impl KeyLayout {
+    /// The original's, on one server, or spread over the slots of a cluster.
+    pub(super) fn new(prefix: &str, is_cluster: bool) -> Self {
+        Self { prefix: prefix.to_owned(), is_cluster }
     }
 
-    /// Spread over the slots of a cluster.
-    pub(super) fn cluster(prefix: &str) -> Self {
-        Self::new(prefix, true)
-    }
-
-    /// The same under another prefix.
     pub(super) fn with_prefix(&self, prefix: &str) -> Self {
-        Self::new(prefix, self.layout_for(BucketKind::Session).is_cluster)
+        Self { prefix: prefix.to_owned(), ..*self }
     }
 
-    fn new(prefix: &str, is_cluster: bool) -> Self {
-        let kinds = BucketKind::ALL.map(|kind| {
-            let infix = kind_infix(kind);
-            let inner = [prefix, ":", infix].concat();
-            // The colon comes with what is behind it.
-            let prefix = inner.strip_suffix(':').unwrap_or(&inner).to_owned();
-            KindLayout { registry: BucketRegistry::new(&prefix, None, HashSlot(0)), prefix, infix, is_cluster }
-        });
-        Self { prefix: prefix.to_owned(), kinds }
+    pub(super) fn registry_count(&self) -> u16 {
+        if self.is_cluster { TAGS } else { 1 }
     }
 
-    pub(super) fn layout_for(&self, kind: BucketKind) -> &KindLayout {
-        kind.pick_for_kind(self.kinds.each_ref())
+    pub(super) fn registry_at(&self, kind: BucketKind, number: u16) -> BucketRegistry {
+        let prefix = self.registry_prefix(kind, number);
+        let slot = if self.is_cluster { CRC16.checksum(format!("{number:04x}").as_bytes()) % 16_384 } else { 0 };
+        BucketRegistry {
+            key: [&prefix, "__sessions__"].concat(),
+            guard: self.is_cluster.then(|| [&prefix, "__none__"].concat()),
+            prefix,
+            slot: HashSlot(slot),
+        }
     }
 
-    pub(super) fn bucket_keys(&self, bucket: &BucketId) -> BucketKeys<'_> {
-        self.layout_for(bucket.kind).bucket_keys(&bucket.name)
+    fn registry_prefix(&self, kind: BucketKind, number: u16) -> String {
+        let (prefix, infix) = (&*self.prefix, kind_infix(kind));
+        if self.is_cluster { format!("{prefix}:{infix}{{{number:04x}}}:") } else { [prefix, ":", infix].concat() }
+    }
+
+    fn registry_number(&self, kind: BucketKind, bucket: &str) -> u16 {
+        let mut digest = CRC16.digest();
+        digest.update(kind_infix(kind).as_bytes());
+        digest.update(bucket.as_bytes());
+        digest.finalize() % TAGS
+    }
+
+    pub(super) fn bucket_keys(&self, bucket: &BucketId) -> BucketKeys {
+        let registry = self.registry_at(bucket.kind, self.registry_number(bucket.kind, &bucket.name));
+        let base = [&registry.prefix, &*bucket.name, ":"].concat();
+        BucketKeys {
+            meta: [&base, "__meta__"].concat(),
+            keys: [&base, "__keys__"].concat(),
+            writers: [&base, "__writers__"].concat(),
+            registry,
+            base,
+        }
     }
 
     /// The metadata of all buckets, as `SCAN` takes it, and keys of others that look like it. A prefix has nothing in
@@ -158,54 +151,10 @@ impl KeyLayouts {
     pub(super) fn locate_key<'k>(&self, key: &'k str) -> Option<(BucketId, &'k str)> {
         let (rest, name) = key.rsplit_once(':')?;
         let (_, bucket) = rest.rsplit_once(':')?;
-        let base = key.strip_suffix(name)?;
-        let kind = BucketKind::ALL
-            .into_iter()
-            .find(|kind| is_bucket(bucket) && self.layout_for(*kind).bucket_keys(bucket).base == base)?;
+        let prefix = rest.strip_suffix(bucket).filter(|_| is_bucket(bucket))?;
+        let mut kinds = BucketKind::ALL.into_iter();
+        let kind = kinds.find(|kind| self.registry_prefix(*kind, self.registry_number(*kind, bucket)) == prefix)?;
         Some((BucketId { kind, name: bucket.to_owned() }, name))
-    }
-}
-
-impl KindLayout {
-    /// How many registries there are.
-    pub(super) fn registry_count(&self) -> u16 {
-        if self.is_cluster { TAGS } else { 1 }
-    }
-
-    /// One of the registries.
-    pub(super) fn registry_at(&self, number: u16) -> Cow<'_, BucketRegistry> {
-        if !self.is_cluster {
-            return Cow::Borrowed(&self.registry);
-        }
-        let tag = format!("{number:04x}");
-        let slot = HashSlot(CRC16.checksum(tag.as_bytes()) % 16_384);
-        Cow::Owned(BucketRegistry::new(&format!("{}:{{{tag}}}", self.prefix), Some("__none__"), slot))
-    }
-
-    fn bucket_keys(&self, bucket: &str) -> BucketKeys<'_> {
-        let registry = self.registry_of_bucket(bucket);
-        let base = [&registry.prefix, bucket, ":"].concat();
-        BucketKeys {
-            meta: [&base, "__meta__"].concat(),
-            keys: [&base, "__keys__"].concat(),
-            writers: [&base, "__writers__"].concat(),
-            registry,
-            base,
-        }
-    }
-
-    /// A key that belongs to no bucket, where that of this name would be. No bucket's name has a tilde.
-    pub(super) fn mark_key(&self, name: &str) -> (String, Cow<'_, BucketRegistry>) {
-        let registry = self.registry_of_bucket(name);
-        ([&registry.prefix, "~", name].concat(), registry)
-    }
-
-    /// The registry of the bucket of this name.
-    fn registry_of_bucket(&self, bucket: &str) -> Cow<'_, BucketRegistry> {
-        let mut digest = CRC16.digest();
-        digest.update(self.infix.as_bytes());
-        digest.update(bucket.as_bytes());
-        self.registry_at(digest.finalize() % TAGS)
     }
 }
 
@@ -221,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_single_server_has_the_original_s_layout() {
-        let layout = KeyLayouts::single("rr:memory");
+        let layout = KeyLayout::new("rr:memory", false);
         let keys = layout.bucket_keys(&session("s1"));
         assert_eq!(
             (keys.meta.as_str(), keys.registry.key.as_str()),
@@ -232,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_bucket_s_tag_and_slot_are_what_redis_computes() {
-        let layout = KeyLayouts::cluster("rr:memory");
+        let layout = KeyLayout::new("rr:memory", true);
         // CLUSTER KEYSLOT s1 → 15224, of which 4096 leave 2936: 0b78; CLUSTER KEYSLOT {0b78} → SLOT
         let keys = layout.bucket_keys(&session("s1"));
         assert_eq!(keys.base, "rr:memory:{0b78}:s1:");
@@ -243,7 +192,7 @@ mod tests {
     #[test]
     fn kinds_have_prefixes_and_tags_of_their_own() {
         let user = BucketId { kind: BucketKind::User, name: "s1".into() };
-        let (single, cluster) = (KeyLayouts::single("rr:memory"), KeyLayouts::cluster("rr:memory"));
+        let (single, cluster) = (KeyLayout::new("rr:memory", false), KeyLayout::new("rr:memory", true));
         let keys = single.bucket_keys(&user);
         assert_eq!(keys.meta, "rr:memory:@user:s1:__meta__");
         assert_eq!(keys.registry.key, "rr:memory:@user:__sessions__");
@@ -251,12 +200,12 @@ mod tests {
         let tag = CRC16.checksum(b"@user:s1") % TAGS;
         assert_ne!(tag, 0x0b78);
         assert_eq!(cluster.bucket_keys(&user).base, format!("rr:memory:@user:{{{tag:04x}}}:s1:"));
-        assert_eq!(cluster.layout_for(BucketKind::User).registry_at(tag).key, cluster.bucket_keys(&user).registry.key);
+        assert_eq!(cluster.registry_at(BucketKind::User, tag).key, cluster.bucket_keys(&user).registry.key);
     }
 
     #[test]
     fn a_metadata_key_leads_to_its_bucket_and_a_foreign_key_to_none() {
-        let (single, cluster) = (KeyLayouts::single("rr:memory"), KeyLayouts::cluster("rr:memory"));
+        let (single, cluster) = (KeyLayout::new("rr:memory", false), KeyLayout::new("rr:memory", true));
         for kind in BucketKind::ALL {
             for name in ["s1", "__sessions__", "__meta__", "-"] {
                 let bucket = BucketId { kind, name: name.into() };
@@ -264,7 +213,7 @@ mod tests {
                 assert_eq!(cluster.bucket_of(&cluster.bucket_keys(&bucket).meta), Some(bucket.clone()));
                 assert_eq!(single.bucket_of(&cluster.bucket_keys(&bucket).meta), None);
                 assert_eq!(cluster.bucket_of(&single.bucket_keys(&bucket).meta), None);
-                assert_eq!(single.bucket_of(&KeyLayouts::single("rr:memory:b").bucket_keys(&bucket).meta), None);
+                assert_eq!(single.bucket_of(&KeyLayout::new("rr:memory:b", false).bucket_keys(&bucket).meta), None);
             }
         }
         for key in ["rr:memory::__meta__", "rr:memory:__meta__", "rr:memory:a b:__meta__", "rr:memory:s1:k", ""] {
@@ -286,11 +235,10 @@ mod tests {
 
     #[test]
     fn tags_spread_evenly_over_three_masters() {
-        let layouts = KeyLayouts::cluster("p");
-        let layout = layouts.layout_for(BucketKind::Session);
+        let layout = KeyLayout::new("p", true);
         let mut shares = BTreeMap::new();
         for tag in 0..TAGS {
-            *shares.entry(layout.registry_at(tag).slot.0 / 5462).or_insert(0) += 1;
+            *shares.entry(layout.registry_at(BucketKind::Session, tag).slot.0 / 5462).or_insert(0) += 1;
         }
         assert_eq!(shares.len(), 3);
         assert!(shares.values().all(|share| (1200..=1530).contains(share)), "{shares:?}");

@@ -15,7 +15,6 @@ use super::{
     RedisStore,
     cursor::ScanCursor,
     decode::{self, ScriptReply},
-    layout::KindLayout,
     servers::permissions::CommandNeeds,
 };
 use crate::{BucketKind, BucketPage, Deadline, Failure, names::is_bucket};
@@ -45,9 +44,7 @@ pub(super) fn read_part(reply: Value) -> Result<(ScriptReply<RegistryPage>, u64)
     decode::answer(reply, |_, _, mut reply| {
         let next = reply.text()?.parse().map_err(|_| decode::unexpected_reply())?;
         // Other clients may write any names to this set.
-        let names = decode::ReplyReader::new(reply.next_value()?)?
-            .into_remaining()
-            .filter_map(|name| decode::value_to_text(name).ok());
+        let names = reply.parse::<Vec<_>>()?.into_iter().filter_map(|name| String::from_utf8(name).ok());
         let buckets = names.filter(|name| is_bucket(name)).collect();
         Ok(ScriptReply::Answer(RegistryPage { buckets, next, server: reply.server()?, again: reply.integer()? == 1 }))
     })
@@ -56,13 +53,13 @@ pub(super) fn read_part(reply: Value) -> Result<(ScriptReply<RegistryPage>, u64)
 impl RedisStore {
     pub(super) async fn list_page(
         &self,
-        layout: &KindLayout,
+        kind: BucketKind,
         cursor: &str,
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
         let limit = if limit == 0 { PAGE_OF_BUCKETS } else { limit.min(MOST_AT_ONE_GO) };
-        let end = layout.registry_count();
+        let end = self.layout.registry_count();
         let mut cursor = ScanCursor::parse_or_start(cursor);
         let mut buckets = Vec::new();
         let (mut at_once, mut asked) = (1, 0);
@@ -70,7 +67,7 @@ impl RedisStore {
             let last = cursor.registry.saturating_add(at_once).min(end);
             let parts = join_all((cursor.registry..last).map(|registry| {
                 let begun = if registry == cursor.registry { cursor } else { ScanCursor::at_start_of(registry) };
-                self.fetch_registry_page(layout, begun, limit, (CommandNeeds::Reading, deadline))
+                self.fetch_registry_page(kind, begun, limit, (CommandNeeds::Reading, deadline))
             }));
             for part in parts.await {
                 let RegistryPage { buckets: more, next, server, again } = part?;
@@ -91,28 +88,25 @@ impl RedisStore {
 
     /// Asks each server for a name in one of its registries, and whether the user may do all that entries need.
     pub(super) async fn look_at_each_server(&self) -> Result<(), Failure> {
-        let layout = self.layout.layout_for(BucketKind::Session);
-        let registries = (0..layout.registry_count()).map(|number| (number, layout.registry_at(number).slot));
+        let kind = BucketKind::Session;
+        let numbers = 0..self.layout.registry_count();
+        let registries = numbers.map(|number| (number, self.layout.registry_at(kind, number).slot));
         let looks = self.requester.one_for_each_server(registries).into_iter();
         let looks = looks.map(|number| {
-            self.fetch_registry_page(
-                layout,
-                ScanCursor::at_start_of(number),
-                1,
-                (CommandNeeds::Writing, Deadline::NEVER),
-            )
+            let begun = ScanCursor::at_start_of(number);
+            self.fetch_registry_page(kind, begun, 1, (CommandNeeds::Writing, Deadline::NEVER))
         });
         join_all(looks).await.into_iter().try_for_each(|looked| looked.map(|_| ()))
     }
 
     async fn fetch_registry_page(
         &self,
-        layout: &KindLayout,
+        kind: BucketKind,
         cursor: ScanCursor,
         limit: u32,
         (needs, deadline): (CommandNeeds, Deadline),
     ) -> Result<RegistryPage, Failure> {
-        let registry = layout.registry_at(cursor.registry);
+        let registry = self.layout.registry_at(kind, cursor.registry);
         let arguments = |command: &mut Cmd, _| {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&registry.key).arg(&registry.guard);
             let server = cursor.expected_server().map(|server| format!("{server:08x}"));

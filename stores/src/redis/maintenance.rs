@@ -245,19 +245,17 @@ fn is_inspected(name: &str) -> bool {
 /// Whether the bucket exists, where its set of keys is read on, and what is wrong.
 fn read_findings(mut reply: ReplyReader) -> Result<(bool, String, Vec<Finding>), Failure> {
     let (exists, next) = (reply.integer()? == 1, reply.text()?);
-    let rest: Vec<Value> = reply.into_remaining().collect();
-    let text =
-        |value: &Value| decode::value_to_bytes(value.clone()).map(|text| String::from_utf8_lossy(&text).into_owned());
-    let findings = rest.chunks_exact(4).map(|finding| match finding {
-        [name, problem, mended, about] => Ok(Finding {
-            name: text(name)?,
-            problem: problem_in_words(&text(problem)?),
-            is_mended: *mended == Value::Int(1),
-            about: text(about)?,
-        }),
-        _ => Err(decode::unexpected_reply()),
+    let rest = Value::Array(reply.into_remaining().collect());
+    let findings: Vec<(Vec<u8>, String, bool, Vec<u8>)> =
+        redis::from_redis_value(rest).map_err(|_| decode::unexpected_reply())?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let findings = findings.into_iter().map(|(name, problem, is_mended, about)| Finding {
+        name: text(name),
+        problem: problem_in_words(&problem),
+        is_mended,
+        about: text(about),
     });
-    Ok((exists, next, findings.collect::<Result<_, _>>()?))
+    Ok((exists, next, findings.collect()))
 }
 
 fn problem_in_words(problem: &str) -> &'static str {

@@ -24,7 +24,7 @@ use redis::{Cmd, Value};
 
 use self::{
     decode::ScriptReply,
-    layout::{BucketKeys, KeyLayouts},
+    layout::{BucketKeys, KeyLayout},
     scripts::ScriptSet,
     servers::{
         cluster::{Cluster, RedisServers},
@@ -40,15 +40,13 @@ pub use self::{
 };
 use super::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Status, Store, StoreCapabilities,
-    Transaction, Writer, check,
-    guard::breaker::{BreakerOptions, BreakerState},
-    names::{check_bucket, check_token},
+    Transaction, Writer, check, guard::breaker::BreakerState,
 };
 
 /// A store in Redis 6.2 or newer, or in anything that speaks its protocol and runs its scripts. It connects
 /// when it is first used, and again whenever it has to. Needs a tokio runtime.
 pub struct RedisStore {
-    layout: KeyLayouts,
+    layout: KeyLayout,
     scripts: Arc<ScriptSet>,
     requester: Arc<Requester>,
 }
@@ -59,18 +57,13 @@ impl RedisStore {
     /// reported by the first use, or by [`check`](Store::check).
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
         let clients = options.build_clients()?;
-        let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
-        let wire = WireConfig::new(options.store_timeout, breaker, options.wait_replicas, &options.key_prefix);
-        let wire = Arc::new(wire.with_tls(clients.is_tls()));
-        let (layout, servers) = match options.cluster {
-            true => (KeyLayouts::cluster(&options.key_prefix), RedisServers::Cluster(Arc::new(Cluster::new(clients)))),
-            false => {
-                let (address, client) = clients.single_client()?;
-                (
-                    KeyLayouts::single(&options.key_prefix),
-                    RedisServers::Single(Arc::new(RedisNode::new(address, client, &wire))),
-                )
-            }
+        let wire = Arc::new(WireConfig::new(&options, clients.is_tls()));
+        let layout = KeyLayout::new(&options.key_prefix, options.cluster);
+        let servers = if options.cluster {
+            RedisServers::Cluster(Arc::new(Cluster::new(clients)))
+        } else {
+            let (address, client) = clients.single_client()?;
+            RedisServers::Single(Arc::new(RedisNode::new(address, client, &wire)))
         };
         let requester = Arc::new(Requester::new(servers, wire, options.store_timeout));
         Ok(Self { layout, scripts: Arc::new(ScriptSet::new(MOST_SHAPES)), requester })
@@ -108,10 +101,7 @@ fn write_bucket_keys(command: &mut Cmd, keys: &BucketKeys) {
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore")
-            .field("layout", &self.layout)
-            .field("requester", &self.requester)
-            .finish_non_exhaustive()
+        f.debug_struct("RedisStore").field("layout", &self.layout).finish_non_exhaustive()
     }
 }
 
@@ -144,7 +134,7 @@ impl Store for RedisStore {
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
-        self.list_page(self.layout.layout_for(kind), cursor, limit, deadline).await
+        self.list_page(kind, cursor, limit, deadline).await
     }
 
     async fn delete_bucket(
@@ -155,8 +145,7 @@ impl Store for RedisStore {
         max_keys: u32,
         deadline: Deadline,
     ) -> Result<Deletion, Failure> {
-        check_bucket(bucket)?;
-        incarnation.map_or(Ok(()), |incarnation| check_token("incarnation", incarnation))?;
+        check::validate_deletion(bucket, incarnation)?;
         let keys = self.layout.bucket_keys(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
             self::write_bucket_keys(command, &keys);

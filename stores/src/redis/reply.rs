@@ -2,7 +2,7 @@
 
 use std::string::FromUtf8Error;
 
-use redis::Value;
+use redis::{FromRedisValue, Value};
 
 use crate::{
     Failure, FailureCode, IndexExtent, LogExtent, failure,
@@ -26,8 +26,16 @@ impl ReplyReader {
         self.values.next().ok_or_else(unexpected_reply)
     }
 
+    /// The next value, as redis reads it.
+    pub(super) fn parse<T: FromRedisValue>(&mut self) -> Result<T, Failure> {
+        redis::from_redis_value(self.next_value()?).map_err(|_| unexpected_reply())
+    }
+
     pub(super) fn integer(&mut self) -> Result<i64, Failure> {
-        value_to_integer(&self.next_value()?)
+        match self.next_value()? {
+            Value::Int(integer) => Ok(integer),
+            _ => Err(unexpected_reply()),
+        }
     }
 
     pub(super) fn unsigned(&mut self) -> Result<u64, Failure> {
@@ -40,7 +48,7 @@ impl ReplyReader {
 
     /// Sorted.
     pub(super) fn keys(&mut self) -> Result<Vec<String>, Failure> {
-        let mut keys: Vec<_> = Self::new(self.next_value()?)?.into_remaining().filter_map(key).collect();
+        let mut keys: Vec<_> = self.parse::<Vec<_>>()?.into_iter().filter_map(key).collect();
         keys.sort_unstable();
         Ok(keys)
     }
@@ -78,13 +86,6 @@ impl ReplyReader {
     }
 }
 
-fn value_to_integer(value: &Value) -> Result<i64, Failure> {
-    match value {
-        Value::Int(integer) => Ok(*integer),
-        _ => Err(unexpected_reply()),
-    }
-}
-
 pub(super) fn value_to_bytes(value: Value) -> Result<Vec<u8>, Failure> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
@@ -98,16 +99,13 @@ pub(super) fn value_to_text(value: Value) -> Result<String, Failure> {
 
 /// A name that somebody else put into a map, and that is no key of it, is not seen.
 pub(super) fn key_of(map: &str, value: Value) -> Option<String> {
-    if map == VALUES {
-        return key(value);
-    }
-    String::from_utf8(value_to_bytes(value).ok()?).ok().filter(|name| is_token(name))
+    let name = value_to_bytes(value).ok()?;
+    if map == VALUES { key(name) } else { String::from_utf8(name).ok().filter(|name| is_token(name)) }
 }
 
 /// The same for the set of keys.
-fn key(value: Value) -> Option<String> {
-    let name = String::from_utf8(value_to_bytes(value).ok()?);
-    match name {
+fn key(name: Vec<u8>) -> Option<String> {
+    match String::from_utf8(name) {
         Ok(name) if is_key(&name) => Some(name),
         stranger => {
             let name = stranger.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
@@ -119,10 +117,8 @@ fn key(value: Value) -> Option<String> {
 }
 
 fn lossy_text(value: Value) -> Result<String, Failure> {
-    Ok(match String::from_utf8(value_to_bytes(value)?) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    let text = String::from_utf8(value_to_bytes(value)?);
+    Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 pub(super) fn unexpected_reply() -> Failure {

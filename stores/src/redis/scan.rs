@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use redis::Value;
-
 use super::{
     RedisStore, decode,
     servers::{node::RedisNode, request::Requester},
@@ -35,9 +33,11 @@ impl KeyScan {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(STEP);
-        let (next, keys) = read_step(requester.send_until_answered(node, &scan).await?)?;
+        let reply = requester.send_until_answered(node, &scan).await?;
+        let (next, keys): (String, Vec<Vec<u8>>) =
+            redis::from_redis_value(reply).map_err(|_| decode::unexpected_reply())?;
         self.cursor = Some(next).filter(|next| next != "0");
-        Ok(Some(keys))
+        Ok(Some(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()).collect()))
     }
 }
 
@@ -64,14 +64,4 @@ impl RedisStore {
         buckets.dedup();
         Ok(buckets)
     }
-}
-
-fn read_step(reply: Value) -> Result<(String, Vec<String>), Failure> {
-    let mut reply = decode::ReplyReader::new(reply)?;
-    let next = reply.text()?;
-    let keys = decode::ReplyReader::new(reply.next_value()?)?
-        .into_remaining()
-        .filter_map(|key| decode::value_to_text(key).ok())
-        .collect();
-    Ok((next, keys))
 }

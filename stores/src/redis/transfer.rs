@@ -11,11 +11,10 @@ use super::{
     write_bucket_keys,
 };
 use crate::{
-    BucketId, BucketKind, Deadline, Failure, Status, Writer,
+    BucketId, Deadline, Failure, Status, Writer,
     transfer::{
-        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MarkAction, NamedKeys, PART_BYTES, PieceOutcome,
-        RemovalOutcome, ReplaceCondition, SAME_INSTANT_MS, TransferPiece, TransferStore, WeighedBucket, WriterStamp,
-        digest_of,
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, NamedKeys, PART_BYTES, PieceOutcome, RemovalOutcome,
+        ReplaceCondition, SAME_INSTANT_MS, TransferPiece, TransferStore, WeighedBucket, WriterStamp, digest_of,
     },
 };
 
@@ -24,22 +23,10 @@ impl TransferStore for RedisStore {
     async fn head(&self, bucket: &BucketId) -> Result<Option<BucketHead>, Failure> {
         let read = |mut reply: ReplyReader| {
             let expires_at = u64::try_from(reply.integer()?).ok();
-            let pairs: Vec<_> = ReplyReader::new(reply.next_value()?)?
-                .into_remaining()
-                .map(decode::value_to_bytes)
-                .collect::<Result<_, _>>()?;
-            let mut fields: Vec<_> =
-                pairs.chunks_exact(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone()))).collect();
-            let maps = read_named_keys(reply.next_value()?)?;
-            let mut logs = Vec::new();
-            let mut pairs = ReplyReader::new(reply.next_value()?)?.into_remaining();
-            while let (Some(log), Some(Value::Int(length))) = (pairs.next(), pairs.next()) {
-                logs.push((
-                    decode::value_to_bytes(log)?,
-                    u64::try_from(length).map_err(|_| decode::unexpected_reply())?,
-                ));
-            }
-            let indexes = read_named_keys(reply.next_value()?)?;
+            let mut fields: Vec<_> = reply.parse()?;
+            let maps = read_named_keys(&mut reply)?;
+            let mut logs: Vec<_> = reply.parse()?;
+            let indexes = read_named_keys(&mut reply)?;
             fields.sort_unstable();
             logs.sort_unstable();
             Ok(BucketHead { expires_at, fields, maps, indexes, logs })
@@ -55,35 +42,20 @@ impl TransferStore for RedisStore {
     ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
         let (part, name) = command_and_name(of);
         let arguments = [name].into_iter().chain(keys.iter().map(Vec::as_slice));
-        let values = self.export(bucket, part, arguments, |mut reply| {
-            let value = |value| match value {
-                Value::Nil => Ok(None),
-                value => decode::value_to_bytes(value).map(Some),
-            };
-            ReplyReader::new(reply.next_value()?)?.into_remaining().map(value).collect::<Result<Vec<_>, _>>()
-        });
+        let values = self.export(bucket, part, arguments, |mut reply| reply.parse::<Vec<_>>());
         // Expired meanwhile: there are no values any more.
         Ok(values.await?.unwrap_or_else(|| vec![None; keys.len()]))
     }
 
     async fn records(&self, bucket: &BucketId, log: &[u8], before: u64) -> Result<Vec<Vec<u8>>, Failure> {
         let before = before.to_string();
-        let records = self.export(bucket, "records", [log, before.as_bytes()], |mut reply| {
-            ReplyReader::new(reply.next_value()?)?
-                .into_remaining()
-                .map(decode::value_to_bytes)
-                .collect::<Result<Vec<_>, _>>()
-        });
+        let records = self.export(bucket, "records", [log, before.as_bytes()], |mut reply| reply.parse());
         Ok(records.await?.unwrap_or_default())
     }
 
     async fn stamps(&self, bucket: &BucketId) -> Result<Vec<WriterStamp>, Failure> {
         let stamps = self.export(bucket, "stamps", [], |mut reply| {
-            let texts = ReplyReader::new(reply.next_value()?)?
-                .into_remaining()
-                .map(decode::value_to_bytes)
-                .collect::<Result<Vec<_>, _>>()?;
-            Ok(texts.chunks_exact(2).filter_map(stamp).collect())
+            Ok(reply.parse::<Vec<_>>()?.into_iter().filter_map(stamp).collect())
         });
         Ok(stamps.await?.unwrap_or_default())
     }
@@ -170,23 +142,6 @@ impl TransferStore for RedisStore {
         Ok(moved.await?.unwrap_or_default())
     }
 
-    async fn mark(&self, what: MarkAction, name: &str) -> Result<bool, Failure> {
-        let (key, registry) = self.layout.layout_for(BucketKind::Session).mark_key(name);
-        let part = match what {
-            MarkAction::Leave => "leave",
-            MarkAction::Look => "look",
-            MarkAction::Take => "take",
-        };
-        let arguments = |command: &mut Cmd, deadline: u64| {
-            command.arg(1 + usize::from(registry.guard.is_some())).arg(&key).arg(&registry.guard);
-            command.arg(deadline).arg(part).arg(name);
-        };
-        let read = |reply| decode::answer(reply, |status, _, _| Ok(ScriptReply::Answer(status == Status::Applied)));
-        self.requester
-            .run_script(&registry, (&self.scripts.mark, CommandNeeds::Writing), arguments, read, Deadline::NEVER)
-            .await
-    }
-
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
         // The method of its own.
         Self::scan_buckets(self).await
@@ -202,23 +157,17 @@ fn command_and_name(of: KeyedPart<'_>) -> (&'static str, &[u8]) {
 }
 
 /// Names of parts, each with its keys; all of them sorted.
-fn read_named_keys(told: Value) -> Result<Vec<NamedKeys>, Failure> {
-    let (mut keyed, mut pairs) = (Vec::new(), ReplyReader::new(told)?.into_remaining());
-    while let (Some(name), Some(keys)) = (pairs.next(), pairs.next()) {
-        let mut keys: Vec<_> =
-            ReplyReader::new(keys)?.into_remaining().map(decode::value_to_bytes).collect::<Result<_, _>>()?;
-        keys.sort_unstable();
-        keyed.push((decode::value_to_bytes(name)?, keys));
-    }
+fn read_named_keys(reply: &mut ReplyReader) -> Result<Vec<NamedKeys>, Failure> {
+    let mut keyed: Vec<NamedKeys> = reply.parse()?;
+    keyed.iter_mut().for_each(|(_, keys)| keys.sort_unstable());
     keyed.sort_unstable();
     Ok(keyed)
 }
 
 /// A writer and its stamp, as they are stored. Others' are none.
-fn stamp(pair: &[Vec<u8>]) -> Option<WriterStamp> {
-    let [writer, stamp] = pair else { return None };
-    let (sequence, deadline) = std::str::from_utf8(stamp).ok()?.split_once('.')?;
-    let writer = String::from_utf8(writer.clone()).ok()?;
+fn stamp((writer, stamp): (Vec<u8>, Vec<u8>)) -> Option<WriterStamp> {
+    let (sequence, deadline) = std::str::from_utf8(&stamp).ok()?.split_once('.')?;
+    let writer = String::from_utf8(writer).ok()?;
     Some(WriterStamp { writer, sequence: sequence.parse().ok()?, deadline: deadline.parse().ok()? })
 }
 

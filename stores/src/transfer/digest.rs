@@ -5,6 +5,8 @@
 
 use sha1_smol::Sha1;
 
+use crate::names::VALUES;
+
 /// Records of a log that are digested together.
 const CHUNK: usize = 256;
 
@@ -18,12 +20,11 @@ impl BucketDigest {
         self.part("f", &[], name.as_ref(), text.as_ref());
     }
 
-    pub(crate) fn value(&mut self, key: impl AsRef<[u8]>, text: impl AsRef<[u8]>) {
-        self.part("v", &[], key.as_ref(), text.as_ref());
-    }
-
     pub(crate) fn entry(&mut self, map: impl AsRef<[u8]>, key: impl AsRef<[u8]>, text: impl AsRef<[u8]>) {
-        self.part("m", &[map.as_ref()], key.as_ref(), text.as_ref());
+        match map.as_ref() {
+            map if map == VALUES.as_bytes() => self.part("v", &[], key.as_ref(), text.as_ref()),
+            map => self.part("m", &[map], key.as_ref(), text.as_ref()),
+        }
     }
 
     pub(crate) fn field_of_index(&mut self, index: impl AsRef<[u8]>, field: impl AsRef<[u8]>, bytes: &[u8]) {

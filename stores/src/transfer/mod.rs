@@ -17,19 +17,16 @@ mod store;
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
-use self::removal::DepartureReason;
 pub use self::{
     apart::NotApart,
     removal::{Arrival, RemovalOutcome},
     store::{
-        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MarkAction, NamedKeys, PieceOutcome, ReplaceCondition,
-        TransferPiece, TransferStore, WeighedBucket, WriterStamp,
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, NamedKeys, PieceOutcome, ReplaceCondition, TransferPiece,
+        TransferStore, WeighedBucket, WriterStamp,
     },
 };
 use crate::{
-    BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure,
-    limits::MAX_WRITERS,
-    names::{VALUES, check_bucket},
+    BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure, limits::MAX_WRITERS, names::check_bucket,
 };
 
 /// Bytes of a part; one value or record may be larger.
@@ -94,7 +91,6 @@ pub enum Transferred {
     Changing,
 }
 
-/// What became of one copying.
 enum Copying {
     /// It is in its place, with so many bytes.
     Done(u64),
@@ -194,13 +190,12 @@ impl Transfer {
         }
     }
 
-    /// The source has no such bucket any more.
     async fn outcome_when_gone(&self, bucket: &BucketId, put: Option<BucketHead>) -> Result<Transferred, Failure> {
         let Some(head) = put else { return Ok(Transferred::Gone) };
-        Ok(match self.departure_reason(bucket, head.incarnation(), head.expires_at).await? {
-            DepartureReason::Moved => Transferred::Moved { expires_at: head.expires_at },
-            DepartureReason::Expired => Transferred::Gone,
-            DepartureReason::Deleted => Transferred::Deleted,
+        Ok(match self.removed_by_others(bucket, head.incarnation(), head.expires_at).await? {
+            RemovalOutcome::Moved => Transferred::Moved { expires_at: head.expires_at },
+            RemovalOutcome::Gone => Transferred::Gone,
+            _ => Transferred::Deleted,
         })
     }
 
@@ -323,7 +318,6 @@ impl Transfer {
         Ok(true)
     }
 
-    /// Whether the target has these records there.
     async fn has_records(
         &self,
         bucket: &BucketId,
@@ -357,14 +351,16 @@ impl Transfer {
         let mut missing = 0;
         let mut left = keys;
         while !left.is_empty() {
-            let (mine, rest) = read_entries_piece(&*self.from, bucket, of, left).await?;
-            let asked: Vec<_> = mine.iter().filter(|(_, text)| text.is_some()).map(|(key, _)| key.to_vec()).collect();
-            missing += mine.len() - asked.len();
-            let mut unseen = asked.as_slice();
-            let mut wanted = mine.iter().filter(|(_, text)| text.is_some());
+            let (mut mine, rest) = read_entries_piece(&*self.from, bucket, of, left).await?;
+            let asked = mine.len();
+            mine.retain(|(_, text)| text.is_some());
+            missing += asked - mine.len();
+            let keys: Vec<_> = mine.iter().map(|(key, _)| key.to_vec()).collect();
+            let (mut mine, mut unseen) = (mine.iter(), keys.as_slice());
             while !unseen.is_empty() {
+                // A piece of one store need not be one of the other.
                 let (theirs, rest) = read_entries_piece(&*self.to, bucket, of, unseen).await?;
-                if !theirs.iter().all(|part| wanted.next() == Some(part)) {
+                if !theirs.iter().all(|part| mine.next() == Some(part)) {
                     return Ok(false);
                 }
                 unseen = rest;
@@ -409,7 +405,6 @@ pub(crate) async fn digest_of(
                 match (of, text) {
                     // One that was evicted is none.
                     (_, None) => {}
-                    (KeyedPart::Map(map), Some(text)) if map == VALUES.as_bytes() => digest.value(key, &text),
                     (KeyedPart::Map(map), Some(text)) => digest.entry(map, key, &text),
                     (KeyedPart::Index(index), Some(bytes)) => digest.field_of_index(index, key, &bytes),
                 }
@@ -432,7 +427,6 @@ pub(crate) async fn digest_of(
     Ok(digest.finish())
 }
 
-/// As many entries as make a part.
 async fn read_entries_piece<'a>(
     store: &dyn TransferStore,
     bucket: &BucketId,

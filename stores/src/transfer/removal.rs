@@ -38,13 +38,6 @@ pub enum Arrival {
     Missing,
 }
 
-/// Why a bucket is not in the source any more.
-pub(super) enum DepartureReason {
-    Moved,
-    Expired,
-    Deleted,
-}
-
 impl Transfer {
     /// Removes a bucket from the source, if the target holds and lists the same at that moment. Both stores read all
     /// of it once, at one go: about a second for some hundred megabytes.
@@ -56,37 +49,31 @@ impl Transfer {
         check_bucket(bucket)?;
         match self.to.weigh(bucket).await? {
             WeighedBucket::There(weight) if weight.is_listed => match self.from.remove_if(bucket, &weight).await? {
-                RemovalOutcome::Gone => self.removed_by_others(bucket, weight.expires_at).await,
+                RemovalOutcome::Gone => match self.to.head(bucket).await? {
+                    Some(copy) => self.removed_by_others(bucket, copy.incarnation(), weight.expires_at).await,
+                    None => Ok(RemovalOutcome::NotThere),
+                },
                 removed => Ok(removed),
             },
             _ => Ok(RemovalOutcome::NotThere),
         }
     }
 
-    async fn removed_by_others(&self, bucket: &BucketId, expires_at: Option<u64>) -> Result<RemovalOutcome, Failure> {
-        let Some(copy) = self.to.head(bucket).await? else { return Ok(RemovalOutcome::NotThere) };
-        Ok(match self.departure_reason(bucket, copy.incarnation(), expires_at).await? {
-            DepartureReason::Moved => RemovalOutcome::Moved,
-            DepartureReason::Expired => RemovalOutcome::Gone,
-            DepartureReason::Deleted => RemovalOutcome::Deleted,
-        })
-    }
-
-    /// Why the source does not have a bucket that it had.
-    pub(super) async fn departure_reason(
+    /// Why the source does not have a bucket that it had: `Moved`, `Gone` or `Deleted`.
+    pub(super) async fn removed_by_others(
         &self,
         bucket: &BucketId,
         incarnation: &[u8],
         expires_at: Option<u64>,
-    ) -> Result<DepartureReason, Failure> {
+    ) -> Result<RemovalOutcome, Failure> {
         if self.from.has_moved(bucket, incarnation).await? {
-            return Ok(DepartureReason::Moved);
+            return Ok(RemovalOutcome::Moved);
         }
         Ok(match (self.from.weigh(bucket).await?, expires_at) {
             (WeighedBucket::Absent { now }, Some(at)) if at <= now.saturating_add(SAME_INSTANT_MS) => {
-                DepartureReason::Expired
+                RemovalOutcome::Gone
             }
-            _ => DepartureReason::Deleted,
+            _ => RemovalOutcome::Deleted,
         })
     }
 

@@ -55,7 +55,7 @@ impl BucketHead {
         logs.chain(maps).chain(self.indexes.iter().map(move |(index, _)| named("index:", index)))
     }
 
-    /// As far as a head tells: every write of ours and of the original's is told by a log or by the metadata.
+    /// As far as a head tells: every write of ours and of the original's is shown by a log or by the metadata.
     pub(crate) fn is_copy_of(&self, original: &Self) -> bool {
         // A key whose value was evicted is not copied, and a life that slides is renewed by every use.
         self.fields == original.fields
@@ -181,17 +181,6 @@ pub enum WeighedBucket {
     },
 }
 
-/// What is done with a mark, which is no part of any bucket and goes by itself within a minute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkAction {
-    /// Leave it.
-    Leave,
-    /// Look for it.
-    Look,
-    /// Take it away.
-    Take,
-}
-
 /// A store whose buckets can be transferred. Names and sizes are as they are stored: also those that no call of
 /// [`Store`] would make.
 #[async_trait]
@@ -226,9 +215,6 @@ pub trait TransferStore: Store {
 
     /// Whether a transfer has removed this life of a bucket lately, because the same was in its target.
     async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure>;
-
-    /// Whether the mark was there, or, if it is to be left, is there now.
-    async fn mark(&self, what: MarkAction, name: &str) -> Result<bool, Failure>;
 
     /// All buckets, also those that the list has lost, in order. By default those of the list, for stores that
     /// lose none.

@@ -8,8 +8,7 @@ use keepline_stores::{
     BreakerState, BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, RemovalOutcome, Store,
     StoreCapabilities, Transaction, TransferStore, Writer, check,
     transfer::{
-        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MarkAction, PieceOutcome, TransferPiece, WeighedBucket,
-        WriterStamp,
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, PieceOutcome, TransferPiece, WeighedBucket, WriterStamp,
     },
 };
 
@@ -218,10 +217,6 @@ impl<I: Intercept> TransferStore for Intercepted<I, Arc<dyn TransferStore>> {
     async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
         self.intercept.before_transfer().await;
         self.transfer.has_moved(bucket, incarnation).await
-    }
-
-    async fn mark(&self, what: MarkAction, name: &str) -> Result<bool, Failure> {
-        self.transfer.mark(what, name).await
     }
 
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {

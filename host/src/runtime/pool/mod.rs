@@ -240,7 +240,7 @@ impl InstancePool {
             let faults = self.faults.load(Ordering::Relaxed).saturating_add(2).min(most);
             self.faults.store(faults, Ordering::Relaxed);
             if faults >= most {
-                self.breaker.record_failure();
+                self.breaker.record_failure(Instant::now());
             }
             if let Some(leave) = leave {
                 leave.mark_reported(&self.breaker);

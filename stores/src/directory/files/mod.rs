@@ -186,17 +186,14 @@ impl StoreFiles {
         match note() {
             // Then it is unknown, which does no harm.
             Err(error) if error.kind() == ErrorKind::StorageFull => self.forget_number(),
-            noted => noted.map_err(|source| self.lock_unusable(source)),
+            noted => noted.map_err(DirectoryError::unusable(&self.directory.join(LOCK))),
         }
     }
 
     /// From now on any database will do, until one is noted.
     pub(crate) fn forget_number(&self) -> Result<(), DirectoryError> {
-        self.lock.set_len(0).and_then(|()| self.lock.sync_all()).map_err(|source| self.lock_unusable(source))
-    }
-
-    fn lock_unusable(&self, source: io::Error) -> DirectoryError {
-        DirectoryError::Unusable { path: self.directory.join(LOCK), source }
+        let emptied = self.lock.set_len(0).and_then(|()| self.lock.sync_all());
+        emptied.map_err(DirectoryError::unusable(&self.directory.join(LOCK)))
     }
 
     /// Where a database is written that is not whole yet, after what is left of another such one has been removed. The
@@ -211,10 +208,10 @@ impl StoreFiles {
     /// of the former one. A process that is killed in between leaves a database that is refused beside that log, or all of
     /// it.
     pub(crate) fn finish_partial(&self) -> Result<(), DirectoryError> {
-        let unusable = |source| DirectoryError::Unusable { path: self.directory.clone(), source };
         let partial = self.directory.join(PARTIAL);
-        File::open(&partial).and_then(|file| file.sync_all()).map_err(unusable)?;
-        fs::rename(&partial, self.database()).map_err(unusable)?;
+        let synced = File::open(&partial).and_then(|file| file.sync_all());
+        let renamed = synced.and_then(|()| fs::rename(&partial, self.database()));
+        renamed.map_err(DirectoryError::unusable(&self.directory))?;
         self.sync_directory()?;
         BESIDE.iter().try_for_each(|suffix| self.remove_file(&format!("{DATABASE}{suffix}")))?;
         self.sync_directory()?;
@@ -223,13 +220,13 @@ impl StoreFiles {
 
     fn sync_directory(&self) -> Result<(), DirectoryError> {
         let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
-        synced.map_err(|source| DirectoryError::Unusable { path: self.directory.clone(), source })
+        synced.map_err(DirectoryError::unusable(&self.directory))
     }
 
     fn remove_file(&self, name: &str) -> Result<(), DirectoryError> {
         let path = self.directory.join(name);
         match fs::remove_file(&path) {
-            Err(source) if source.kind() != ErrorKind::NotFound => Err(DirectoryError::Unusable { path, source }),
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(DirectoryError::unusable(&path)(source)),
             _ => Ok(()),
         }
     }
@@ -237,7 +234,7 @@ impl StoreFiles {
     /// The database's write-ahead log, once somebody has read from that.
     pub(crate) fn open_wal_file(&self) -> Result<LogFile, DirectoryError> {
         let path = self.directory.join(LOG);
-        LogFile::open(&path).map_err(|source| DirectoryError::Unusable { path, source })
+        LogFile::open(&path).map_err(DirectoryError::unusable(&path))
     }
 
     /// Hold it together with others.
@@ -260,7 +257,7 @@ impl StoreFiles {
 
     /// Hold it no longer.
     pub(crate) fn unlock(&self) -> Result<(), DirectoryError> {
-        self.lock.unlock().map_err(|source| DirectoryError::Unusable { path: self.directory.join(LOCK), source })
+        self.lock.unlock().map_err(DirectoryError::unusable(&self.directory.join(LOCK)))
     }
 
     fn hold(
@@ -276,7 +273,7 @@ impl StoreFiles {
                 Err(TryLockError::WouldBlock) if began.elapsed() < wait => thread::sleep(POLL),
                 Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse { what }),
                 Err(TryLockError::Error(source)) => {
-                    return Err(DirectoryError::Unusable { path: self.directory.join(LOCK), source });
+                    return Err(DirectoryError::unusable(&self.directory.join(LOCK))(source));
                 }
             }
         }

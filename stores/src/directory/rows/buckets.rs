@@ -57,10 +57,6 @@ impl TransactionContext<'_> {
         }
     }
 
-    pub(crate) fn insert_bucket(&self, id: &BucketId, life: &BucketRow) -> Result<(), rusqlite::Error> {
-        self.settle_as(id.kind.name(), &id.name, life)
-    }
-
     pub(crate) fn settle_as(&self, kind: &str, name: &str, life: &BucketRow) -> Result<(), rusqlite::Error> {
         let ttl = life.expiry.time_to_live;
         let foreign = Some(&life.incarnation).filter(|foreign| **foreign != format_incarnation(life.stamp));

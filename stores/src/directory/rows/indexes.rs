@@ -108,7 +108,7 @@ impl BucketRows<'_, '_> {
     /// All indexes that hold something, with the names of their fields; both sorted.
     pub(crate) fn indexes(&self) -> Result<Vec<NamedKeys>, rusqlite::Error> {
         let mut all = self.prepare_statement("SELECT name, id FROM part WHERE life = ?1 AND form = 2 ORDER BY name")?;
-        let all = all.query_map([self.life()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let all = all.query_map([self.life], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut indexes = Vec::new();
         for (name, id) in all.collect::<Result<Vec<(String, i64)>, _>>()? {
             let mut fields = Vec::new();

@@ -18,9 +18,9 @@ impl BucketRows<'_, '_> {
             LeaseChange::Taken => {
                 // Those that have run out are useless, and only here can their number grow.
                 self.prepare_statement("DELETE FROM lease WHERE life = ?1 AND ends_at <= ?2")?
-                    .execute([self.life(), self.at.now_as_column()])?;
+                    .execute([self.life, self.at.now_as_column()])?;
                 self.prepare_statement("INSERT INTO lease VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-                    self.life(),
+                    self.life,
                     step.lease,
                     step.holder,
                     ends_at
@@ -30,11 +30,11 @@ impl BucketRows<'_, '_> {
             LeaseChange::Renewed => {
                 let mut renew =
                     self.prepare_statement("UPDATE lease SET ends_at = ?3 WHERE life = ?1 AND name = ?2")?;
-                renew.execute(params![self.life(), step.lease, ends_at])?;
+                renew.execute(params![self.life, step.lease, ends_at])?;
             }
             LeaseChange::GivenBack => {
                 let mut give = self.prepare_statement("DELETE FROM lease WHERE life = ?1 AND name = ?2")?;
-                give.execute(params![self.life(), step.lease])?;
+                give.execute(params![self.life, step.lease])?;
                 self.count_lease(0, 1);
             }
             LeaseChange::Unchanged => {}
@@ -53,7 +53,7 @@ impl BucketRows<'_, '_> {
         let mut lease =
             self.prepare_statement("SELECT holder, ends_at FROM lease WHERE life = ?1 AND name = ?2 AND ends_at > ?3")?;
         lease
-            .query_row(params![self.life(), name, self.at.now_as_column()], |row| {
+            .query_row(params![self.life, name, self.at.now_as_column()], |row| {
                 Ok((row.get(0)?, from_column(row.get(1)?)))
             })
             .optional()

@@ -1,6 +1,6 @@
 //! Logs as rows: records by position. A log that is cut keeps its place; what it loses is erased later.
 
-use rusqlite::{Row, params};
+use rusqlite::params;
 
 use super::{BucketRows, PartKind, PartState};
 use crate::{
@@ -172,7 +172,7 @@ impl BucketRows<'_, '_> {
         })?;
         let mut rows = found.query(params![id, to_column(from), to_column(to), to_column(MAX_RECORD_BYTES)])?;
         while let Some(row) = rows.next()? {
-            let text = row_text(row)?;
+            let text = row.get_ref(0)?.as_str()?;
             if !room.try_take_record(text.len() as u64) {
                 break;
             }
@@ -185,9 +185,4 @@ impl BucketRows<'_, '_> {
         self.room.borrow_mut().consume(records.len() as u64, bytes);
         Ok(records)
     }
-}
-
-fn row_text<'r>(row: &'r Row<'_>) -> Result<&'r str, rusqlite::Error> {
-    let text = row.get_ref(0)?.as_str();
-    text.map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error)))
 }

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use super::{BucketRows, PartKind, PartState};
 use crate::{
     Entry, EntryPage, FoundEntries, Outcome, PageOperation, ResetMapOperation, Size,
-    bucket::page_entry_limit,
+    bucket::{BucketContents as _, page_entry_limit},
     directory::time::{from_column, to_column},
     limits::MAX_VALUES,
     names::VALUES,
@@ -29,11 +29,6 @@ impl BucketRows<'_, '_> {
         )?;
         let bounded = |row: &Row<'_>| Ok(BoundedText { bytes: from_column(row.get(0)?), text: row.get(1)? });
         found.query_row(params![id, key, to_column(most)], bounded).optional()
-    }
-
-    pub(crate) fn has_entry(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {
-        let Some(id) = self.load_part(PartKind::Map, map)?.id else { return Ok(false) };
-        self.prepare_statement("SELECT 1 FROM entry WHERE map = ?1 AND key = ?2")?.exists(params![id, key])
     }
 
     /// Set an entry and tell whether its key is new.
@@ -90,23 +85,17 @@ impl BucketRows<'_, '_> {
             && self.load_part(PartKind::Map, VALUES)?.length.saturating_add(entries.len() as u64) > MAX_VALUES
         {
             for entry in entries {
-                again += u64::from(self.has_entry(VALUES, &entry.key)?);
+                again += u64::from(self.contains_entry(VALUES, &entry.key)?);
             }
         }
-        let before = self.clear(map_name)?;
+        let before = self.load_part(PartKind::Map, map_name)?;
+        if let Some(id) = before.id {
+            self.mark_dead(id, i64::MAX)?;
+            self.set_part(PartKind::Map, map_name, PartState::default());
+        }
         self.set_all(map_name, entries)?;
         self.count_values(0, again);
-        Ok(before)
-    }
-
-    /// Remove all entries and tell how many there were.
-    fn clear(&self, map: &str) -> Result<u64, rusqlite::Error> {
-        let part = self.load_part(PartKind::Map, map)?;
-        if let Some(id) = part.id {
-            self.mark_dead(id, i64::MAX)?;
-            self.set_part(PartKind::Map, map, PartState::default());
-        }
-        Ok(part.length)
+        Ok(before.length)
     }
 
     /// The first of the keys of a map.
@@ -173,7 +162,7 @@ impl BucketRows<'_, '_> {
     /// The entries that follow the cursor, which is the last key of the page before. One at least is named: a page is a
     /// step forward, room or not. Only texts that fit are read.
     pub(crate) fn page(&self, step: &PageOperation) -> Result<EntryPage, rusqlite::Error> {
-        let mut page = EntryPage { entries: Vec::new(), unreadable: Vec::new(), cursor: String::new() };
+        let mut page = EntryPage::default();
         let Some(id) = self.load_part(PartKind::Map, &step.map_name)?.id else { return Ok(page) };
         let mut room = self.room.borrow_mut();
         let most = room.pieces(page_entry_limit(step.max_entries)).max(1);

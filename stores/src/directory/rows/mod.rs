@@ -85,10 +85,6 @@ impl<'a, 'c> BucketRows<'a, 'c> {
         }
     }
 
-    pub(crate) fn life(&self) -> i64 {
-        self.life
-    }
-
     pub(crate) fn prepare_statement(&self, sql: &str) -> Result<CachedStatement<'c>, rusqlite::Error> {
         self.at.db.prepare_cached(sql)
     }
@@ -231,7 +227,8 @@ impl BucketContents for BucketRows<'_, '_> {
     }
 
     fn contains_entry(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {
-        self.has_entry(map, key)
+        let Some(id) = self.load_part(PartKind::Map, map)?.id else { return Ok(false) };
+        self.prepare_statement("SELECT 1 FROM entry WHERE map = ?1 AND key = ?2")?.exists(params![id, key])
     }
 
     fn count_entries(&self, map: &str) -> Result<u64, rusqlite::Error> {

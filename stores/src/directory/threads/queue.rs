@@ -10,12 +10,14 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Debug)]
 pub(crate) struct WorkQueue<T> {
     state: Mutex<QueueState<T>>,
-    added: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug)]
-struct QueueState<T> {
-    items: VecDeque<T>,
+pub(super) struct QueueState<T> {
+    pub(super) items: VecDeque<T>,
+    /// How many were taken and are still worked on, where that is counted.
+    pub(super) in_work: usize,
     closed: bool,
 }
 
@@ -31,18 +33,24 @@ pub(crate) enum DequeueOutcome<T> {
 
 impl<T> WorkQueue<T> {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(QueueState { items: VecDeque::new(), closed: false }), added: Condvar::new() }
+        let state = QueueState { items: VecDeque::new(), in_work: 0, closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Adds an item, or gives it back when the queue is closed. Never waits.
     pub(crate) fn add(&self, item: T) -> Result<(), T> {
+        self.add_all([item]).map_err(|[item]| item)
+    }
+
+    /// Adds items together, or gives them back when the queue is closed. Never waits.
+    pub(crate) fn add_all<I: IntoIterator<Item = T>>(&self, items: I) -> Result<(), I> {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(item);
+            return Err(items);
         }
-        state.items.push_back(item);
+        state.items.extend(items);
         drop(state);
-        self.added.notify_one();
+        self.changed.notify_one();
         Ok(())
     }
 
@@ -51,38 +59,58 @@ impl<T> WorkQueue<T> {
         let mut state = self.state.lock();
         items.into_iter().rev().for_each(|item| state.items.push_front(item));
         drop(state);
-        self.added.notify_one();
+        self.changed.notify_one();
+    }
+
+    /// Of those that were taken, so many are worked on no more.
+    pub(super) fn mark_done(&self, count: usize) {
+        let mut state = self.state.lock();
+        state.in_work = state.in_work.saturating_sub(count);
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// Takes the first items, at most so many, and waits for one until then; none: for as long as it takes.
     pub(crate) fn wait_for_items(&self, most: usize, until: Option<Duration>) -> DequeueOutcome<T> {
+        self.wait_until_taken(until, |state| {
+            let count = state.items.len().min(most);
+            (count > 0).then(|| state.items.drain(..count).collect())
+        })
+    }
+
+    /// Waits until `take` takes something, which it is asked whenever anything has changed.
+    pub(super) fn wait_until_taken(
+        &self,
+        until: Option<Duration>,
+        mut take: impl FnMut(&mut QueueState<T>) -> Option<Vec<T>>,
+    ) -> DequeueOutcome<T> {
         let mut state = self.state.lock();
         let end = until.and_then(|time| Instant::now().checked_add(time));
-        while state.items.is_empty() {
-            if state.closed {
+        let mut is_late = false;
+        loop {
+            if let Some(items) = take(&mut state) {
+                if !state.items.is_empty() {
+                    self.changed.notify_one();
+                }
+                return DequeueOutcome::Items(items);
+            }
+            if state.closed && state.items.is_empty() {
                 return DequeueOutcome::Closed;
             }
+            if is_late {
+                return DequeueOutcome::TimedOut;
+            }
             match end {
-                None => self.added.wait(&mut state),
-                Some(end) => {
-                    if self.added.wait_until(&mut state, end).timed_out() && state.items.is_empty() {
-                        return if state.closed { DequeueOutcome::Closed } else { DequeueOutcome::TimedOut };
-                    }
-                }
+                None => self.changed.wait(&mut state),
+                Some(end) => is_late = self.changed.wait_until(&mut state, end).timed_out(),
             }
         }
-        let count = state.items.len().min(most);
-        let items = state.items.drain(..count).collect();
-        if !state.items.is_empty() {
-            self.added.notify_one();
-        }
-        DequeueOutcome::Items(items)
     }
 
     /// From now on nothing is taken in. What is in it is still handed out.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
-        self.added.notify_all();
+        self.changed.notify_all();
     }
 
     /// Closes it and drops what is in it: its thread has ended.
@@ -91,7 +119,7 @@ impl<T> WorkQueue<T> {
         state.closed = true;
         let items = std::mem::take(&mut state.items);
         drop(state);
-        self.added.notify_all();
+        self.changed.notify_all();
         drop(items);
     }
 }

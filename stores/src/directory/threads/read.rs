@@ -16,7 +16,10 @@ use super::{
     queue::DequeueOutcome,
     shared::{SharedState, StoreRequest, store_closed, timed_out},
 };
-use crate::directory::error::TransactionError;
+use crate::directory::{
+    connection::{execute, roll_back},
+    error::TransactionError,
+};
 
 /// For what locks readers out: another process that is the first to open the store after a crash.
 const BUSY: Duration = Duration::from_secs(1);
@@ -57,9 +60,7 @@ impl ReadThread {
             {
                 request.send_answer(Err(self.shared.to_failure(&stop)));
             }
-            if !self.db.is_autocommit() {
-                _ = self.execute("ROLLBACK");
-            }
+            roll_back(&self.db);
             if Instant::now() >= end {
                 break;
             }
@@ -71,16 +72,17 @@ impl ReadThread {
 
     /// Serve requests from one state of the database until one fails, or the time is over. On an error, none was served.
     fn serve_together(&self, requests: &mut VecDeque<StoreRequest>, end: Instant) -> Result<(), TransactionError> {
-        self.execute("BEGIN")?;
-        let at = self.shared.time.begin_context(&self.db)?;
+        execute(&self.db, "BEGIN")?;
+        let mut at = self.shared.time.begin_context(&self.db)?;
+        at.reads_only = true;
         while let Some(request) = requests.pop_front() {
             if request.is_over() {
-                request.send_answer(Err(timed_out(self.shared.timeout)));
+                request.send_answer(Err(timed_out(self.shared.options.timeout)));
                 continue;
             }
-            match request.work.read(&at) {
-                Ok(Some(answer)) => request.send_answer(Ok(answer)),
-                Ok(None) => {
+            match (request.work)(&at) {
+                Ok(answer) => request.send_answer(Ok(answer)),
+                Err(TransactionError::NeedsWriter) => {
                     if let Err(request) = self.shared.writes.add(request) {
                         request.send_answer(Err(store_closed()));
                     }
@@ -95,11 +97,6 @@ impl ReadThread {
                 break;
             }
         }
-        Ok(())
-    }
-
-    fn execute(&self, sql: &str) -> Result<(), rusqlite::Error> {
-        self.db.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 }

@@ -9,12 +9,11 @@ use std::{
 use rusqlite::{Connection, config::DbConfig};
 use tokio::sync::oneshot;
 
-use super::{pending_acks::PendingAcks, queue::WorkQueue};
+use super::{pending_acks::PendingAck, queue::WorkQueue};
 use crate::{
     Deadline, Failure, FailureCode,
     directory::{
-        DirectorySync,
-        connection::ConnectionSettings,
+        DirectoryOptions,
         error::TransactionError,
         files::StoreFiles,
         time::{StoreTime, TransactionContext},
@@ -24,7 +23,7 @@ use crate::{
 
 /// A call of the store's.
 pub(crate) struct StoreRequest {
-    pub(crate) work: Box<dyn RequestedWork>,
+    pub(crate) work: RequestedWork,
     /// Whether it removes things and brings nothing of its own but what takes their place.
     pub(crate) frees: bool,
     pub(crate) deadline: Deadline,
@@ -34,21 +33,7 @@ pub(crate) struct StoreRequest {
 }
 
 /// What a call does. It may be done more than once, each time from the beginning.
-pub(crate) trait RequestedWork: Send {
-    /// Does it for the writer.
-    fn write(&self, at: &TransactionContext<'_>) -> Result<WorkAnswer, TransactionError>;
-
-    /// Does it where nothing may be written. None: it would write something.
-    fn read(&self, at: &TransactionContext<'_>) -> Result<Option<WorkAnswer>, TransactionError> {
-        self.write(at).map(Some)
-    }
-}
-
-impl<F: Fn(&TransactionContext<'_>) -> Result<WorkAnswer, TransactionError> + Send> RequestedWork for F {
-    fn write(&self, at: &TransactionContext<'_>) -> Result<WorkAnswer, TransactionError> {
-        self(at)
-    }
-}
+pub(crate) type RequestedWork = Box<dyn Fn(&TransactionContext<'_>) -> Result<WorkAnswer, TransactionError> + Send>;
 
 /// What the work came to; its caller knows the type.
 pub(crate) type WorkAnswer = Box<dyn Any + Send>;
@@ -56,9 +41,7 @@ pub(crate) type WorkAnswer = Box<dyn Any + Send>;
 pub(crate) type ReplySender = oneshot::Sender<Result<WorkAnswer, Failure>>;
 
 pub(crate) struct SharedState {
-    pub(crate) sync: DirectorySync,
-    pub(crate) settings: ConnectionSettings,
-    pub(crate) timeout: Duration,
+    pub(crate) options: DirectoryOptions,
     pub(crate) time: StoreTime,
     pub(crate) place: StoreFiles,
     /// Requests that may write: for the writer.
@@ -66,7 +49,7 @@ pub(crate) struct SharedState {
     /// Requests that write nothing, as far as is known: for the readers.
     pub(crate) reads: WorkQueue<StoreRequest>,
     /// What is committed and not synced.
-    pub(crate) pending_acks: PendingAcks,
+    pub(crate) pending_acks: WorkQueue<PendingAck>,
     /// How many pages the write-ahead log has, when it is worth a checkpoint.
     pub(crate) checkpoints: WorkQueue<usize>,
     /// Whether the disk failed to keep what it was given: from then on it is unknown what is on it.
@@ -76,22 +59,14 @@ pub(crate) struct SharedState {
 }
 
 impl SharedState {
-    pub(crate) fn new(
-        sync: DirectorySync,
-        settings: ConnectionSettings,
-        timeout: Duration,
-        time: StoreTime,
-        place: StoreFiles,
-    ) -> Self {
+    pub(crate) fn new(options: DirectoryOptions, time: StoreTime, place: StoreFiles) -> Self {
         Self {
-            sync,
-            settings,
-            timeout,
+            options,
             time,
             place,
             writes: WorkQueue::new(),
             reads: WorkQueue::new(),
-            pending_acks: PendingAcks::default(),
+            pending_acks: WorkQueue::new(),
             checkpoints: WorkQueue::new(),
             broken: AtomicBool::new(false),
             commits: AtomicU64::new(0),
@@ -102,10 +77,18 @@ impl SharedState {
     /// A connection for one of the threads, which has read something.
     pub(crate) fn connect(&self, busy: Duration) -> Result<Connection, rusqlite::Error> {
         // Another process may have it locked for a moment: it reads the log of one that was killed, or is the last to end.
-        let db = self.settings.open(&self.place.database(), false, crate::directory::MAKING)?;
+        let db = self.options.open(&self.place.database(), false, crate::directory::MAKING)?;
         crate::directory::time::StoredProgress::read(&db)?;
         db.busy_timeout(busy)?;
         Ok(db)
+    }
+
+    /// Drops all requests and takes no more: a thread has panicked, and nobody shall wait for it.
+    pub(crate) fn abandon(&self) {
+        self.reads.abandon();
+        self.writes.abandon();
+        self.pending_acks.abandon();
+        self.checkpoints.abandon();
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -127,7 +110,7 @@ impl SharedState {
     }
 
     pub(crate) fn to_failure(&self, stop: &TransactionError) -> Failure {
-        stop.to_failure(self.settings.max_bytes)
+        stop.to_failure(self.options.max_bytes)
     }
 }
 
@@ -143,18 +126,15 @@ impl StoreRequest {
     }
 }
 
-/// The failure of who asks a store that has ended.
 pub(crate) fn store_closed() -> Failure {
     failure(FailureCode::Unavailable, "", "the store is closed")
 }
 
-/// The failure of who asks a store whose disk failed.
 pub(crate) fn store_broken() -> Failure {
     let message = "the disk failed to store data, so the store takes no more writes until it is opened again";
     failure(FailureCode::Unavailable, "", message)
 }
 
-/// The failure of who waited for too long.
 pub(crate) fn timed_out(limit: Duration) -> Failure {
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let message = format!("the store did not answer within {limit} ms");

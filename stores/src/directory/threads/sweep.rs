@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 
 use crate::directory::{
+    connection::{execute, roll_back},
     error::TransactionError,
     maintenance::give_back,
     rows::writers::WriterKey,
@@ -19,9 +20,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Between two looks for work when there was none.
 const REST: Duration = Duration::from_secs(1);
 /// For how long buckets that have expired are left alone, in milliseconds, if room is not needed: whoever comes meanwhile
-/// is told that they expired, and not that they never were.
+/// learns that they expired, and not that they never were.
 const GRACE_MS: u64 = 60_000;
-/// Buckets ended in one step.
 const BUCKETS: i64 = 32;
 /// Rows erased in one step.
 const ROWS: i64 = 256;
@@ -113,13 +113,13 @@ impl Sweeper {
         let rows = has_dead_rows(&at, grace)?;
         self.busy = rows || !writers.overdue.is_empty() || free > spare;
         if rows || !writers.overdue.is_empty() {
-            db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            execute(db, "BEGIN IMMEDIATE")?;
             let at = time.begin_context(db)?;
             end_buckets(&at, grace)?;
             erase_rows(&at)?;
             at.forget_writers(&writers.overdue)?;
             at.save_progress()?;
-            db.prepare_cached("COMMIT")?.execute([])?;
+            execute(db, "COMMIT")?;
         }
         if at.has_news() {
             note_news(time, db)?;
@@ -141,17 +141,14 @@ impl Sweeper {
 /// Stores what other processes have to know of the clock. On a full disk that has to wait: it frees nothing.
 fn note_news(time: &StoreTime, db: &Connection) -> Result<(), TransactionError> {
     let note = || -> Result<(), TransactionError> {
-        db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        execute(db, "BEGIN IMMEDIATE")?;
         time.begin_context(db)?.save_progress()?;
-        db.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
+        Ok(execute(db, "COMMIT")?)
     };
     match note() {
         Err(stop) if TransactionError::is_full(&stop) => {
             time.watch_not_stored();
-            if !db.is_autocommit() {
-                db.prepare_cached("ROLLBACK")?.execute([])?;
-            }
+            roll_back(db);
             Ok(())
         }
         noted => noted,

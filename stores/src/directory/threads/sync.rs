@@ -16,7 +16,7 @@
 //!   itself syncs the log's new header before frames follow it, so that old frames are never taken for new ones.
 //! - *The log's file is new.* SQLite syncs its directory with its header, before the first frame; the file is never
 //!   deleted while somebody has the store open.
-//! - *Another process made the commit that an answer speaks of*: a call is told that it was applied before, or that
+//! - *Another process made the commit that an answer speaks of*: a call learns that it was applied before, or that
 //!   somebody else's entry is there already. The sync is one of the file, not of our writes to it.
 //! - *Another sync is under way.* Each is of the whole file, and for commits before its own beginning. Each thread has a
 //!   handle of its own, for the system tells each handle once that a write failed: neither can take the news from the other.
@@ -28,7 +28,7 @@
 //! writes is answered but with a failure, no checkpoint is made, and the log is left alone when the store is closed:
 //! the next open reads it again, up to the last frame whose checksum is right.
 //!
-//! What is read beside all this may not be on disk yet. It is by the time anybody who wrote is told so.
+//! What is read beside all this may not be on disk yet. It is by the time anybody who wrote is answered.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -65,7 +65,7 @@ impl SyncThread {
                 }
             }
             let failed = self.shared.is_broken();
-            self.shared.pending_acks.mark_synced(acks.len());
+            self.shared.pending_acks.mark_done(acks.len());
             for ack in acks {
                 _ = ack.reply.send(if failed { Err(store_broken()) } else { Ok(ack.answer) });
             }

@@ -24,6 +24,7 @@ use crate::{
     Failure,
     directory::{
         DirectorySync,
+        connection::{execute, roll_back},
         error::{DirectoryError, TransactionError, store_full},
         files::log_file::LogFile,
     },
@@ -70,7 +71,7 @@ pub(crate) struct WriteThread {
 impl WriteThread {
     pub(crate) fn new(shared: Arc<SharedState>) -> Result<Self, DirectoryError> {
         let mut db = shared.connect(Duration::ZERO)?;
-        shared.settings.limit_pages(&db, 0)?;
+        shared.options.limit_pages(&db, 0)?;
         let log = shared.place.open_wal_file()?;
         let log_pages = Arc::new(AtomicUsize::new(0));
         let pages = log_pages.clone();
@@ -84,7 +85,7 @@ impl WriteThread {
 
     pub(crate) fn run(mut self) {
         use super::queue::DequeueOutcome;
-        let most = if self.shared.sync == DirectorySync::Always { 1 } else { MOST };
+        let most = if self.shared.options.sync == DirectorySync::Always { 1 } else { MOST };
         loop {
             match self.shared.writes.wait_for_items(most, self.sweep.time_until_due()) {
                 DequeueOutcome::Items(requests) => self.serve_requests(requests),
@@ -108,7 +109,7 @@ impl WriteThread {
         if !self.has_room() {
             // What is free is for what frees more.
             let (freeing, others) = requests.into_iter().partition(|request| request.frees);
-            let failure = store_full(self.shared.settings.max_bytes);
+            let failure = store_full(self.shared.options.max_bytes);
             Vec::into_iter(others).for_each(|request: StoreRequest| request.send_answer(Err(failure.clone())));
             requests = freeing;
         }
@@ -118,42 +119,35 @@ impl WriteThread {
         }
         let Err((stop, requests)) = served else { return };
         if requests.len() == 1 {
-            requests.into_iter().for_each(|request| self.serve_once_more(&stop, request));
-            return;
+            return self.serve_once_more(stop, requests);
         }
         // All was undone because of one of them: which one, each tells by itself.
         for request in requests {
             if let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) {
-                requests.into_iter().for_each(|request| self.serve_once_more(&stop, request));
+                self.serve_once_more(stop, requests);
             }
         }
     }
 
-    /// Expired buckets may make room for a request that found none. Every other failure is reported.
-    fn serve_once_more(&mut self, stop: &TransactionError, request: StoreRequest) {
-        if !stop.is_full() {
-            return request.send_answer(Err(self.shared.to_failure(stop)));
-        }
-        self.make_room();
-        let frees = request.frees;
-        let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) else { return };
-        // Removing takes room, too, before it gives some back.
-        let served = if stop.is_full() && frees {
-            _ = self.shared.settings.limit_pages(&self.db, SPARE_PAGES);
-            let mut served = self.serve_together(requests, Undo::Each);
-            if let Err((stop, requests)) = served {
-                served = if stop.is_full() {
-                    self.use_reserve();
-                    self.serve_together(requests, Undo::Each)
-                } else {
-                    Err((stop, requests))
-                };
-            }
-            _ = self.shared.settings.limit_pages(&self.db, 0);
-            served
-        } else {
-            Err((stop, requests))
+    /// Expired buckets may make room for a request that found none. For one that removes something, which takes room, too,
+    /// before it gives some back, there is some beyond the limit, and the reserve. Every other failure is reported.
+    fn serve_once_more(&mut self, stop: TransactionError, requests: Vec<StoreRequest>) {
+        let frees = requests.iter().all(|request| request.frees);
+        let remedies: &[fn(&mut Self)] = match frees {
+            true => &[Self::make_room, Self::use_spare_pages, Self::use_reserve],
+            false => &[Self::make_room],
         };
+        let mut served = Err((stop, requests));
+        for remedy in remedies {
+            served = match served {
+                Err((stop, requests)) if stop.is_full() => {
+                    remedy(self);
+                    self.serve_together(requests, Undo::Each)
+                }
+                served => served,
+            };
+        }
+        _ = self.shared.options.limit_pages(&self.db, 0);
         if let Err((stop, requests)) = served {
             let failure = self.shared.to_failure(&stop);
             requests.into_iter().for_each(|request| request.send_answer(Err(failure.clone())));
@@ -192,7 +186,7 @@ impl WriteThread {
                 self.roll_back();
                 continue;
             }
-            if let Err(error) = self.execute("COMMIT") {
+            if let Err(error) = execute(&self.db, "COMMIT") {
                 self.roll_back();
                 return Err((error.into(), requests));
             }
@@ -207,9 +201,9 @@ impl WriteThread {
         let began = Instant::now();
         let mut pause = SHORTEST_PAUSE;
         loop {
-            match self.execute("BEGIN IMMEDIATE").map_err(TransactionError::from) {
+            match execute(&self.db, "BEGIN IMMEDIATE").map_err(TransactionError::from) {
                 Ok(()) => return Ok(true),
-                Err(stop) if stop.is_busy() && began.elapsed() < self.shared.timeout => {}
+                Err(stop) if stop.is_busy() && began.elapsed() < self.shared.options.timeout => {}
                 Err(stop) => return Err(stop),
             }
             if requests.iter().any(StoreRequest::is_over) {
@@ -231,13 +225,13 @@ impl WriteThread {
         for request in requests {
             let written = self.db.total_changes();
             if undo == Undo::Each {
-                self.execute("SAVEPOINT request")?;
+                execute(&self.db, "SAVEPOINT request")?;
             }
-            match request.work.write(&at) {
+            match (request.work)(&at) {
                 Ok(answer) => answers.push(Ok(answer)),
                 Err(TransactionError::Refused(failure)) => {
                     if undo == Undo::Each {
-                        self.execute("ROLLBACK TO request")?;
+                        execute(&self.db, "ROLLBACK TO request")?;
                     } else if self.db.total_changes() != written {
                         return Err(TransactionError::Refused(failure));
                     }
@@ -246,7 +240,7 @@ impl WriteThread {
                 Err(stop) => return Err(stop),
             }
             if undo == Undo::Each {
-                self.execute("RELEASE request")?;
+                execute(&self.db, "RELEASE request")?;
             }
         }
         if self.db.total_changes() != before {
@@ -256,7 +250,7 @@ impl WriteThread {
     }
 
     fn deliver(&self, requests: Vec<StoreRequest>, answers: Vec<Result<WorkAnswer, Failure>>) {
-        let kept = match self.shared.sync {
+        let kept = match self.shared.options.sync {
             DirectorySync::Always => {
                 self.shared.syncs.fetch_add(1, Ordering::Relaxed);
                 self.log.sync(&self.db)
@@ -273,7 +267,7 @@ impl WriteThread {
         let mut acks = Vec::with_capacity(requests.len());
         for (request, answer) in requests.into_iter().zip(answers) {
             match answer {
-                Ok(answer) if request.needs_disk && self.shared.sync == DirectorySync::Group => {
+                Ok(answer) if request.needs_disk && self.shared.options.sync == DirectorySync::Group => {
                     acks.push(PendingAck { answer, reply: request.reply });
                 }
                 answer => request.send_answer(answer),
@@ -285,20 +279,12 @@ impl WriteThread {
 
     fn without_overdue(&self, requests: Vec<StoreRequest>) -> Vec<StoreRequest> {
         let (over, left): (Vec<_>, Vec<_>) = requests.into_iter().partition(StoreRequest::is_over);
-        over.into_iter().for_each(|request| request.send_answer(Err(timed_out(self.shared.timeout))));
+        over.into_iter().for_each(|request| request.send_answer(Err(timed_out(self.shared.options.timeout))));
         left
     }
 
-    fn execute(&self, sql: &str) -> Result<(), rusqlite::Error> {
-        self.db.prepare_cached(sql)?.execute([])?;
-        Ok(())
-    }
-
     fn roll_back(&self) {
-        // Some errors have done it already.
-        if !self.db.is_autocommit() {
-            _ = self.execute("ROLLBACK");
-        }
+        roll_back(&self.db);
         self.shared.time.watch_not_stored();
     }
 
@@ -333,6 +319,11 @@ impl WriteThread {
         self.room.0
     }
 
+    /// Let the database grow beyond its limit, for what frees more.
+    fn use_spare_pages(&mut self) {
+        _ = self.shared.options.limit_pages(&self.db, SPARE_PAGES);
+    }
+
     /// Make room on a full disk for what frees more: with the reserve, if it is there, and with the log.
     fn use_reserve(&mut self) {
         self.shared.place.give_reserve();
@@ -352,12 +343,12 @@ impl WriteThread {
     /// Have everything erased that is dead already, as far as that makes a difference to somebody who waits.
     fn make_room(&mut self) {
         // Erasing takes room, too, before it gives some back.
-        _ = self.shared.settings.limit_pages(&self.db, SPARE_PAGES);
+        self.use_spare_pages();
         let (began, mut steps) = (Instant::now(), 0);
         while steps < MAKING_ROOM {
             if self.sweep_a_little(true) {
                 // A checkpoint, or another process: soon over.
-                if began.elapsed() >= self.shared.timeout {
+                if began.elapsed() >= self.shared.options.timeout {
                     break;
                 }
                 thread::sleep(SHORTEST_PAUSE);
@@ -368,7 +359,7 @@ impl WriteThread {
                 break;
             }
         }
-        _ = self.shared.settings.limit_pages(&self.db, 0);
+        _ = self.shared.options.limit_pages(&self.db, 0);
     }
 
     fn ask_for_a_checkpoint(&mut self) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 
 use crate::{
-    BucketId, Failure, FailureCode,
+    BucketId, Entry, Failure, FailureCode,
     bucket::{Expiry, format_incarnation},
     directory::{
         DirectoryStore, WriteDurability,
@@ -37,9 +37,10 @@ struct Arriving {
     bucket: BucketId,
     /// Its kind until it is there.
     kind: String,
-    /// The name of the copying.
     id: String,
 }
+
+type PieceJob = Box<dyn Fn(&TransactionContext<'_>) -> Result<PieceOutcome, TransactionError> + Send>;
 
 /// A [`BucketHead`] as text.
 struct TextHead {
@@ -57,13 +58,15 @@ impl DirectoryStore {
         let IncomingBucket { bucket, head, id } = incoming;
         let arriving =
             Arriving { bucket: bucket.clone(), kind: format!("arriving-{}", bucket.kind.name()), id: id.to_owned() };
-        match piece {
+        let (writes, frees) = match piece {
+            TransferPiece::End { .. } => (WriteDurability::ToDisk, false),
+            TransferPiece::Abandon => (WriteDurability::Something, true),
+            _ => (WriteDurability::Something, false),
+        };
+        let job: PieceJob = match piece {
             TransferPiece::Begin { overwrite } => {
                 let known = TextHead::from_head(head)?;
-                self.run_job(WriteDurability::Something, false, move |at| {
-                    at.begin_arrival(&arriving, &known, overwrite)
-                })
-                .await
+                Box::new(move |at| at.begin_arrival(&arriving, &known, overwrite))
             }
             TransferPiece::Entries { of: KeyedPart::Index(index), entries } => {
                 let index = checked_part_name("index", index)?;
@@ -73,45 +76,59 @@ impl DirectoryStore {
                     Ok::<_, Failure>((field, bytes.to_vec()))
                 };
                 let fields = entries.iter().map(field).collect::<Result<Vec<_>, _>>()?;
-                self.run_job(WriteDurability::Something, false, move |at| at.add_fields(&arriving, &index, &fields))
-                    .await
+                Box::new(move |at| {
+                    at.add_to_arrival(&arriving, |rows| {
+                        fields.iter().try_for_each(|(field, bytes)| rows.put_field(&index, *field, bytes))?;
+                        Ok(PieceOutcome::Yes)
+                    })
+                })
             }
             TransferPiece::Entries { of: KeyedPart::Map(map), entries } => {
                 let map = checked_part_name("map", map)?;
-                let entries = entries.iter().map(|(key, value)| {
+                let entry = |(key, value): &(&[u8], &[u8])| {
                     let key = name_text("key", key)?;
                     check_key(&map, &key)?;
-                    let value = text_of(value).ok_or_else(|| no_text(format!("the value of {key}")))?;
-                    Ok::<_, Failure>((key, value))
-                });
-                let entries = entries.collect::<Result<Vec<_>, _>>()?;
-                self.run_job(WriteDurability::Something, false, move |at| at.add_entries(&arriving, &map, &entries))
-                    .await
+                    let text = text_of(value).ok_or_else(|| no_text(format!("the value of {key}")))?;
+                    Ok::<_, Failure>(Entry { key, text })
+                };
+                let entries = entries.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+                Box::new(move |at| {
+                    at.add_to_arrival(&arriving, |rows| {
+                        rows.set_all(&map, &entries)?;
+                        Ok(PieceOutcome::Yes)
+                    })
+                })
             }
             TransferPiece::Records { log, before, records } => {
                 let log = checked_part_name("log", log)?;
                 let record =
                     |record: &Vec<u8>| text_of(record).ok_or_else(|| no_text(format!("a record of the log {log}")));
                 let records = records.iter().map(record).collect::<Result<Vec<_>, _>>()?;
-                self.run_job(WriteDurability::Something, false, move |at| {
-                    at.add_records(&arriving, &log, before, &records)
+                Box::new(move |at| {
+                    at.add_to_arrival(&arriving, |rows| {
+                        let length = rows.load_part(PartKind::Log, &log)?.length;
+                        if length == before {
+                            rows.append(&log, &records)?;
+                        } else if length != before.saturating_add(records.len() as u64) {
+                            // Else it is a piece whose answer was lost.
+                            return Ok(PieceOutcome::Displaced);
+                        }
+                        Ok(PieceOutcome::Yes)
+                    })
                 })
-                .await
             }
             TransferPiece::Stamps(stamps) => {
                 let stamps = stamps.to_vec();
-                self.run_job(WriteDurability::Something, false, move |at| at.add_stamps(&arriving, &stamps)).await
+                Box::new(move |at| at.add_stamps(&arriving, &stamps))
             }
             TransferPiece::End { replaces } => {
                 let known = TextHead::from_head(head)?;
                 let replaces = replaces.clone();
-                let end = move |at: &TransactionContext<'_>| at.end_arrival(&arriving, &known, &replaces);
-                self.run_job(WriteDurability::ToDisk, false, end).await
+                Box::new(move |at| at.end_arrival(&arriving, &known, &replaces))
             }
-            TransferPiece::Abandon => {
-                self.run_job(WriteDurability::Something, true, move |at| at.abandon_arrival(&arriving)).await
-            }
-        }
+            TransferPiece::Abandon => Box::new(move |at| at.abandon_arrival(&arriving)),
+        };
+        self.run_job(writes, frees, job).await
     }
 }
 
@@ -191,13 +208,11 @@ impl TransactionContext<'_> {
         }
         for (index, stands) in known.named_parts("index:") {
             // What others wrote there is no index. The rest is counted as it arrives.
-            let mut numbers = stands.split(' ').map(|number| number.parse::<u64>().ok());
-            if let (Some(Some(first)), Some(Some(_)), Some(Some(_)), None) =
-                (numbers.next(), numbers.next(), numbers.next(), numbers.next())
-            {
+            let numbers: Option<Vec<u64>> = stands.split(' ').map(|number| number.parse().ok()).collect();
+            if let Some([first, _, _]) = numbers.as_deref() {
                 rows.load_part(PartKind::Index, index)?;
                 let id = Some(to_column(self.next_stamp()));
-                rows.set_part(PartKind::Index, index, PartState { id, first, ..PartState::default() });
+                rows.set_part(PartKind::Index, index, PartState { id, first: *first, ..PartState::default() });
             }
         }
         rows.flush()?;
@@ -213,54 +228,16 @@ impl TransactionContext<'_> {
         Ok(PieceOutcome::Yes)
     }
 
-    fn add_entries(
+    fn add_to_arrival(
         &self,
         arriving: &Arriving,
-        map: &str,
-        entries: &[(String, String)],
+        add: impl FnOnce(&BucketRows<'_, '_>) -> Result<PieceOutcome, rusqlite::Error>,
     ) -> Result<PieceOutcome, TransactionError> {
         let Some(life) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
         let rows = BucketRows::new(self, life.stamp, life.expiry);
-        for (key, text) in entries {
-            rows.set_entry(map, key, text)?;
-        }
+        let outcome = add(&rows)?;
         rows.flush()?;
-        Ok(PieceOutcome::Yes)
-    }
-
-    fn add_fields(
-        &self,
-        arriving: &Arriving,
-        index: &str,
-        fields: &[(IndexField, Vec<u8>)],
-    ) -> Result<PieceOutcome, TransactionError> {
-        let Some(life) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
-        for (field, bytes) in fields {
-            rows.put_field(index, *field, bytes)?;
-        }
-        rows.flush()?;
-        Ok(PieceOutcome::Yes)
-    }
-
-    fn add_records(
-        &self,
-        arriving: &Arriving,
-        log: &str,
-        before: u64,
-        records: &[String],
-    ) -> Result<PieceOutcome, TransactionError> {
-        let Some(life) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
-        let length = rows.load_part(PartKind::Log, log)?.length;
-        if length == before {
-            rows.append(log, records)?;
-            rows.flush()?;
-        } else if length != before.saturating_add(records.len() as u64) {
-            // Else it is a piece whose answer was lost.
-            return Ok(PieceOutcome::Displaced);
-        }
-        Ok(PieceOutcome::Yes)
+        Ok(outcome)
     }
 
     fn add_stamps(&self, arriving: &Arriving, stamps: &[WriterStamp]) -> Result<PieceOutcome, TransactionError> {
@@ -311,7 +288,7 @@ impl TransactionContext<'_> {
         let time_to_live = metadata::time_to_live(known.field("ttl_seconds"), known.field("sliding_ms"));
         let life = BucketRow { stamp, incarnation, expiry: Expiry { time_to_live, at: expires_at } };
         self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?.execute([&arriving.kind, name])?;
-        self.insert_bucket(&arriving.bucket, &life)?;
+        self.settle_as(kind.name(), name, &life)?;
         self.keep_foreign_fields(&life, known)?;
         Ok(PieceOutcome::Yes)
     }

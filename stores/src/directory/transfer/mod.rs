@@ -24,15 +24,12 @@ use crate::{
     },
     names::VALUES,
     transfer::{
-        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MOVED, MarkAction, PART_BYTES, PART_COUNT, PieceOutcome,
+        BucketHead, BucketWeight, IncomingBucket, KeyedPart, MOVED, PART_BYTES, PART_COUNT, PieceOutcome,
         RemovalOutcome, TransferPiece, TransferStore, WeighedBucket, WriterStamp,
         digest::{BucketDigest, LogDigest},
         metadata, same_instant,
     },
 };
-
-/// For how long a mark is left, in milliseconds.
-const MARK_MS: u64 = 60_000;
 
 #[async_trait]
 impl TransferStore for DirectoryStore {
@@ -88,12 +85,6 @@ impl TransferStore for DirectoryStore {
             Ok(found.exists(params![bucket.kind.name(), bucket.name, record, at.now_as_column()])?)
         };
         self.run_job(WriteDurability::Nothing, false, has_moved).await
-    }
-
-    async fn mark(&self, what: MarkAction, name: &str) -> Result<bool, Failure> {
-        let name = name.to_owned();
-        let writes = if what == MarkAction::Look { WriteDurability::Nothing } else { WriteDurability::Something };
-        self.run_job(writes, what == MarkAction::Take, move |at| at.apply_mark(what, &name)).await
     }
 }
 
@@ -277,8 +268,7 @@ impl TransactionContext<'_> {
             }
             let mut rows = entries.query([id])?;
             while let Some(row) = rows.next()? {
-                let (key, text) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-                if name == VALUES { digest.value(key, text) } else { digest.entry(&name, key, text) }
+                digest.entry(&name, row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
             }
         }
         Ok(digest.finish())
@@ -295,32 +285,5 @@ impl TransactionContext<'_> {
         record.execute(params![id.kind.name(), id.name, moved_record_id(fields.get("created_at")), until])?;
         self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
         Ok(RemovalOutcome::Done)
-    }
-
-    /// A mark is kept where a writer's number would be, of a kind that no bucket has.
-    fn apply_mark(&self, what: MarkAction, name: &str) -> Result<bool, TransactionError> {
-        let is_there = || {
-            let mut found = self.db.prepare_cached(
-                "SELECT 1 FROM writer WHERE kind = 'mark' AND bucket = ?1 AND id = '' AND until > ?2",
-            )?;
-            found.exists(params![name, self.now_as_column()])
-        };
-        Ok(match what {
-            MarkAction::Look => is_there()?,
-            MarkAction::Leave => {
-                let until = to_column(self.now_ms.saturating_add(MARK_MS));
-                let mut leave =
-                    self.db.prepare_cached("INSERT OR REPLACE INTO writer VALUES ('mark', ?1, '', 0, ?2)")?;
-                leave.execute(params![name, until])?;
-                true
-            }
-            MarkAction::Take => {
-                let was_there = is_there()?;
-                self.db
-                    .prepare_cached("DELETE FROM writer WHERE kind = 'mark' AND bucket = ?1 AND id = ''")?
-                    .execute([name])?;
-                was_there
-            }
-        })
     }
 }

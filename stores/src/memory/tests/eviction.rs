@@ -144,7 +144,7 @@ proptest! {
             if used.len() > most {
                 used.pop_front();
             }
-            let order = bench.store.state.lock().recency.order();
+            let order = bench.store.state.lock().recency.iter().cloned().collect::<Vec<_>>();
             let expected: Vec<String> = used.iter().map(|number| format!("s{number}")).collect();
             prop_assert_eq!(order.iter().map(|name| name.to_string()).collect::<Vec<_>>(), expected);
         }

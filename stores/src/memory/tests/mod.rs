@@ -313,7 +313,7 @@ fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
         let names = &state.shelves.shelf_for(BucketKind::Session).names;
         assert!(names.len() <= 4);
         if policy == SessionLimitPolicy::Evict {
-            assert_eq!(state.recency.order().into_iter().collect::<BTreeSet<_>>(), *names);
+            assert_eq!(state.recency.iter().cloned().collect::<BTreeSet<_>>(), *names);
         }
         assert_eq!(buckets.clone().count(), state.shelves.len());
         assert_eq!(buckets.filter(|bucket| bucket.expiry.at.is_some()).count(), state.expiries.len());

@@ -107,7 +107,6 @@ mod tests {
             include_str!("../scripts/export.lua"),
             include_str!("../scripts/import.lua"),
             include_str!("../scripts/inspect.lua"),
-            include_str!("../scripts/mark.lua"),
             include_str!("../scripts/remove.lua")
         );
         let mut called = BTreeSet::new();

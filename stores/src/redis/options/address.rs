@@ -19,20 +19,13 @@ impl FromStr for ServerAddress {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let text = text.trim();
-        let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
-            Some(Some((host, rest))) => (host, rest.strip_prefix(':').or(rest.is_empty().then_some(""))),
-            Some(None) => return Err(()),
-            None => match text.rsplit_once(':') {
-                // An IPv6 address without brackets: whatever follows its last colon is no port.
-                Some((host, _)) if host.contains(':') => (text, Some("")),
-                Some((host, port)) => (host, Some(port)),
-                None => (text, Some("")),
-            },
+        let (host, port) = match text.rsplit_once(':') {
+            // Within an IPv6 address, whatever follows its last colon is no port.
+            Some((host, port)) if host.ends_with(']') || !host.contains(':') => (host, port),
+            _ => (text, ""),
         };
-        match port.ok_or(())? {
-            "" => Self::checked(host, DEFAULT_PORT),
-            digits => Self::checked(host, port_of(digits)?),
-        }
+        let port = if port.is_empty() { DEFAULT_PORT } else { port_of(port)? };
+        Self::checked(without_brackets(host), port)
     }
 }
 
@@ -41,7 +34,7 @@ impl ServerAddress {
     /// is an IPv6 address, which has no brackets there. No host, or `?`, is the host of the server that says so.
     pub(crate) fn of_redirection(text: &str, said_by: &Self) -> Result<Self, ()> {
         let (host, port) = text.rsplit_once(':').ok_or(())?;
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let host = without_brackets(host);
         let host = if is_unknown(host) { &said_by.host } else { host };
         Self::checked(host, port_of(port)?)
     }
@@ -56,6 +49,10 @@ impl ServerAddress {
             false => Err(()),
         }
     }
+}
+
+pub(crate) fn without_brackets(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
 /// How a node writes a name that it does not know, in a redirection or in its map.

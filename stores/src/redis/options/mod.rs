@@ -8,7 +8,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
 use rustls::crypto::CryptoProvider;
 
-use self::address::ServerAddress;
+use self::address::{ServerAddress, without_brackets};
 use crate::secret::Secret;
 
 /// Half as long as a bucket remembers its writers.
@@ -244,7 +244,6 @@ impl ClientFactory {
         Ok((to_server_address(self.info.addr()), self.client(self.info.clone())?))
     }
 
-    /// For the server at an address.
     pub(crate) fn client_for(&self, address: &ServerAddress) -> Result<Client, RedisOptionsError> {
         let ServerAddress { host, port } = address.clone();
         let addr = match self.info.addr() {
@@ -263,10 +262,6 @@ impl ClientFactory {
         }
         .map_err(|error| RedisOptionsError::Client(error.category().to_owned()))
     }
-}
-
-fn without_brackets(host: &str) -> &str {
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
 fn to_server_address(addr: &ConnectionAddr) -> ServerAddress {

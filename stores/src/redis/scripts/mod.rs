@@ -16,7 +16,6 @@ use crate::{
     redis::{options::MAX_TIMEOUT, transact::TransactScripts},
 };
 
-/// All of a store's scripts.
 pub(crate) struct ScriptSet {
     pub(crate) transact: TransactScripts,
     pub(crate) delete: LuaScript,
@@ -24,7 +23,6 @@ pub(crate) struct ScriptSet {
     pub(crate) export: LuaScript,
     pub(crate) import: LuaScript,
     pub(crate) remove: LuaScript,
-    pub(crate) mark: LuaScript,
     pub(crate) inspect: LuaScript,
 }
 
@@ -37,7 +35,6 @@ impl ScriptSet {
             export: LuaScript::new(include_str!("export.lua")),
             import: LuaScript::new(include_str!("import.lua")),
             remove: LuaScript::new(include_str!("remove.lua")),
-            mark: LuaScript::new(include_str!("mark.lua")),
             inspect: LuaScript::new(include_str!("inspect.lua")),
         }
     }
@@ -72,7 +69,7 @@ pub(crate) const NUMBERS: [(&str, u64); 22] = [
     ("PIECE_BYTES", PIECE_BYTES),
     ("LONGEST_RECORD", MAX_RECORD_BYTES),
     ("MOST_HOPS", MAX_HOPS),
-    // So many names in a set of keys that are none are told from keys where it matters how many there are.
+    // So many names in a set of keys that are none are distinguished from keys where it matters how many there are.
     ("STRANGERS", 1000),
     // Records that are read at a time: the first time, and later. How long one is Redis tells only by reading it, so
     // that all but the first of them may be read in vain.
@@ -152,8 +149,8 @@ mod tests {
 
     #[test]
     fn every_fragment_and_number_of_a_script_is_known() {
-        let ScriptSet { transact, delete, list, export, import, remove, mark, inspect } = ScriptSet::new(1);
-        for script in [&transact.general, &delete, &list, &export, &import, &remove, &mark, &inspect] {
+        let ScriptSet { transact, delete, list, export, import, remove, inspect } = ScriptSet::new(1);
+        for script in [&transact.general, &delete, &list, &export, &import, &remove, &inspect] {
             assert!(!script.text().contains("--@"), "{}", script.text());
             for (name, _) in NUMBERS {
                 assert!(!script.text().contains(name), "{name}");

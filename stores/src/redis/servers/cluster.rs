@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -20,8 +19,8 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     clock::instant_after,
-    node::{RedisNode, RequestError, WireConfig, broken_connection},
-    single_flight::{FlightError, SingleFlight},
+    node::{RedisNode, RequestError, WireConfig},
+    single_flight::SingleFlight,
 };
 use crate::{
     Failure,
@@ -54,7 +53,7 @@ pub(crate) struct Cluster {
     map: RwLock<SlotMap>,
     /// Something said that the map is not as it was.
     suspect: AtomicBool,
-    refreshing: SingleFlight<Result<(), RequestError>>,
+    refreshing: SingleFlight<()>,
     /// When it was asked for last.
     refreshed_at: Mutex<Option<Instant>>,
 }
@@ -75,7 +74,6 @@ impl RedisServers {
         }
     }
 
-    /// The server that has a slot.
     pub(crate) async fn find_owner(
         &self,
         slot: HashSlot,
@@ -143,7 +141,7 @@ impl Cluster {
     ) -> Result<Arc<RedisNode>, RequestError> {
         let Some(known) = self.known_owner(slot) else {
             let refreshed = self.refresh(wire, deadline).await;
-            // A redirection may have told it meanwhile.
+            // A redirection may have named it meanwhile.
             return self.known_owner(slot).ok_or_else(|| refreshed.err().unwrap_or(RequestError::NoOwner));
         };
         if self.suspect.load(Ordering::Relaxed) && !self.is_fresh() {
@@ -176,11 +174,7 @@ impl Cluster {
         if self.is_fresh() {
             return Ok(());
         }
-        match self.refreshing.join_or_start(|| self.fetch_map(wire), deadline).await {
-            Ok(refreshed) => refreshed,
-            Err(FlightError::Deadline) => Err(RequestError::NotConnected),
-            Err(FlightError::Stopped) => Err(broken_connection()),
-        }
+        self.refreshing.join_or_start(|| self.fetch_map(wire), deadline).await
     }
 
     /// Whether it was asked for just now, and is there.
@@ -260,7 +254,6 @@ impl Cluster {
         slot_ranges(reply, &node.address).map_err(RequestError::Refused)
     }
 
-    /// The map is this.
     fn install_map(&self, ranges: Vec<SlotRange>, wire: &WireConfig) {
         let mut map = self.map.write();
         let mut owners = vec![None; SLOTS];
@@ -324,17 +317,6 @@ pub(crate) fn slot_ranges(reply: Value, asked: &ServerAddress) -> Result<Vec<Slo
         ranges.push(SlotRange { first, last, master: ServerAddress { host, port } });
     }
     Ok(ranges)
-}
-
-impl fmt::Debug for RedisServers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Single(node) => f.debug_tuple("One").field(node).finish(),
-            Self::Cluster(cluster) => {
-                f.debug_struct("Cluster").field("nodes", &cluster.map.read().nodes.len()).finish_non_exhaustive()
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! depends on a request being awaited to its end.
 
 use std::{
-    fmt, io,
+    io,
     pin::pin,
     sync::{
         Arc, Weak,
@@ -24,12 +24,12 @@ use super::{
     clock::{StoreClock, instant_after},
     permissions::{CommandNeeds, KnownPermissions},
     replicas::ReplicaProgress,
-    single_flight::{FlightError, SingleFlight},
+    single_flight::SingleFlight,
 };
 use crate::{
     Failure,
     guard::breaker::{Breaker, BreakerOptions},
-    redis::{options::address::ServerAddress, scripts::LuaScript},
+    redis::{RedisOptions, options::address::ServerAddress, scripts::LuaScript},
 };
 
 /// What all nodes of a store have in common.
@@ -56,7 +56,8 @@ impl WireConfig {
     /// round trips (TCP, TLS, the user, the clock), of which the first two may have to be sent again.
     pub(crate) const MOST_CONNECTING: Duration = Duration::from_secs(10);
 
-    pub(crate) fn new(timeout: Duration, breaker: BreakerOptions, wait_replicas: u32, key_prefix: &str) -> Self {
+    pub(crate) fn new(options: &RedisOptions, is_tls: bool) -> Self {
+        let timeout = options.store_timeout;
         // Nothing but the deadline of a request ends its waiting for answers, and attempts to connect have limits
         // of their own.
         let connection = AsyncConnectionConfig::new()
@@ -68,16 +69,12 @@ impl WireConfig {
             patience: (timeout / 4).min(Duration::from_millis(250)),
             enough: timeout / 2,
             connecting: timeout.clamp(Duration::from_secs(1), Self::MOST_CONNECTING),
-            breaker,
-            wait_replicas,
-            is_tls: false,
-            probed_key: format!("{key_prefix}:~probed"),
+            breaker: BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown },
+            wait_replicas: options.wait_replicas,
+            is_tls,
+            probed_key: format!("{}:~probed", options.key_prefix),
             round_trips: AtomicU64::new(0),
         }
-    }
-
-    pub(crate) fn with_tls(self, is_tls: bool) -> Self {
-        Self { is_tls, ..self }
     }
 
     pub(crate) fn round_trips(&self) -> u64 {
@@ -97,7 +94,7 @@ pub(crate) struct RedisNode {
     clock: StoreClock,
     current: RwLock<Option<Arc<NodeConnection>>>,
     /// Pipes that lost the same connection make one new one.
-    connecting: SingleFlight<Result<Arc<NodeConnection>, RequestError>>,
+    connecting: SingleFlight<Arc<NodeConnection>>,
     /// How long an attempt to connect may take, by what the ones before took.
     connecting_limit: Mutex<Duration>,
 }
@@ -236,11 +233,7 @@ impl RedisNode {
             return Ok(connected);
         }
         let connect = || Self::connect(Arc::downgrade(self), self.client.clone(), wire.clone());
-        match self.connecting.join_or_start(connect, deadline).await {
-            Ok(connected) => connected,
-            Err(FlightError::Deadline) => Err(RequestError::NotConnected),
-            Err(FlightError::Stopped) => Err(broken_connection()),
-        }
+        self.connecting.join_or_start(connect, deadline).await
     }
 
     /// One attempt. It holds no reference to the node: dropping the node stops it.
@@ -394,11 +387,5 @@ fn leaves_connection_usable(error: &RedisError) -> bool {
         ErrorKind::Extension => !matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")),
         ErrorKind::InvalidClientConfig => true,
         _ => false,
-    }
-}
-
-impl fmt::Debug for RedisNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("breaker", &self.breaker).finish_non_exhaustive()
     }
 }

@@ -120,7 +120,6 @@ mod tests {
 
     use super::*;
     use crate::RedisOptions;
-    use crate::guard::breaker::BreakerOptions;
 
     const PATIENCE: Duration = Duration::from_millis(250);
     const LONG: Duration = Duration::from_secs(5);
@@ -182,10 +181,15 @@ mod tests {
     #[tokio::test]
     async fn a_cancelled_wait_does_not_mark_replicas_as_lagging() {
         let (port, mut waits) = server().await;
-        let options = RedisOptions { host: "127.0.0.1".into(), port, ..RedisOptions::default() };
+        let options = RedisOptions {
+            host: "127.0.0.1".into(),
+            port,
+            wait_replicas: 1,
+            store_timeout: LONG,
+            ..RedisOptions::default()
+        };
         let (address, client) = options.build_clients().unwrap().single_client().unwrap();
-        let breaker = BreakerOptions { failures: 1, cooldown: LONG };
-        let wire = Arc::new(WireConfig::new(LONG, breaker, 1, "p"));
+        let wire = Arc::new(WireConfig::new(&options, false));
         let node = Arc::new(RedisNode::new(address, client, &wire));
         let deadline = Instant::now() + LONG;
         let connected = node.ensure_connected(&wire, deadline).await.ok().unwrap();

@@ -3,7 +3,7 @@
 //! The scripts see to it that a request counts once however often it is sent, and refuse it when it arrives too late. `cluster`
 //! decides where it is sent, and `node` by which connection.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use redis::{Cmd, Value};
@@ -45,14 +45,14 @@ const REDIRECTIONS_IN_A_ROW: u32 = 4;
 struct LastAsked {
     node: Option<Arc<RedisNode>>,
     /// When anybody said anything, and whether that was that the slot is not where it belongs.
-    told: Option<(Instant, bool)>,
+    said: Option<(Instant, bool)>,
 }
 
 impl LastAsked {
     /// Whether nothing came of it because of where the slot is. That the last tries were not answered in time takes
     /// nothing back, unless they were given `enough` of it.
     fn is_moving(&self, enough: Duration) -> bool {
-        self.told.is_some_and(|(at, is_moving)| is_moving && at.elapsed() < enough)
+        self.said.is_some_and(|(at, is_moving)| is_moving && at.elapsed() < enough)
     }
 }
 
@@ -131,7 +131,7 @@ impl Requester {
         let stuck = self.moving.get(slot);
         let slot_leave = stuck.as_ref().map(|breaker| breaker.admit(time.began).ok_or_else(|| left_alone(STUCK)));
         let slot_leave = slot_leave.transpose()?;
-        let mut asked = LastAsked { node: self.servers.known_owner(slot), told: None };
+        let mut asked = LastAsked { node: self.servers.known_owner(slot), said: None };
         let expected = asked.node.clone();
         let leave = self.breaker_of(&expected).admit(time.began).ok_or_else(|| left_alone(FAILING))?;
         let outcome = self.run_until_answered(registry, (script, needs), arguments, read, time, &mut asked).await;
@@ -160,8 +160,8 @@ impl Requester {
     /// Nothing came of a request in the time that it had. Where a caller had no more, that says little.
     fn record_failure(&self, breaker: &Breaker, time: RequestTime) {
         match time.given() >= self.wire.enough {
-            true => breaker.record_failure(),
-            false => breaker.record_cut_short(time.began, self.timeout),
+            true => breaker.record_failure(Instant::now()),
+            false => breaker.record_cut_short(time.began, self.timeout, Instant::now()),
         }
     }
 
@@ -190,13 +190,11 @@ impl Requester {
                             return Ok(reply);
                         }
                         ScriptReply::Written(reply) => {
-                            return self.confirm(&node, answer.connected, deadline).await.map(|()| reply);
+                            return self.confirm(&node, None, answer.connected, deadline).await.map(|()| reply);
                         }
                         ScriptReply::Found(reply) => {
-                            return self
-                                .confirm_found(&node, registry, answer.connected, deadline)
-                                .await
-                                .map(|()| reply);
+                            let found = Some(registry);
+                            return self.confirm(&node, found, answer.connected, deadline).await.map(|()| reply);
                         }
                         // Its clock may have been set since. It is known again now; try with it.
                         ScriptReply::Late => {}
@@ -209,7 +207,7 @@ impl Requester {
                 }
                 Err(RetryDecision::Redirected) => {
                     // A move that only some of the nodes know of: they are well, and it is about this slot alone.
-                    asked.told = Some((Instant::now(), true));
+                    asked.said = Some((Instant::now(), true));
                     last_problem = Some("the cluster's nodes disagree on who owns the session's slot");
                 }
                 Err(RetryDecision::Refused(refusal)) => return Err(refusal),
@@ -246,8 +244,8 @@ impl Requester {
         asked.node = Some(node.clone());
         let answered = node.run_script(&self.wire, script, needs, arguments, deadline).await;
         if let Err(RequestError::Error(error)) = &answered {
-            let was_moving = asked.told.is_some_and(|(_, is_moving)| is_moving);
-            asked.told = Some((Instant::now(), is_moving(error) || (was_moving && is_moved(error))));
+            let was_moving = asked.said.is_some_and(|(_, is_moving)| is_moving);
+            asked.said = Some((Instant::now(), is_moving(error) || (was_moving && is_moved(error))));
         }
         match answered {
             Ok(answer) => Ok((node, answer)),
@@ -255,39 +253,29 @@ impl Requester {
         }
     }
 
-    /// The same for what was written before, over another connection perhaps. `WAIT` speaks only of what its own
-    /// connection has written, so that writes something first, which comes after it in the stream to the replicas.
-    async fn confirm_found(
-        &self,
-        node: &RedisNode,
-        registry: &BucketRegistry,
-        connected: Arc<NodeConnection>,
-        deadline: Instant,
-    ) -> Result<(), Failure> {
-        let mut write = redis::cmd("SET");
-        write.arg(registry.confirming_key()).arg("").arg("PX").arg(CONFIRMING_MS);
-        match node.send_on_connection(&self.wire, connected, &write, deadline).await {
-            Ok(NodeAnswer { connected, .. }) => self.confirm(node, connected, deadline).await,
-            Err(_) => Err(self.not_confirmed()),
-        }
-    }
-
-    /// Waits until as many replicas as wanted have what was written.
+    /// Waits until as many replicas as wanted have what was written: now, or before and over another connection perhaps,
+    /// where it was `found` in this registry. `WAIT` speaks only of what its own connection has written, so that writes
+    /// something first then, which comes after it in the stream to the replicas.
     async fn confirm(
         &self,
         node: &RedisNode,
+        found: Option<&BucketRegistry>,
         connected: Arc<NodeConnection>,
         deadline: Instant,
     ) -> Result<(), Failure> {
-        match node.wait_for_replicas(&self.wire, connected, deadline).await {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(_) => Err(self.not_confirmed()),
+        let confirmed = async {
+            if let Some(registry) = found {
+                let mut write = redis::cmd("SET");
+                write.arg(registry.confirming_key()).arg("").arg("PX").arg(CONFIRMING_MS);
+                node.send_on_connection(&self.wire, connected.clone(), &write, deadline).await?;
+            }
+            node.wait_for_replicas(&self.wire, connected, deadline).await
+        };
+        if matches!(confirmed.await, Ok(true)) {
+            return Ok(());
         }
-    }
-
-    fn not_confirmed(&self) -> Failure {
         let message = format!("done, but not confirmed by {} replicas (redis_wait_replicas)", self.wire.wait_replicas);
-        failure(FailureCode::ReadOnly, "", message)
+        Err(failure(FailureCode::ReadOnly, "", message))
     }
 
     /// A request to every server without a script, tried once, for people who set up a store.
@@ -382,13 +370,4 @@ fn left_alone(why: &str) -> Failure {
 
 fn unreachable(problem: &str) -> Failure {
     failure(FailureCode::Unavailable, "", format!("Redis can't be used: {problem}"))
-}
-
-impl fmt::Debug for Requester {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Requester")
-            .field("timeout", &self.timeout)
-            .field("servers", &self.servers)
-            .finish_non_exhaustive()
-    }
 }

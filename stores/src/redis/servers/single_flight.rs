@@ -5,41 +5,33 @@
 
 use std::future::Future;
 
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use parking_lot::Mutex;
 use tokio::{
-    sync::watch,
     task::AbortHandle,
     time::{Instant, timeout_at},
 };
+
+use super::node::{RequestError, broken_connection};
 
 /// One piece of work at a time.
 pub(crate) struct SingleFlight<T> {
     under_way: Mutex<Option<UnderWay<T>>>,
 }
 
-struct UnderWay<T> {
-    outcome: watch::Receiver<Option<T>>,
-    task: AbortHandle,
-}
+type Outcome<T> = Result<T, RequestError>;
 
-/// Why nothing came of waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlightError {
-    /// The time was up; the work goes on.
-    Deadline,
-    /// It was stopped: the runtime that it ran on is gone.
-    Stopped,
+struct UnderWay<T> {
+    outcome: Shared<BoxFuture<'static, Outcome<T>>>,
+    task: AbortHandle,
 }
 
 impl<T> Default for SingleFlight<T> {
     fn default() -> Self {
         Self { under_way: Mutex::new(None) }
-    }
-}
-
-impl<T> UnderWay<T> {
-    fn has_ended(&self) -> bool {
-        self.outcome.borrow().is_some() || self.outcome.has_changed().is_err()
     }
 }
 
@@ -50,43 +42,37 @@ impl<T> Drop for UnderWay<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
-    /// Has it done, and does not wait. Needs a tokio runtime.
+    /// Has `begin` done unless work is under way, and does not wait. Needs a tokio runtime.
     pub(crate) fn start_if_idle<F>(&self, begin: impl FnOnce() -> F)
     where
-        F: Future<Output = T> + Send + 'static,
+        F: Future<Output = Outcome<T>> + Send + 'static,
     {
-        self.subscribe_or_start(begin);
+        _ = self.subscribe_or_start(begin);
     }
 
     /// Waits for the work under way, or for `begin` where there is none. Needs a tokio runtime.
-    pub(crate) async fn join_or_start<F>(&self, begin: impl FnOnce() -> F, deadline: Instant) -> Result<T, FlightError>
+    pub(crate) async fn join_or_start<F>(&self, begin: impl FnOnce() -> F, deadline: Instant) -> Outcome<T>
     where
-        F: Future<Output = T> + Send + 'static,
+        F: Future<Output = Outcome<T>> + Send + 'static,
     {
-        let mut outcome = self.subscribe_or_start(begin);
-        // An outcome that is there counts, however late it is asked for.
-        match timeout_at(deadline, outcome.wait_for(Option::is_some)).await {
-            Ok(Ok(outcome)) => outcome.clone().ok_or(FlightError::Stopped),
-            Ok(Err(_)) => Err(FlightError::Stopped),
-            Err(_) => Err(FlightError::Deadline),
-        }
+        let outcome = self.subscribe_or_start(begin);
+        // An outcome that is there counts, however late it is asked for. Work that takes longer goes on.
+        timeout_at(deadline, outcome).await.unwrap_or(Err(RequestError::NotConnected))
     }
 
-    fn subscribe_or_start<F>(&self, begin: impl FnOnce() -> F) -> watch::Receiver<Option<T>>
+    fn subscribe_or_start<F>(&self, begin: impl FnOnce() -> F) -> Shared<BoxFuture<'static, Outcome<T>>>
     where
-        F: Future<Output = T> + Send + 'static,
+        F: Future<Output = Outcome<T>> + Send + 'static,
     {
         let mut under_way = self.under_way.lock();
-        if let Some(work) = under_way.as_ref().filter(|work| !work.has_ended()) {
+        if let Some(work) = under_way.as_ref().filter(|work| !work.task.is_finished()) {
             return work.outcome.clone();
         }
-        let (tell, outcome) = watch::channel(None);
-        let work = begin();
-        let task = tokio::spawn(async move {
-            let outcome = work.await;
-            tell.send_replace(Some(outcome));
-        });
-        *under_way = Some(UnderWay { outcome: outcome.clone(), task: task.abort_handle() });
+        let work = tokio::spawn(begin());
+        let task = work.abort_handle();
+        // It is stopped with the runtime that it runs on.
+        let outcome = work.map(|ended| ended.unwrap_or_else(|_| Err(broken_connection()))).boxed().shared();
+        *under_way = Some(UnderWay { outcome: outcome.clone(), task });
         outcome
     }
 }
@@ -120,18 +106,18 @@ mod tests {
         let (land, landed) = oneshot::channel::<u32>();
         let first = || {
             begun.fetch_add(1, Ordering::Relaxed);
-            async { landed.await.unwrap() }
+            async { Ok(landed.await.unwrap()) }
         };
         let again = || {
             begun.fetch_add(1, Ordering::Relaxed);
-            ready(0)
+            ready(Ok(0))
         };
-        assert_eq!(flight.join_or_start(first, soon()).await, Err(FlightError::Deadline));
+        assert!(matches!(flight.join_or_start(first, soon()).await, Err(RequestError::NotConnected)));
         flight.start_if_idle(again);
         let (waited, ()) = tokio::join!(flight.join_or_start(again, late()), async { land.send(7).unwrap() });
-        assert_eq!((waited, begun.load(Ordering::Relaxed)), (Ok(7), 1));
+        assert!(matches!((waited, begun.load(Ordering::Relaxed)), (Ok(7), 1)));
         // It has ended: the next begins again.
-        assert_eq!(flight.join_or_start(again, late()).await, Ok(0));
+        assert!(matches!(flight.join_or_start(again, late()).await, Ok(0)));
     }
 
     #[tokio::test]
@@ -142,7 +128,7 @@ mod tests {
             let _held = held;
             pending().await
         };
-        assert_eq!(flight.join_or_start(work, soon()).await, Err(FlightError::Deadline));
+        assert!(matches!(flight.join_or_start(work, soon()).await, Err(RequestError::NotConnected)));
         drop(flight);
         let end = late();
         while Arc::strong_count(&alive) > 1 {
@@ -155,7 +141,8 @@ mod tests {
     fn work_that_ended_with_its_runtime_is_started_again() {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let flight = SingleFlight::<u32>::default();
-        assert_eq!(runtime().block_on(flight.join_or_start(pending, soon())), Err(FlightError::Deadline));
-        assert_eq!(runtime().block_on(flight.join_or_start(|| ready(1), late())), Ok(1));
+        let stopped = runtime().block_on(flight.join_or_start(pending, soon()));
+        assert!(matches!(stopped, Err(RequestError::NotConnected)));
+        assert!(matches!(runtime().block_on(flight.join_or_start(|| ready(Ok(1)), late())), Ok(1)));
     }
 }

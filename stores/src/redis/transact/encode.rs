@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
 use redis::Cmd;
 
-use super::key_set::{KeySet, NamePositions, each_set_key};
+use super::key_set::{KeySet, NamePositions, set_keys};
 use crate::{
     Entry, Expectation, LogEnd, NewLife, Opening, Operation, PositionMark, PostOperation, Transaction, Writer, check,
     index::{
@@ -24,12 +24,11 @@ pub(crate) struct EncodedRequest<'a> {
     /// The incarnation that it must be, or how long a new bucket lives, milliseconds.
     wanted: Cow<'a, str>,
     parts: Vec<RequestPart<'a>>,
-    owned: Vec<Vec<u8>>,
 }
 
 /// A part of a request. The first two kinds are the request's shape: a process sees few of them, again and
 /// again, and they come from here or are small numbers, so that a script may hold them (see `transact.rs`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RequestPart<'a> {
     /// An operation or expectation begins.
     Step(&'static str),
@@ -38,20 +37,16 @@ pub(crate) enum RequestPart<'a> {
     Number(u64),
     Integer(i64),
     Text(&'a str),
-    /// A text that is none of the transaction's, by its place among those that the request holds.
-    Owned(usize),
-    /// Of the metadata: a kind of part, and the part's name.
-    Field(&'static str, &'a str),
-    /// Whose position it is, if that matters.
-    Server(Option<u32>),
+    /// A text that is none of the transaction's.
+    Owned(Vec<u8>),
 }
 
 impl RequestPart<'_> {
     /// What there is of it in the request's shape.
-    pub(crate) fn as_shape_part(self) -> Option<RequestPart<'static>> {
+    pub(crate) fn as_shape_part(&self) -> Option<RequestPart<'static>> {
         match self {
             Self::Step(name) => Some(RequestPart::Step(name)),
-            Self::Fixed(number) => Some(RequestPart::Fixed(number)),
+            Self::Fixed(number) => Some(RequestPart::Fixed(*number)),
             _ => None,
         }
     }
@@ -69,7 +64,7 @@ impl<'a> EncodedRequest<'a> {
             Opening::Replace(life) => created(4, life),
         };
         let key_set = KeySet::new(&transaction.operations);
-        let mut parts = RequestBuilder { parts: Vec::with_capacity(48), owned: Vec::new(), key_set };
+        let mut parts = RequestBuilder { parts: Vec::with_capacity(48), key_set };
         for (index, expectation) in (0..).zip(&transaction.expectations) {
             parts.expectation(index, expectation, &transaction.operations);
         }
@@ -83,7 +78,7 @@ impl<'a> EncodedRequest<'a> {
             + 32 * u64::from(parts.key_set.whole)
             + 64 * u64::from(renews)
             + 128 * u64::from(check::makes_room(transaction));
-        Self { wanted, parts: parts.behind_header(flags), owned: parts.owned }
+        Self { wanted, parts: parts.behind_header(flags) }
     }
 
     pub(crate) fn parts(&self) -> &[RequestPart<'a>] {
@@ -91,7 +86,7 @@ impl<'a> EncodedRequest<'a> {
     }
 
     /// Writes the arguments after the keys, for a script that holds the request's shape or for one that is
-    /// told it.
+    /// sent it.
     pub(crate) fn write_arguments(&self, command: &mut Cmd, writer: &Writer, deadline: u64, holds_shape: bool) {
         let stamp = format!("{}.{deadline}", writer.sequence());
         command.arg(writer.id()).arg(stamp).arg(deadline).arg(&*self.wanted);
@@ -103,11 +98,7 @@ impl<'a> EncodedRequest<'a> {
                 RequestPart::Step(text) | RequestPart::Text(text) => command.arg(text),
                 RequestPart::Fixed(number) | RequestPart::Number(number) => command.arg(number),
                 RequestPart::Integer(number) => command.arg(number),
-                RequestPart::Field(kind, name) => command.arg([kind, *name].concat()),
-                RequestPart::Owned(place) => command.arg(self.owned.get(*place)),
-                RequestPart::Server(server) => {
-                    command.arg(server.map(|server| format!("{server:08x}")).unwrap_or_default())
-                }
+                RequestPart::Owned(text) => command.arg(&**text),
             };
         }
     }
@@ -133,7 +124,6 @@ fn position_or_none(position: Option<u64>) -> RequestPart<'static> {
 /// Requests in the making. The order of the parts is that of the parameters in the step's heading.
 struct RequestBuilder<'a> {
     parts: Vec<RequestPart<'a>>,
-    owned: Vec<Vec<u8>>,
     key_set: KeySet<'a>,
 }
 
@@ -147,7 +137,7 @@ impl<'a> RequestBuilder<'a> {
         parts.extend(counts.map(|count| RequestPart::Fixed(count as u64)));
         parts.push(RequestPart::Fixed(*set_count));
         for (kind, names) in [("log:", logs), ("map:", maps), ("lease:", leases), ("index:", indexes)] {
-            parts.extend(names.iter().map(|name| RequestPart::Field(kind, name)));
+            parts.extend(names.iter().map(|name| RequestPart::Owned([kind, name].concat().into())));
         }
         parts.extend(keys.iter().map(RequestPart::Text));
         parts.append(&mut self.parts);
@@ -179,9 +169,8 @@ impl<'a> RequestBuilder<'a> {
                 self.step("expect-room").limit(index).limit(expected.limit)
             }
             Expectation::Room(expected) => {
-                let mut set = Vec::new();
-                each_set_key(operations, &expected.map_name, |key| set.push(RequestPart::Text(key)));
                 let map = &expected.map_name;
+                let set = set_keys(operations, map).map(RequestPart::Text).collect();
                 self.step("expect-map-room").limit(index).map(map).limit(expected.limit).texts(set)
             }
         };
@@ -200,9 +189,10 @@ impl<'a> RequestBuilder<'a> {
             Operation::Page(page) => {
                 let cursor = ScanCursor::parse_or_start(&page.cursor);
                 let most = if page.max_entries == 0 { PAGE } else { page.max_entries };
+                let server = cursor.expected_server().map(|server| format!("{server:08x}")).unwrap_or_default();
                 self.map_step("page", "map-page", &page.map_name);
                 self.part(RequestPart::Number(cursor.position))
-                    .part(RequestPart::Server(cursor.expected_server()))
+                    .owned(server.into())
                     .limit(most.min(MAX_RECORDS))
                     .number(page.max_bytes)
                     .limit(u64::from(page.keys_only))
@@ -368,8 +358,7 @@ impl<'a> RequestBuilder<'a> {
     }
 
     fn owned(&mut self, text: Vec<u8>) -> &mut Self {
-        self.owned.push(text);
-        self.part(RequestPart::Owned(self.owned.len() - 1))
+        self.part(RequestPart::Owned(text))
     }
 
     fn limit(&mut self, limit: u64) -> &mut Self {

@@ -23,23 +23,20 @@ impl<'a> KeySet<'a> {
     /// With the values that the operations set, before any other.
     pub(crate) fn new(operations: &'a [Operation]) -> Self {
         let mut key_set = Self::default();
-        each_set_key(operations, VALUES, |key| _ = key_set.keys.position_of(key));
+        set_keys(operations, VALUES).for_each(|key| _ = key_set.keys.position_of(key));
         key_set.set_count = key_set.keys.len() as u64;
         key_set
     }
 }
 
-/// Names, each once, with their places from 1: a few are searched, many hashed.
+/// Names, each once, with their places from 1.
 #[derive(Default)]
 pub(crate) struct NamePositions<'a> {
     names: Vec<&'a str>,
-    /// Places of those after the first few.
-    later: HashMap<&'a str, usize>,
+    positions: HashMap<&'a str, u64>,
 }
 
 impl<'a> NamePositions<'a> {
-    const FEW: usize = 8;
-
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
@@ -50,20 +47,15 @@ impl<'a> NamePositions<'a> {
 
     /// The place of a name, which has one from now on.
     pub(crate) fn position_of(&mut self, name: &'a str) -> u64 {
-        let early = self.names.iter().take(Self::FEW).position(|known| *known == name).map(|index| index + 1);
-        if let Some(place) = early.or_else(|| self.later.get(name).copied()) {
-            return place as u64;
+        let next = self.names.len() as u64 + 1;
+        let position = *self.positions.entry(name).or_insert(next);
+        if position == next {
+            self.names.push(name);
         }
-        self.names.push(name);
-        let place = self.names.len();
-        if place > Self::FEW {
-            self.later.insert(name, place);
-        }
-        place as u64
+        position
     }
 }
 
-/// Calls a function with each key of a map that the operations set.
-pub(crate) fn each_set_key<'a>(operations: &'a [Operation], map: &str, mut see: impl FnMut(&'a str)) {
-    operations.iter().filter_map(Operation::describe_writes).for_each(|writes| writes.entries.each_in(map, &mut see));
+pub(crate) fn set_keys<'a>(operations: &'a [Operation], map: &str) -> impl Iterator<Item = &'a str> {
+    operations.iter().flat_map(Operation::set_entries).filter(move |(of, _)| *of == map).map(|(_, key)| key)
 }

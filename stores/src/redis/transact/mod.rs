@@ -142,7 +142,6 @@ impl StepTemplates {
         Self { steps }
     }
 
-    /// The script for any transaction.
     fn general_script(&self) -> String {
         let counted = ["flags", "log_count", "map_count", "lease_count", "index_count", "key_count", "set_count"];
         let mut header = String::new();
@@ -172,7 +171,6 @@ impl StepTemplates {
         fill_frame(&header, &branches(|step| &step.probe), &branches(|step| &step.apply))
     }
 
-    /// The script for transactions of one shape.
     fn shape_script(&self, shape: &[RequestPart<'static>]) -> String {
         let mut numbers = shape.iter();
         let [flags, logs, maps, leases, indexes, keys, set] =
@@ -229,7 +227,6 @@ trait ArgumentSource {
     fn slots(&mut self) -> String;
 }
 
-/// The parameters as local variables.
 fn bind_parameters(parameters: &[Parameter], arguments: &mut impl ArgumentSource) -> String {
     let bind = |parameter: &Parameter| match parameter {
         Parameter::Key => format!("local slot = {}\nlocal key = ARGV[keys_at + slot]\n", arguments.fixed()),

@@ -95,11 +95,7 @@ fn each_step_is_written_with_the_parameters_that_its_code_reads() {
                     (Parameter::Number(_), RequestPart::Number(_) | RequestPart::Integer(_)) => true,
                     (
                         Parameter::Text(_),
-                        RequestPart::Text(_)
-                        | RequestPart::Owned(_)
-                        | RequestPart::Integer(_)
-                        | RequestPart::Number(_)
-                        | RequestPart::Server(_),
+                        RequestPart::Text(_) | RequestPart::Owned(_) | RequestPart::Integer(_) | RequestPart::Number(_),
                     ) => true,
                     (Parameter::Keys, RequestPart::Fixed(count)) => {
                         (0..*count).all(|_| matches!(parts.next(), Some(RequestPart::Fixed(1..))))
