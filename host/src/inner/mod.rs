@@ -144,14 +144,17 @@ impl KeeplineInner {
     fn report_refusal(&self, refusal: &CallRefusal) {
         let (level, context) = match refusal {
             CallRefusal::Full(_) | CallRefusal::Late(_) | CallRefusal::NoMemory(_) => {
-                self.tally.count_busy();
+                self.tally.entries.lock().busy += 1;
                 (LogLevel::Warn, "keepline.busy")
             }
             // That it is left alone was said when that began.
-            CallRefusal::LeftAlone(_) => return self.tally.count_left_alone(),
+            CallRefusal::LeftAlone(_) => {
+                self.tally.entries.lock().left_alone += 1;
+                return;
+            }
             CallRefusal::Closed => (LogLevel::Warn, "keepline.closed"),
             CallRefusal::Fault(_) => {
-                self.tally.count_fault();
+                self.tally.entries.lock().faults += 1;
                 (LogLevel::Error, "keepline.plugin")
             }
         };

@@ -19,7 +19,7 @@ use crate::{
     entry::task::{ModelError, Progress},
     inner::{
         KeeplineInner, UnusableIds,
-        counters::{Counters, MemoryTally, Tally},
+        counters::{Counters, Tally},
     },
     logging::{LogLevel, MAX_MESSAGE, MAX_NAME, RateLimitedLog, make_printable},
     options::Options,
@@ -235,8 +235,8 @@ impl Keepline {
         self.inner.pool.reserve_memory(bytes)
     }
 
-    pub(crate) fn memory_tally(&self) -> &MemoryTally {
-        &self.inner.tally.memories
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.inner.tally
     }
 
     /// Goes on with another plugin, such as a new version: for all pipes and sessions of this Keepline and its
@@ -299,10 +299,10 @@ impl Keepline {
         let (instances_at_work, instances_idle, calls_waiting) = self.inner.pool.read_gauges();
         Metrics {
             entries: self.counters(),
-            skips: self.inner.tally.skips.read(),
+            skips: *self.inner.tally.skips.lock(),
             questions: self.inner.tally.questions.read(),
             answers: self.inner.tally.answers.read(),
-            memories: self.inner.tally.memories.read(),
+            memories: *self.inner.tally.memories.lock(),
             store: self.store.counters(),
             instances_at_work,
             instances_idle,
@@ -315,6 +315,6 @@ impl Keepline {
 
     /// What has become of the entries of all pipes so far.
     pub fn counters(&self) -> Counters {
-        self.inner.tally.read()
+        self.inner.tally.read_entries()
     }
 }

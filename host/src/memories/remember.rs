@@ -3,7 +3,7 @@
 //! Promises an outcome for every call, and a reason for what was not stored. What is stored of a text, and which answers are
 //! not worth it, the filter decides.
 
-use std::{fmt, sync::atomic::Ordering};
+use std::fmt;
 
 use keepline_json::{self as json, push_base32};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::pair::Pair;
 use crate::{
     entry::{Answer, Effect, Problem, ProblemCode, Task},
-    inner::counters::MemoryTally,
+    inner::counters::MemoryCounters,
     keepline::Keepline,
     logging::LogLevel,
     store::Deadline,
@@ -145,14 +145,14 @@ pub enum RememberOutcome {
 }
 
 impl RememberOutcome {
-    fn count(&self, tally: &MemoryTally) {
+    fn count(&self, counters: &mut MemoryCounters) {
         let counter = match self {
-            Self::Stored { .. } => &tally.stored,
-            Self::Repeated { .. } => &tally.repeated,
-            Self::Skipped(_) => &tally.skipped,
-            Self::Failed(_) => &tally.failed,
+            Self::Stored { .. } => &mut counters.stored,
+            Self::Repeated { .. } => &mut counters.repeated,
+            Self::Skipped(_) => &mut counters.skipped,
+            Self::Failed(_) => &mut counters.failed,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        *counter += 1;
     }
 }
 
@@ -182,7 +182,7 @@ impl Keepline {
             }
             RememberOutcome::Stored { .. } | RememberOutcome::Repeated { .. } => {}
         }
-        outcome.count(self.memory_tally());
+        outcome.count(&mut self.tally().memories.lock());
         Remembered { outcome, due }
     }
 
