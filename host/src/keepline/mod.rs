@@ -21,13 +21,12 @@ use crate::{
         KeeplineInner, UnusableIds,
         counters::{Counters, Tally},
     },
-    logging::{LogLevel, MAX_MESSAGE, MAX_NAME, RateLimitedLog, make_printable},
+    logging::{MAX_MESSAGE, MAX_NAME, RateLimitedLog, make_printable},
     options::Options,
     pipe::{OpenTurns, Pipe},
     plugin::Plugin,
     runtime::{
-        CallDeadline, HostServices, InstancePool, MemoryReservation, PluginFault, PluginInstance, PoolLimits,
-        TaskSubject, is_valid_task,
+        CallDeadline, HostServices, InstancePool, PluginFault, PluginInstance, PoolLimits, TaskSubject, is_valid_task,
     },
     sessions::{Sessions, task_scope},
     store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
@@ -84,7 +83,7 @@ impl From<ConfigProblem> for KeeplineError {
 /// A plugin with a store and a configuration. Cheap to clone, safe to use from many tasks.
 #[derive(Clone)]
 pub struct Keepline {
-    inner: Arc<KeeplineInner>,
+    pub(crate) inner: Arc<KeeplineInner>,
     store: Arc<StoreGuard>,
     breaker: BreakerOptions,
 }
@@ -214,29 +213,6 @@ impl Keepline {
             Some(desk) => desk.embed(texts).await.map(Some),
             None => Ok(None),
         }
-    }
-
-    /// How long a call may take that has no deadline of its own.
-    pub(crate) fn entry_timeout(&self) -> Duration {
-        self.inner.entry_timeout
-    }
-
-    pub(crate) fn log_from_host(&self, level: LogLevel, context: &str, message: &str) {
-        self.inner.pool.services().log.log_from_host(level, context, message);
-    }
-
-    /// Logs a plugin's text as the plugin's.
-    pub(crate) fn report_of_plugin(&self, level: LogLevel, context: &str, message: &str) {
-        self.inner.pool.services().log.log_from_plugin(level, context, message);
-    }
-
-    /// So much of the memory that all instances share, for what they have the host hold. None: it is taken.
-    pub(crate) fn reserve_memory(&self, bytes: usize) -> Option<MemoryReservation> {
-        self.inner.pool.reserve_memory(bytes)
-    }
-
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.inner.tally
     }
 
     /// Goes on with another plugin, such as a new version: for all pipes and sessions of this Keepline and its

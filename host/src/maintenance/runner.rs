@@ -271,7 +271,7 @@ impl MaintenanceInner {
                         "deferred task {name} of {subject} has failed again: it waits for {} s",
                         pause.as_secs()
                     );
-                    self.keepline.log_from_host(LogLevel::Info, "keepline.maintenance", &message);
+                    self.keepline.inner.log().log_from_host(LogLevel::Info, "keepline.maintenance", &message);
                 }
             }
             Outcome::Done => state.backoff.record_success(key),
@@ -292,7 +292,7 @@ impl MaintenanceInner {
     async fn run_steps(&self, task: Task) -> Outcome {
         let (name, subject) = (task.name.clone(), task.subject.clone());
         // The store may take its time before and after the model.
-        let lease = self.options.model_timeout.saturating_add(self.keepline.entry_timeout().saturating_mul(2));
+        let lease = self.options.model_timeout.saturating_add(self.keepline.inner.entry_timeout.saturating_mul(2));
         let lease_milliseconds = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let holder = format!("{:032x}", fastrand::u128(..));
         let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
@@ -340,12 +340,12 @@ impl MaintenanceInner {
         let again = "it is tried again after the session's next answer";
         // The plugin's own words are logged as such.
         let message = if is_plugins {
-            self.keepline.report_of_plugin(LogLevel::Warn, "keepline.maintenance", &problem.to_string());
+            self.keepline.inner.log().log_from_plugin(LogLevel::Warn, "keepline.maintenance", &problem.to_string());
             format!("deferred task '{name}' of {subject} failed, as the plugin says; {again}")
         } else {
             format!("deferred task '{name}' of {subject} failed: {problem}; {again}")
         };
-        self.keepline.log_from_host(LogLevel::Warn, "keepline.maintenance", &message);
+        self.keepline.inner.log().log_from_host(LogLevel::Warn, "keepline.maintenance", &message);
         Outcome::Failed(problem)
     }
 
@@ -368,7 +368,7 @@ impl MaintenanceInner {
         // What is needed, and what comes of it, is held until the next step has it.
         asked.held = None;
         let room = needs.iter().map(room_of).fold(0, usize::saturating_add);
-        asked.held = self.keepline.reserve_memory(room);
+        asked.held = self.keepline.inner.pool.reserve_memory(room);
         if asked.held.is_none() {
             let id = needs.first().map_or(0, id_of_need);
             let message = format!(

@@ -251,3 +251,24 @@ impl ComputeTime {
         Ok(if computed == 0 || self.meter.has_made_way() { None } else { Some(patience) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_call_that_has_computed_for_a_tick_makes_way() {
+        let ticks = Arc::new(Ticks::default());
+        let meter = Arc::new(CpuMeter::new(ticks.clone()));
+        let mut time = ComputeTime::new(Duration::from_secs(1), meter.clone());
+        time.begin(1);
+        // It waits for the store.
+        ticks.advance();
+        let call = async {
+            assert_eq!(time.check(Deadline::NEVER).unwrap(), None);
+            ticks.advance();
+            assert!(time.check(Deadline::NEVER).unwrap().is_some());
+        };
+        meter.run_measured(call).await;
+    }
+}

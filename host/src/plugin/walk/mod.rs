@@ -45,6 +45,9 @@ const INSTANCE: u64 = 100;
 const BYTES_OF_A_DEFINITION: u64 = 8;
 /// Steps to compile what is around a function.
 const STEPS_OF_A_FUNCTION: u64 = 5000;
+/// Steps to compile what converts the arguments and the result of a function between parts of a component: for the largest
+/// of types, beyond which wasmtime shares the code.
+const STEPS_OF_GLUE: u64 = 30_000;
 
 /// What the walk learns beside the measures.
 #[derive(Default)]
@@ -131,7 +134,12 @@ impl<'a> Walk<'a, '_> {
             }
             Payload::TagSection(section) => self.define_section(section)?,
             Payload::CoreTypeSection(section) => self.define_section(section)?,
-            Payload::ComponentCanonicalSection(section) => self.define_section(section)?,
+            Payload::ComponentCanonicalSection(section) => {
+                self.define_section(section)?;
+                let weight = &mut self.scopes.innermost()?.weight;
+                weight.glue = weight.glue.saturating_add(u64::from(section.count()) * STEPS_OF_GLUE);
+                self.check_weight()?;
+            }
             // The data themselves are as many as the component has bytes.
             Payload::DataSection(section) => self.define(section.count().into())?,
             Payload::FunctionSection(section) => self.count_functions(section.count())?,
@@ -234,22 +242,10 @@ impl<'a> Walk<'a, '_> {
             self.meter.raise_measure(Measure::FunctionCost, cost)?;
             return self.meter.add_to_measure(Measure::Cost, cost);
         }
-        let Some(types) = self.validator.types(0) else { return Ok(()) };
+        let memories = self.validator.types(0).map_or(0, |types| types.memory_count());
         match payload {
-            Payload::ImportSection(_) | Payload::MemorySection(_) if types.memory_count() > 1 => {
+            Payload::ImportSection(_) | Payload::MemorySection(_) if memories > 1 => {
                 Err(invalid_component("a core module has more than one memory"))
-            }
-            Payload::ComponentTypeSection(_) | Payload::ComponentInstanceSection(_) => {
-                let known = &mut self.scopes.innermost()?.sized_types;
-                self.sizes.check_from(known, types, self.meter)
-            }
-            Payload::ComponentCanonicalSection(section) => {
-                for canonical in section.clone() {
-                    let glue = self.sizes.glue_cost(&canonical.map_err(invalid_component)?, types);
-                    let weight = &mut self.scopes.innermost()?.weight;
-                    weight.glue = weight.glue.saturating_add(glue);
-                }
-                self.check_weight()
             }
             _ => Ok(()),
         }

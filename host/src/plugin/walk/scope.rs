@@ -21,8 +21,6 @@ pub(super) struct ComponentScope {
     pub(super) weight: Weight,
     /// The index space of components. None: one that is passed in, whatever it will be.
     components: Vec<Option<Weight>>,
-    /// How many of its types have been measured.
-    pub(super) sized_types: u32,
 }
 
 /// From the outermost one inwards.
@@ -45,7 +43,7 @@ impl ScopeStack {
 
     pub(super) fn open(&mut self, encoding: Encoding) {
         let (weight, components) = (Weight::default(), Vec::new());
-        self.0.push(ComponentScope { encoding, weight, components, sized_types: 0 });
+        self.0.push(ComponentScope { encoding, weight, components });
     }
 
     /// The innermost one has ended: from now on a component is in the index space of the one around it. What a module
