@@ -3,10 +3,7 @@
 //! Promises that a question waits no longer than its budget, and not at all for an endpoint that was late or failed
 //! several times in a row. An embedding that comes too late is cached for the next time. No text is ever logged.
 
-use std::{
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant, time::timeout};

@@ -32,8 +32,14 @@ impl SkipCounters {
     /// How many for each reason, by its name.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let Self { blank, marker, too_short, switched_off, other } = *self;
-        [("blank", blank), ("marker", marker), ("too-short", too_short), ("switched-off", switched_off), ("other", other)]
-            .into_iter()
+        [
+            ("blank", blank),
+            ("marker", marker),
+            ("too-short", too_short),
+            ("switched-off", switched_off),
+            ("other", other),
+        ]
+        .into_iter()
     }
 
     /// Counts a skipped answer, by the code of its problem as the bundled filter spells it. Unknown reasons count as

@@ -161,7 +161,11 @@ impl Keepline {
         };
         match &outcome {
             RememberOutcome::Skipped(skip) => {
-                self.inner.log().log_from_host(LogLevel::Debug, "keepline.memory", &format!("memory not stored: {skip}"));
+                self.inner.log().log_from_host(
+                    LogLevel::Debug,
+                    "keepline.memory",
+                    &format!("memory not stored: {skip}"),
+                );
             }
             RememberOutcome::Failed(problem) => {
                 self.inner.log().log_from_host(

@@ -114,13 +114,7 @@ impl TurnContent {
 }
 
 impl Turn {
-    fn new(
-        owner: Arc<EntryOwner>,
-        number: u64,
-        is_node: bool,
-        kind: TurnKind,
-        unstored: &Arc<AtomicUsize>,
-    ) -> Self {
+    fn new(owner: Arc<EntryOwner>, number: u64, is_node: bool, kind: TurnKind, unstored: &Arc<AtomicUsize>) -> Self {
         let (content, unstored) = (Mutex::default(), unstored.clone());
         Self(Arc::new(TurnInner { owner, number, is_node, kind, content, unstored }))
     }

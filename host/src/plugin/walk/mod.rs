@@ -12,7 +12,8 @@ mod types;
 
 use wasmparser::{
     ComponentExportSectionReader, ComponentExternalKind, ComponentImportSectionReader, ComponentInstance, ElementItems,
-    Encoding, FuncValidatorAllocations, Instance, Parser, Payload, SectionLimited, ValidPayload, Validator, WasmFeatures,
+    Encoding, FuncValidatorAllocations, Instance, Parser, Payload, SectionLimited, ValidPayload, Validator,
+    WasmFeatures,
 };
 
 use self::{declared::DeclaredTypes, function::function_cost, scope::ScopeStack, types::TypeSizes};
