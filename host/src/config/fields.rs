@@ -121,30 +121,12 @@ host_fields! {
     sandbox_isolation: String = Preset::Text("tenant"), Kind::Choice(&["shared", "tenant", "entry"]);
     /// Plugin: maximum size (bytes).
     plugin_max_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.max_bytes), Kind::Number { min: 1, max: 4 * GIB };
-    /// Plugin: maximum nesting of components within components.
-    plugin_max_nesting: u64 = Preset::Number(PluginLimits::DEFAULT.max_nesting), Kind::Number { min: 1, max: 1000 };
-    /// Plugin: maximum number of core modules.
-    plugin_max_modules: u64 = Preset::Number(PluginLimits::DEFAULT.max_modules), Kind::Number { min: 1, max: 1000 };
-    /// Plugin: maximum number of instances of components and core modules, nested ones included.
-    plugin_max_instances: u64 = Preset::Number(PluginLimits::DEFAULT.max_instances), Kind::Number { min: 1, max: 1_000_000 };
-    /// Plugin: maximum number of types, imports, exports and the like; those of a nested component count for each of its instances.
+    /// Plugin: maximum number of types, imports, exports, modules and the like; those of a nested component count for each of its instances.
     plugin_max_definitions: u64 = Preset::Number(PluginLimits::DEFAULT.max_definitions), Kind::Number { min: 1, max: 1_000_000_000 };
-    /// Plugin: maximum number of linear memories.
-    plugin_max_memories: u64 = Preset::Number(PluginLimits::DEFAULT.max_memories), Kind::Number { min: 1, max: 10_000 };
-    /// Plugin: maximum number of tables.
-    plugin_max_tables: u64 = Preset::Number(PluginLimits::DEFAULT.max_tables), Kind::Number { min: 1, max: 10_000 };
-    /// Plugin: maximum number of initial elements in its tables.
-    plugin_max_table_elements: u64 = Preset::Number(PluginLimits::DEFAULT.max_table_elements), Kind::Number { min: 1, max: 100_000_000 };
     /// Plugin: maximum nesting of types within types.
     plugin_max_type_nesting: u64 = Preset::Number(PluginLimits::DEFAULT.max_type_nesting), Kind::Number { min: 1, max: 100 };
     /// Plugin: maximum number of parts of a type, written out in full.
     plugin_max_type_size: u64 = Preset::Number(PluginLimits::DEFAULT.max_type_size), Kind::Number { min: 1, max: 1_000_000 };
-    /// Plugin: maximum number of functions in its core modules, with their types, exports and references in tables.
-    plugin_max_functions: u64 = Preset::Number(PluginLimits::DEFAULT.max_functions), Kind::Number { min: 1, max: 1_000_000 };
-    /// Plugin: maximum code size of one function (bytes).
-    plugin_max_function_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.max_function_bytes), Kind::Number { min: 1, max: 8 * MIB };
-    /// Plugin: maximum number of locals in one function.
-    plugin_max_locals: u64 = Preset::Number(PluginLimits::DEFAULT.max_locals), Kind::Number { min: 1, max: 50_000 };
     /// Plugin: maximum number of estimated compile steps for one function.
     plugin_max_function_cost: u64 = Preset::Number(PluginLimits::DEFAULT.max_function_cost), Kind::Number { min: 1, max: u64::MAX };
     /// Plugin: maximum number of estimated compile steps for all functions.

@@ -64,18 +64,9 @@ impl Config {
         let host = &self.host;
         PluginLimits {
             max_bytes: host.plugin_max_bytes,
-            max_nesting: host.plugin_max_nesting,
-            max_modules: host.plugin_max_modules,
-            max_instances: host.plugin_max_instances,
             max_definitions: host.plugin_max_definitions,
-            max_memories: host.plugin_max_memories,
-            max_tables: host.plugin_max_tables,
-            max_table_elements: host.plugin_max_table_elements,
             max_type_nesting: host.plugin_max_type_nesting,
             max_type_size: host.plugin_max_type_size,
-            max_functions: host.plugin_max_functions,
-            max_function_bytes: host.plugin_max_function_bytes,
-            max_locals: host.plugin_max_locals,
             max_function_cost: host.plugin_max_function_cost,
             max_cost: host.plugin_max_cost,
             compile_time: Duration::from_millis(host.plugin_compile_ms),

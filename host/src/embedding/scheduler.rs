@@ -3,13 +3,7 @@
 //! Promises that a question waits no longer than its budget, and not at all for an endpoint that was late or failed
 //! several times in a row. An embedding that comes too late is cached for the next time. No text is ever logged.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant, time::timeout};
@@ -52,10 +46,8 @@ pub(crate) struct EmbeddingScheduler {
     breaker: Breaker,
     places: Arc<Semaphore>,
     requests: Histogram,
-    failures: AtomicU64,
-    cache_hits: AtomicU64,
-    late: AtomicU64,
-    left_alone: AtomicU64,
+    /// Without the requests.
+    counts: Mutex<EmbeddingMetrics>,
 }
 
 impl EmbeddingScheduler {
@@ -77,10 +69,7 @@ impl EmbeddingScheduler {
             breaker: Breaker::new(breaker),
             places: Arc::new(Semaphore::new(MAX_ASKED)),
             requests: Histogram::default(),
-            failures: AtomicU64::new(0),
-            cache_hits: AtomicU64::new(0),
-            late: AtomicU64::new(0),
-            left_alone: AtomicU64::new(0),
+            counts: Mutex::default(),
         })
     }
 
@@ -89,8 +78,10 @@ impl EmbeddingScheduler {
         let began = Instant::now();
         let made = narrow::embed_with_bisection(&*self.embedder, texts).await;
         self.requests.record(began.elapsed());
-        let made =
-            made.map_err(|error| ModelError(error.to_string())).inspect_err(|_| increment_counter(&self.failures))?;
+        let made = made.map_err(|error| {
+            self.counts.lock().failures += 1;
+            ModelError(error.to_string())
+        })?;
         if made.refused > 0 {
             // Why, the server may say in words of the text.
             let message =
@@ -118,13 +109,13 @@ impl EmbeddingScheduler {
             (key, cache.get(key, Instant::now()))
         };
         if known.is_some() {
-            increment_counter(&self.cache_hits);
+            self.counts.lock().cache_hits += 1;
             return known;
         }
         let leave = self.breaker.admit(Instant::now());
         let place = self.places.clone().try_acquire_owned().ok();
         let (Some(leave), Some(place)) = (leave, place) else {
-            increment_counter(&self.left_alone);
+            self.counts.lock().left_alone += 1;
             return None;
         };
         let (desk, text) = (self.clone(), text.to_owned());
@@ -143,7 +134,7 @@ impl EmbeddingScheduler {
             Ok(Ok(Err(error))) => (None, Some(error.0)),
             Ok(Err(_)) => (None, Some("the call was given up".to_owned())),
             Err(_) => {
-                increment_counter(&self.late);
+                self.counts.lock().late += 1;
                 if wait < self.wait {
                     // It had little time, which says nothing of the endpoint.
                     return None;
@@ -164,23 +155,13 @@ impl EmbeddingScheduler {
     }
 
     pub(crate) fn metrics(&self) -> EmbeddingMetrics {
-        EmbeddingMetrics {
-            requests: self.requests.read(),
-            failures: self.failures.load(Ordering::Relaxed),
-            cache_hits: self.cache_hits.load(Ordering::Relaxed),
-            late: self.late.load(Ordering::Relaxed),
-            left_alone: self.left_alone.load(Ordering::Relaxed),
-        }
+        EmbeddingMetrics { requests: self.requests.read(), ..*self.counts.lock() }
     }
-}
-
-fn increment_counter(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::{
         super::{Embedding, EmbeddingError},

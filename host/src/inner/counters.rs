@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use parking_lot::Mutex;
+
 use crate::{
     entry::{Effect, Problem},
     store::Histogram,
@@ -30,32 +32,28 @@ impl SkipCounters {
     /// How many for each reason, by its name.
     pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let Self { blank, marker, too_short, switched_off, other } = *self;
-        let counts = [blank, marker, too_short, switched_off];
-        REASONS.into_iter().zip(counts).chain([("other", other)])
+        [
+            ("blank", blank),
+            ("marker", marker),
+            ("too-short", too_short),
+            ("switched-off", switched_off),
+            ("other", other),
+        ]
+        .into_iter()
     }
-}
 
-/// The reasons as the bundled filter spells them, in its problem's code.
-const REASONS: [&str; 4] = ["blank", "marker", "too-short", "switched-off"];
-
-#[derive(Default)]
-pub(crate) struct SkipTally {
-    reasons: [AtomicU64; REASONS.len()],
-    other: AtomicU64,
-}
-
-impl SkipTally {
-    /// Counts a skipped answer. Unknown reasons count as other, so a plugin can't add reasons.
-    fn count_skipped(&self, problem: Option<&Problem>) {
+    /// Counts a skipped answer, by the code of its problem as the bundled filter spells it. Unknown reasons count as
+    /// other, so a plugin can't add reasons.
+    fn count_skipped(&mut self, problem: Option<&Problem>) {
         let code = problem.map(|problem| problem.code.to_string()).unwrap_or_default();
-        let known = REASONS.into_iter().position(|reason| reason == code);
-        let counter = known.and_then(|at| self.reasons.get(at)).unwrap_or(&self.other);
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn read(&self) -> SkipCounters {
-        let [blank, marker, too_short, switched_off] = self.reasons.each_ref().map(|one| one.load(Ordering::Relaxed));
-        SkipCounters { blank, marker, too_short, switched_off, other: self.other.load(Ordering::Relaxed) }
+        let counter = match &*code {
+            "blank" => &mut self.blank,
+            "marker" => &mut self.marker,
+            "too-short" => &mut self.too_short,
+            "switched-off" => &mut self.switched_off,
+            _ => &mut self.other,
+        };
+        *counter += 1;
     }
 }
 
@@ -73,22 +71,28 @@ pub struct MemoryCounters {
     pub failed: u64,
 }
 
+/// What a Keepline counts.
 #[derive(Default)]
-pub(crate) struct MemoryTally {
-    pub(crate) stored: AtomicU64,
-    pub(crate) repeated: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) failed: AtomicU64,
+pub(crate) struct Tally {
+    pub(crate) entries: Mutex<Counters>,
+    pub(crate) skips: Mutex<SkipCounters>,
+    pub(crate) memories: Mutex<MemoryCounters>,
+    pub(crate) denied: Arc<AtomicU64>,
+    pub(crate) questions: Histogram,
+    pub(crate) answers: Histogram,
 }
 
-impl MemoryTally {
-    pub(crate) fn read(&self) -> MemoryCounters {
-        MemoryCounters {
-            stored: self.stored.load(Ordering::Relaxed),
-            repeated: self.repeated.load(Ordering::Relaxed),
-            skipped: self.skipped.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
+impl Tally {
+    /// One more entry; `problem` is what kept it from its memory, if anything did.
+    pub(crate) fn count(&self, effect: Effect, problem: Option<&Problem>) {
+        *self.entries.lock().counter_of(effect) += 1;
+        if effect == Effect::Skipped {
+            self.skips.lock().count_skipped(problem);
         }
+    }
+
+    pub(crate) fn read_entries(&self) -> Counters {
+        Counters { denied: self.denied.load(Ordering::Relaxed), ..*self.entries.lock() }
     }
 }
 
@@ -114,51 +118,9 @@ macro_rules! counters {
             pub fn effects(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }
-        }
 
-        #[derive(Default)]
-        pub(crate) struct Tally {
-            $($name: AtomicU64,)*
-            faults: AtomicU64,
-            left_alone: AtomicU64,
-            busy: AtomicU64,
-            pub(crate) denied: Arc<AtomicU64>,
-            pub(crate) questions: Histogram,
-            pub(crate) answers: Histogram,
-            pub(crate) memories: MemoryTally,
-            pub(crate) skips: SkipTally,
-        }
-
-        impl Tally {
-            /// One more entry; `problem` is what kept it from its memory, if anything did.
-            pub(crate) fn count(&self, effect: Effect, problem: Option<&Problem>) {
-                let counter = match effect { $(Effect::$effect => &self.$name,)* };
-                counter.fetch_add(1, Ordering::Relaxed);
-                if effect == Effect::Skipped {
-                    self.skips.count_skipped(problem);
-                }
-            }
-
-            pub(crate) fn count_fault(&self) {
-                self.faults.fetch_add(1, Ordering::Relaxed);
-            }
-
-            pub(crate) fn count_left_alone(&self) {
-                self.left_alone.fetch_add(1, Ordering::Relaxed);
-            }
-
-            pub(crate) fn count_busy(&self) {
-                self.busy.fetch_add(1, Ordering::Relaxed);
-            }
-
-            pub(crate) fn read(&self) -> Counters {
-                Counters {
-                    $($name: self.$name.load(Ordering::Relaxed),)*
-                    faults: self.faults.load(Ordering::Relaxed),
-                    left_alone: self.left_alone.load(Ordering::Relaxed),
-                    busy: self.busy.load(Ordering::Relaxed),
-                    denied: self.denied.load(Ordering::Relaxed),
-                }
+            fn counter_of(&mut self, effect: Effect) -> &mut u64 {
+                match effect { $(Effect::$effect => &mut self.$name,)* }
             }
         }
     };

@@ -18,7 +18,7 @@ use crate::{
         metadata::AttachedRanges,
         tokens::{TokenCounter, count_tokens_within},
     },
-    logging::LogLevel,
+    logging::{LogLevel, RateLimitedLog},
     options::OnStoreError,
     runtime::{CallDeadline, CallRefusal, EntryOwner, InstancePool, PluginFault, PluginInstance, PooledInstance},
     store::{Deadline, StoreGuard, Writer},
@@ -41,6 +41,10 @@ pub(crate) struct KeeplineInner {
 }
 
 impl KeeplineInner {
+    pub(crate) fn log(&self) -> &RateLimitedLog {
+        &self.pool.services().log
+    }
+
     /// For a call that comes in now, perhaps with a deadline of its caller's.
     pub(crate) fn call_deadline(&self, now: Instant, deadline: Option<Deadline>) -> CallDeadline {
         deadline.map_or_else(|| CallDeadline::within(now, self.entry_timeout), CallDeadline::by)
@@ -56,7 +60,7 @@ impl KeeplineInner {
         match count_tokens_within(counter, model, text, time).await {
             Ok(count) => Some(count),
             Err(uncounted) => {
-                self.pool.services().log.log_from_host(LogLevel::Warn, "keepline.tokens", &uncounted.to_string());
+                self.log().log_from_host(LogLevel::Warn, "keepline.tokens", &uncounted.to_string());
                 None
             }
         }
@@ -101,7 +105,7 @@ impl KeeplineInner {
         let (Some(resolver), Some(messages), Some(text)) = (&self.file_resolver, &attached.messages, &metadata) else {
             return metadata;
         };
-        let log = &self.pool.services().log;
+        let log = self.log();
         let left = due.deadline.left().unwrap_or(self.entry_timeout);
         match tokio::time::timeout(left, resolve_files(text, messages.clone(), &**resolver, log)).await {
             Ok(resolved) => resolved.or(metadata),
@@ -144,18 +148,21 @@ impl KeeplineInner {
     fn report_refusal(&self, refusal: &CallRefusal) {
         let (level, context) = match refusal {
             CallRefusal::Full(_) | CallRefusal::Late(_) | CallRefusal::NoMemory(_) => {
-                self.tally.count_busy();
+                self.tally.entries.lock().busy += 1;
                 (LogLevel::Warn, "keepline.busy")
             }
             // That it is left alone was said when that began.
-            CallRefusal::LeftAlone(_) => return self.tally.count_left_alone(),
+            CallRefusal::LeftAlone(_) => {
+                self.tally.entries.lock().left_alone += 1;
+                return;
+            }
             CallRefusal::Closed => (LogLevel::Warn, "keepline.closed"),
             CallRefusal::Fault(_) => {
-                self.tally.count_fault();
+                self.tally.entries.lock().faults += 1;
                 (LogLevel::Error, "keepline.plugin")
             }
         };
-        self.pool.services().log.log_from_host(level, context, &refusal.to_string());
+        self.log().log_from_host(level, context, &refusal.to_string());
     }
 }
 

@@ -19,15 +19,14 @@ use crate::{
     entry::task::{ModelError, Progress},
     inner::{
         KeeplineInner, UnusableIds,
-        counters::{Counters, MemoryTally, Tally},
+        counters::{Counters, Tally},
     },
-    logging::{LogLevel, MAX_MESSAGE, MAX_NAME, RateLimitedLog, make_printable},
+    logging::{MAX_MESSAGE, MAX_NAME, RateLimitedLog, make_printable},
     options::Options,
     pipe::{OpenTurns, Pipe},
     plugin::Plugin,
     runtime::{
-        CallDeadline, HostServices, InstancePool, MemoryReservation, PluginFault, PluginInstance, PoolLimits,
-        TaskSubject, is_valid_task,
+        CallDeadline, HostServices, InstancePool, PluginFault, PluginInstance, PoolLimits, TaskSubject, is_valid_task,
     },
     sessions::{Sessions, task_scope},
     store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
@@ -84,7 +83,7 @@ impl From<ConfigProblem> for KeeplineError {
 /// A plugin with a store and a configuration. Cheap to clone, safe to use from many tasks.
 #[derive(Clone)]
 pub struct Keepline {
-    inner: Arc<KeeplineInner>,
+    pub(crate) inner: Arc<KeeplineInner>,
     store: Arc<StoreGuard>,
     breaker: BreakerOptions,
 }
@@ -216,29 +215,6 @@ impl Keepline {
         }
     }
 
-    /// How long a call may take that has no deadline of its own.
-    pub(crate) fn entry_timeout(&self) -> Duration {
-        self.inner.entry_timeout
-    }
-
-    pub(crate) fn log_from_host(&self, level: LogLevel, context: &str, message: &str) {
-        self.inner.pool.services().log.log_from_host(level, context, message);
-    }
-
-    /// Logs a plugin's text as the plugin's.
-    pub(crate) fn report_of_plugin(&self, level: LogLevel, context: &str, message: &str) {
-        self.inner.pool.services().log.log_from_plugin(level, context, message);
-    }
-
-    /// So much of the memory that all instances share, for what they have the host hold. None: it is taken.
-    pub(crate) fn reserve_memory(&self, bytes: usize) -> Option<MemoryReservation> {
-        self.inner.pool.reserve_memory(bytes)
-    }
-
-    pub(crate) fn memory_tally(&self) -> &MemoryTally {
-        &self.inner.tally.memories
-    }
-
     /// Goes on with another plugin, such as a new version: for all pipes and sessions of this Keepline and its
     /// clones, with the same options, store and limits. A first instance of it is configured before anything
     /// changes. Then new calls are served by the new plugin; those under way finish with the old one, whose
@@ -299,10 +275,10 @@ impl Keepline {
         let (instances_at_work, instances_idle, calls_waiting) = self.inner.pool.read_gauges();
         Metrics {
             entries: self.counters(),
-            skips: self.inner.tally.skips.read(),
+            skips: *self.inner.tally.skips.lock(),
             questions: self.inner.tally.questions.read(),
             answers: self.inner.tally.answers.read(),
-            memories: self.inner.tally.memories.read(),
+            memories: *self.inner.tally.memories.lock(),
             store: self.store.counters(),
             instances_at_work,
             instances_idle,
@@ -315,6 +291,6 @@ impl Keepline {
 
     /// What has become of the entries of all pipes so far.
     pub fn counters(&self) -> Counters {
-        self.inner.tally.read()
+        self.inner.tally.read_entries()
     }
 }

@@ -1,7 +1,5 @@
 //! Counts how tasks ended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::entry::Problem;
 
 /// How a task ended.
@@ -48,6 +46,21 @@ pub struct MaintenanceCounters {
 }
 
 impl MaintenanceCounters {
+    pub(super) fn count_outcome(&mut self, name: &str, outcome: &Outcome) {
+        let tasks = match name {
+            "summary" => &mut self.summaries,
+            "title" => &mut self.titles,
+            _ => &mut self.others,
+        };
+        let counter = match outcome {
+            Outcome::Done => &mut tasks.done,
+            Outcome::Taken => &mut tasks.taken,
+            Outcome::Ended => &mut tasks.ended,
+            Outcome::Failed(_) => &mut tasks.failed,
+        };
+        *counter += 1;
+    }
+
     /// All kinds together.
     pub fn tasks(&self) -> TaskCounters {
         let Self { summaries, titles, others, .. } = self;
@@ -57,69 +70,6 @@ impl MaintenanceCounters {
             taken: sum(|tasks| tasks.taken),
             ended: sum(|tasks| tasks.ended),
             failed: sum(|tasks| tasks.failed),
-        }
-    }
-}
-
-#[derive(Default)]
-pub(super) struct MaintenanceTally {
-    summaries: TaskTally,
-    titles: TaskTally,
-    others: TaskTally,
-    dropped: AtomicU64,
-    abandoned: AtomicU64,
-}
-
-#[derive(Default)]
-struct TaskTally {
-    done: AtomicU64,
-    taken: AtomicU64,
-    ended: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl MaintenanceTally {
-    pub(super) fn count_outcome(&self, name: &str, outcome: &Outcome) {
-        let tasks = match name {
-            "summary" => &self.summaries,
-            "title" => &self.titles,
-            _ => &self.others,
-        };
-        let counter = match outcome {
-            Outcome::Done => &tasks.done,
-            Outcome::Taken => &tasks.taken,
-            Outcome::Ended => &tasks.ended,
-            Outcome::Failed(_) => &tasks.failed,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_dropped(&self) {
-        self.dropped.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_abandoned(&self, count: usize) {
-        self.abandoned.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    pub(super) fn read(&self) -> MaintenanceCounters {
-        MaintenanceCounters {
-            summaries: self.summaries.read(),
-            titles: self.titles.read(),
-            others: self.others.read(),
-            dropped: self.dropped.load(Ordering::Relaxed),
-            abandoned: self.abandoned.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl TaskTally {
-    fn read(&self) -> TaskCounters {
-        TaskCounters {
-            done: self.done.load(Ordering::Relaxed),
-            taken: self.taken.load(Ordering::Relaxed),
-            ended: self.ended.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
         }
     }
 }

@@ -26,7 +26,6 @@ use super::{
     Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MaintenanceOptions, MissingResult, Model,
     ModelError, Need, NeedResult, Outcome, Step, Task, VectorsNeed, VectorsResult,
     backoff::Backoff,
-    counters::MaintenanceTally,
     queue::{EnqueueOutcome, Queue, TaskQueueKey},
 };
 use crate::{
@@ -73,7 +72,6 @@ struct MaintenanceInner {
     runtime: Handle,
     places: Semaphore,
     state: Mutex<RunnerState>,
-    tally: MaintenanceTally,
 }
 
 #[derive(Default)]
@@ -84,6 +82,7 @@ struct RunnerState {
     backoff: Backoff,
     /// Per subject with a task at work or waiting.
     gates: HashMap<String, Weak<Gate<()>>>,
+    counters: MaintenanceCounters,
 }
 
 impl Maintenance {
@@ -91,8 +90,8 @@ impl Maintenance {
     /// threads that entries pass on.
     pub fn new(keepline: Keepline, model: Arc<dyn Model>, options: MaintenanceOptions, runtime: Handle) -> Self {
         let places = Semaphore::new(options.concurrency.clamp(1, Semaphore::MAX_PERMITS));
-        let (state, tally) = (Mutex::default(), MaintenanceTally::default());
-        Self { inner: Arc::new(MaintenanceInner { keepline, model, options, runtime, places, state, tally }) }
+        let state = Mutex::default();
+        Self { inner: Arc::new(MaintenanceInner { keepline, model, options, runtime, places, state }) }
     }
 
     /// Has these tasks done in the background, and returns at once. One that the model has failed more than once in a row
@@ -119,7 +118,7 @@ impl Maintenance {
 
     /// What has become of tasks so far.
     pub fn counters(&self) -> MaintenanceCounters {
-        self.inner.tally.read()
+        self.inner.state.lock().counters
     }
 
     /// Takes no more tasks in the background, finishes those that were taken, and abandons what is left after that time;
@@ -135,8 +134,8 @@ impl Maintenance {
         };
         self.inner.wait_until_idle().await;
         // Those that no worker has begun.
-        let left = mem::take(&mut self.inner.state.lock().queue);
-        self.inner.tally.count_abandoned(left.len());
+        let mut state = self.inner.state.lock();
+        state.counters.abandoned += mem::take(&mut state.queue).len() as u64;
         abandoned
     }
 }
@@ -175,8 +174,8 @@ impl TaskWorker<'_> {
 impl Drop for TaskWorker<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let left = self.inner.state.lock().queue.give_up(self.key, self.is_at_work);
-            self.inner.tally.count_abandoned(left);
+            let mut state = self.inner.state.lock();
+            state.counters.abandoned += state.queue.give_up(self.key, self.is_at_work) as u64;
         }
     }
 }
@@ -219,7 +218,10 @@ impl MaintenanceInner {
         let key = match state.queue.enqueue_task(task, most) {
             EnqueueOutcome::NeedsWorker(key) => key,
             EnqueueOutcome::QueuedBehind => return,
-            EnqueueOutcome::Full => return self.tally.count_dropped(),
+            EnqueueOutcome::Full => {
+                state.counters.dropped += 1;
+                return;
+            }
         };
         let inner = self.clone();
         let work = async move {
@@ -251,7 +253,7 @@ impl MaintenanceInner {
     async fn work_counted(&self, task: Task) -> Outcome {
         let name = task.name.clone();
         let outcome = self.run_steps(task).await;
-        self.tally.count_outcome(&name, &outcome);
+        self.state.lock().counters.count_outcome(&name, &outcome);
         outcome
     }
 
@@ -269,7 +271,7 @@ impl MaintenanceInner {
                         "deferred task {name} of {subject} has failed again: it waits for {} s",
                         pause.as_secs()
                     );
-                    self.keepline.log_from_host(LogLevel::Info, "keepline.maintenance", &message);
+                    self.keepline.inner.log().log_from_host(LogLevel::Info, "keepline.maintenance", &message);
                 }
             }
             Outcome::Done => state.backoff.record_success(key),
@@ -290,7 +292,7 @@ impl MaintenanceInner {
     async fn run_steps(&self, task: Task) -> Outcome {
         let (name, subject) = (task.name.clone(), task.subject.clone());
         // The store may take its time before and after the model.
-        let lease = self.options.model_timeout.saturating_add(self.keepline.entry_timeout().saturating_mul(2));
+        let lease = self.options.model_timeout.saturating_add(self.keepline.inner.entry_timeout.saturating_mul(2));
         let lease_milliseconds = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let holder = format!("{:032x}", fastrand::u128(..));
         let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
@@ -338,12 +340,12 @@ impl MaintenanceInner {
         let again = "it is tried again after the session's next answer";
         // The plugin's own words are logged as such.
         let message = if is_plugins {
-            self.keepline.report_of_plugin(LogLevel::Warn, "keepline.maintenance", &problem.to_string());
+            self.keepline.inner.log().log_from_plugin(LogLevel::Warn, "keepline.maintenance", &problem.to_string());
             format!("deferred task '{name}' of {subject} failed, as the plugin says; {again}")
         } else {
             format!("deferred task '{name}' of {subject} failed: {problem}; {again}")
         };
-        self.keepline.log_from_host(LogLevel::Warn, "keepline.maintenance", &message);
+        self.keepline.inner.log().log_from_host(LogLevel::Warn, "keepline.maintenance", &message);
         Outcome::Failed(problem)
     }
 
@@ -366,7 +368,7 @@ impl MaintenanceInner {
         // What is needed, and what comes of it, is held until the next step has it.
         asked.held = None;
         let room = needs.iter().map(room_of).fold(0, usize::saturating_add);
-        asked.held = self.keepline.reserve_memory(room);
+        asked.held = self.keepline.inner.pool.reserve_memory(room);
         if asked.held.is_none() {
             let id = needs.first().map_or(0, id_of_need);
             let message = format!(

@@ -3,8 +3,6 @@
 //! Promises an outcome for every call, and a reason for what was not stored. What is stored of a text, and which answers are
 //! not worth it, the filter decides.
 
-use std::{fmt, sync::atomic::Ordering};
-
 use keepline_json::{self as json, push_base32};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -12,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::pair::Pair;
 use crate::{
     entry::{Answer, Effect, Problem, ProblemCode, Task},
-    inner::counters::MemoryTally,
+    inner::counters::MemoryCounters,
     keepline::Keepline,
     logging::LogLevel,
     store::Deadline,
@@ -45,29 +43,39 @@ pub struct Remember<'a> {
     pub metadata: &'a str,
 }
 
-/// The reason why nothing was stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The reason why nothing was stored. Displayed as one sentence without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemorySkip {
     /// No user is known, or the id has more than 1,024 bytes.
+    #[error("no user id was given, or it is longer than 1,024 bytes")]
     NoUser,
     /// Less than two messages.
+    #[error("there are fewer than two messages")]
     TooFewMessages,
     /// No message of a user that was answered, or the newest one is still being answered.
+    #[error("the newest question has not been answered yet, or there is no question")]
     NoPair,
     /// The user's or the assistant's text is blank.
+    #[error("the question or the answer is empty")]
     Empty,
     /// Conversations are off.
+    #[error("conversations are off: set conversation=true")]
     NoConversations,
     /// No session, and recall's scope is not the user.
+    #[error("there is no session, and recall is not \"user\"")]
     NoSession,
     /// This can't be a session's id.
+    #[error("the session's id is not valid")]
     InvalidSession,
     /// The session belongs to another user.
+    #[error("the session belongs to another user")]
     Foreign,
     /// The session ended meanwhile, or the user was forgotten less than a day ago.
+    #[error("the session ended meanwhile, or its user was forgotten less than a day ago")]
     Ended,
     /// The filter's rules: `too-short`, `marker`, …
+    #[error("{}", .0.message)]
     Filter(Problem),
 }
 
@@ -86,24 +94,6 @@ impl MemorySkip {
             Self::Ended => "ended".into(),
             Self::Filter(problem) => problem.code.to_string(),
         }
-    }
-}
-
-/// One sentence without a full stop.
-impl fmt::Display for MemorySkip {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::NoUser => "no user id was given, or it is longer than 1,024 bytes",
-            Self::TooFewMessages => "there are fewer than two messages",
-            Self::NoPair => "the newest question has not been answered yet, or there is no question",
-            Self::Empty => "the question or the answer is empty",
-            Self::NoConversations => "conversations are off: set conversation=true",
-            Self::NoSession => "there is no session, and recall is not \"user\"",
-            Self::InvalidSession => "the session's id is not valid",
-            Self::Foreign => "the session belongs to another user",
-            Self::Ended => "the session ended meanwhile, or its user was forgotten less than a day ago",
-            Self::Filter(problem) => &problem.message,
-        })
     }
 }
 
@@ -145,14 +135,14 @@ pub enum RememberOutcome {
 }
 
 impl RememberOutcome {
-    fn count(&self, tally: &MemoryTally) {
+    fn count(&self, counters: &mut MemoryCounters) {
         let counter = match self {
-            Self::Stored { .. } => &tally.stored,
-            Self::Repeated { .. } => &tally.repeated,
-            Self::Skipped(_) => &tally.skipped,
-            Self::Failed(_) => &tally.failed,
+            Self::Stored { .. } => &mut counters.stored,
+            Self::Repeated { .. } => &mut counters.repeated,
+            Self::Skipped(_) => &mut counters.skipped,
+            Self::Failed(_) => &mut counters.failed,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        *counter += 1;
     }
 }
 
@@ -171,10 +161,14 @@ impl Keepline {
         };
         match &outcome {
             RememberOutcome::Skipped(skip) => {
-                self.log_from_host(LogLevel::Debug, "keepline.memory", &format!("memory not stored: {skip}"));
+                self.inner.log().log_from_host(
+                    LogLevel::Debug,
+                    "keepline.memory",
+                    &format!("memory not stored: {skip}"),
+                );
             }
             RememberOutcome::Failed(problem) => {
-                self.log_from_host(
+                self.inner.log().log_from_host(
                     LogLevel::Warn,
                     "keepline.memory",
                     &format!("memory not stored: {}", problem.message),
@@ -182,7 +176,7 @@ impl Keepline {
             }
             RememberOutcome::Stored { .. } | RememberOutcome::Repeated { .. } => {}
         }
-        outcome.count(self.memory_tally());
+        outcome.count(&mut self.inner.tally.memories.lock());
         Remembered { outcome, due }
     }
 

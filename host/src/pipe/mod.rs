@@ -203,7 +203,7 @@ impl Pipe {
         let limit = self.inner.max_entry_bytes;
         if !turn.edit(|content| content.stage(activity, limit)) {
             let message = format!("the activity of tools is over max_entry_bytes ({limit}); the rest is not kept");
-            self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
+            self.inner.log().log_from_host(LogLevel::Warn, "keepline.limit", &message);
         }
     }
 
@@ -313,7 +313,7 @@ impl Pipe {
             "the answer names no user, and the turn that knew its session's user may have been dropped; it is \
                        not stored"
                 .to_owned();
-        self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
+        self.inner.log().log_from_host(LogLevel::Warn, "keepline.limit", &message);
         self.inner.tally.count(Effect::Limited, None);
         passed_unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message })
     }
@@ -325,7 +325,7 @@ impl Pipe {
             return None;
         }
         let message = format!("an entry of {size} bytes is over max_entry_bytes ({limit}); it is forwarded unchanged");
-        self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
+        self.inner.log().log_from_host(LogLevel::Warn, "keepline.limit", &message);
         self.inner.tally.count(Effect::Limited, None);
         Some(passed_unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message }))
     }
@@ -336,7 +336,7 @@ impl Pipe {
             && self.inner.unusable_ids.is_first_of_kind(&problem.code.to_string())
         {
             let message = format!("an entry passed without memory: {}; more like it are only counted", problem.message);
-            self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.session", &message);
+            self.inner.log().log_from_host(LogLevel::Warn, "keepline.session", &message);
         }
         // An entry without the node that it must have is not one whose store failed.
         let lacks_node = self.inner.requires_node

@@ -31,9 +31,9 @@ pub enum PluginError {
     TooLarge(Measured),
     /// It instantiates something of unknown size.
     #[error(
-        "refused: the plugin instantiates a {0} that it is passed or that another one exports: its size is unknown"
+        "refused: the plugin instantiates a component that it is passed or that another one exports: its size is unknown"
     )]
-    Unbounded(&'static str),
+    Unbounded,
     /// To compile it took more processor time, or twice as long, as allowed.
     #[error(
         "refused: compiling the plugin takes longer than {limit_ms} ms of processor time (plugin_compile_ms raises \

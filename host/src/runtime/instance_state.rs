@@ -235,7 +235,8 @@ impl ComputeTime {
 
     fn check(&mut self, deadline: Deadline) -> wasmtime::Result<Option<Duration>> {
         self.checked = self.meter.now();
-        if self.meter.computed_ticks() > duration_to_ticks(self.allowed) {
+        let computed = self.meter.computed_ticks();
+        if computed > duration_to_ticks(self.allowed) {
             bail!("it computed for longer than {} ms", self.allowed.as_millis());
         }
         let mut patience = deadline.left().unwrap_or(Duration::MAX);
@@ -246,6 +247,28 @@ impl ComputeTime {
             };
             patience = TICK.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1));
         }
-        Ok(if self.meter.has_made_way() { None } else { Some(patience) })
+        // The ticks of one that has computed for none passed while it waited.
+        Ok(if computed == 0 || self.meter.has_made_way() { None } else { Some(patience) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_call_that_has_computed_for_a_tick_makes_way() {
+        let ticks = Arc::new(Ticks::default());
+        let meter = Arc::new(CpuMeter::new(ticks.clone()));
+        let mut time = ComputeTime::new(Duration::from_secs(1), meter.clone());
+        time.begin(1);
+        // It waits for the store.
+        ticks.advance();
+        let call = async {
+            assert_eq!(time.check(Deadline::NEVER).unwrap(), None);
+            ticks.advance();
+            assert!(time.check(Deadline::NEVER).unwrap().is_some());
+        };
+        meter.run_measured(call).await;
     }
 }

@@ -67,36 +67,20 @@ macro_rules! measures {
 measures! {
     /// Size of the component, bytes. Default 16 MiB.
     Bytes max_bytes "bytes" = 16 << 20;
-    /// How deep components are nested in one another. Default 16.
-    Nesting max_nesting "levels of nested components" = 16;
-    /// Core modules. Default 64.
-    Modules max_modules "core modules" = 64;
-    /// Instances that one instantiation of it makes, of components and of core modules, also of nested ones. Default 500.
-    Instances max_instances "instances" = 500;
     /// Types, imports, exports, aliases, globals, segments and the like: those of a nested component as often as it is
-    /// instantiated, and large ones for several, one for each 8 bytes. Default 50,000.
+    /// instantiated, and large ones, such as a table with its first elements, for several, one for each 8 bytes. A core
+    /// module counts for 750, a component and an instance of either for 100. Default 50,000.
     Definitions max_definitions "definitions" = 50_000;
-    /// Linear memories of all its instances. Default 16.
-    Memories max_memories "memories" = 16;
-    /// Tables of all its instances. Default 64.
-    Tables max_tables "tables" = 64;
-    /// Elements that the tables of its modules begin with. Default 100,000.
-    TableElements max_table_elements "initial table elements" = 100_000;
     /// How deep types are nested in one another. Default 50.
     TypeNesting max_type_nesting "levels of nested types" = 50;
     /// Parts of its largest type, when whatever that refers to is written out. Default 10,000.
     TypeSize max_type_size "parts in one type" = 10_000;
-    /// Functions of its core modules, with what else is compiled for them: a piece for each type of a function, each
-    /// export and each reference in a table. Default 4,000.
-    Functions max_functions "functions, with their types, exports and references" = 4000;
-    /// Code of its largest function, bytes. Default 128 KiB.
-    FunctionBytes max_function_bytes "bytes of code in one function" = 128 << 10;
-    /// Locals, with the parameters, of the function that has most. Default 1,000.
-    Locals max_locals "locals in one function" = 1000;
-    /// What the function that is most laborious to compile takes, estimated: for each branch, label and call, one step
-    /// for each value that may be live there, times the depth of blocks for locals. Default 10,000,000.
+    /// What the function that is most laborious to compile takes, estimated: one step for each operator and local, and for
+    /// each branch, label and call one for each value that may be live there, times the depth of blocks for locals. Default
+    /// 10,000,000.
     FunctionCost max_function_cost "compile steps for one function" = 10_000_000;
-    /// The same for all functions together. Default 40,000,000.
+    /// The same for all functions together, with 5,000 steps for each function and for what else is compiled like one: each
+    /// type of a function, each export and each reference in a table of core modules. Default 40,000,000.
     Cost max_cost "compile steps" = 40_000_000;
 }
 

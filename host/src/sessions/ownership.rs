@@ -109,7 +109,7 @@ pub(super) fn report_unlisted(sessions: &Sessions, session: &str, owner: &str) {
          that user was read or changed"
     );
     make_printable(&mut message, MAX_MESSAGE);
-    sessions.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.owner", &message);
+    sessions.inner.log().log_from_host(LogLevel::Warn, "keepline.owner", &message);
 }
 
 /// Whether the user's bucket lists the session of this name. One transaction.

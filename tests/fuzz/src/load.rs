@@ -10,8 +10,7 @@ use keepline::{
 pub fn holds(data: &[u8]) {
     let mut sandbox = Sandbox::default();
     sandbox.plugin.max_function_cost = 20_000;
-    sandbox.plugin.max_cost = 50_000;
-    sandbox.plugin.max_functions = 100;
+    sandbox.plugin.max_cost = 500_000;
     let refusal = match inspect(data, &sandbox) {
         Ok(found) => {
             assert!(found.refusal.is_some() || found.measured.iter().all(|row| row.found <= row.limit), "{found:?}");

@@ -13,7 +13,6 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const METADATA: &str = r#"{"a":1,"session_id":"s1"}"#;
 /// What these plugins need to get past the loader, so that it is not the loader that stops them.
-const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 const MAX_DEFINITIONS: u64 = 1_000_000;
 
 /// Where compiled code is kept, for all tests.
@@ -28,8 +27,7 @@ pub fn run(component: &[u8], arguments: &[&str]) -> (Confined, TempDir) {
     fs::write(&file, component).unwrap();
     let confined = Confined::new(program("--bin", "keepline"))
         .args(["run", "--summary", "--set", &format!("cache_dir={}", cache())])
-        .args(["--set", &format!("plugin_max_function_bytes={MAX_FUNCTION_BYTES}"), "--plugin"])
-        .args([file.to_str().unwrap()])
+        .args(["--plugin", file.to_str().unwrap()])
         .args(arguments);
     (confined, directory)
 }
@@ -43,7 +41,6 @@ pub fn questions(text: &str, count: usize) -> String {
 pub fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::default();
     sandbox.cache = CodeCache::At(Path::new(&cache()).to_owned());
-    sandbox.plugin.max_function_bytes = MAX_FUNCTION_BYTES;
     sandbox.plugin.max_definitions = MAX_DEFINITIONS;
     sandbox
 }

@@ -38,13 +38,19 @@ struct TurnInner {
     number: u64,
     /// Whether it is in the transcript of a node.
     is_node: bool,
-    /// Whether it was ended: its owner is all that is left of it.
-    is_ended: bool,
-    /// Whether an answer to it can't be stored, because its question's owner may have been forgotten.
-    is_refused: bool,
+    kind: TurnKind,
     content: Mutex<TurnContent>,
     /// Bytes that are left after an answer that was not stored, in all of the stream.
     unstored: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TurnKind {
+    Usual,
+    /// It was ended: its owner is all that is left of it.
+    Ended,
+    /// An answer to it can't be stored, because its question's owner may have been forgotten.
+    Refused,
 }
 
 /// What is known of a turn before its answer.
@@ -108,16 +114,9 @@ impl TurnContent {
 }
 
 impl Turn {
-    fn new(owner: Arc<EntryOwner>, number: u64, is_node: bool, unstored: &Arc<AtomicUsize>) -> Self {
-        Self(Arc::new(TurnInner {
-            owner,
-            number,
-            is_node,
-            is_ended: false,
-            is_refused: false,
-            content: Mutex::default(),
-            unstored: unstored.clone(),
-        }))
+    fn new(owner: Arc<EntryOwner>, number: u64, is_node: bool, kind: TurnKind, unstored: &Arc<AtomicUsize>) -> Self {
+        let (content, unstored) = (Mutex::default(), unstored.clone());
+        Self(Arc::new(TurnInner { owner, number, is_node, kind, content, unstored }))
     }
 
     /// Entries of turns with the same affinity have to be passed in the order of the stream. All turns of a session have
@@ -136,7 +135,7 @@ impl Turn {
     }
 
     pub(super) fn is_refused(&self) -> bool {
-        self.0.is_refused
+        self.0.kind == TurnKind::Refused
     }
 
     pub(super) fn edit<R>(&self, edit: impl FnOnce(&mut TurnContent) -> R) -> R {
@@ -156,7 +155,7 @@ impl Turn {
         metadata: &EntryMetadata<'_>,
         named: &EntryOwner,
     ) -> Option<String> {
-        let TurnInner { owner, is_node, is_ended, .. } = &*self.0;
+        let TurnInner { owner, is_node, kind, .. } = &*self.0;
         if !state.is_empty() || named.session.is_none() || named.session != owner.session {
             return None;
         }
@@ -168,7 +167,7 @@ impl Turn {
             }
         };
         add("user_id", &named.user, &owner.user);
-        if *is_node && !is_ended && metadata.requested_node_mode() != Some(false) {
+        if *is_node && *kind != TurnKind::Ended && metadata.requested_node_mode() != Some(false) {
             add("app_id", &named.app, &owner.app);
             add("node_id", &named.node, &owner.node);
             if metadata.requested_node_mode().is_none() {
@@ -230,8 +229,6 @@ pub struct OpenTurns {
     asked: usize,
     bytes: usize,
     unstored: Arc<AtomicUsize>,
-    /// Which turns have a call.
-    calls: HashMap<String, Vec<OpenTurnKey>>,
     /// The turn of the question asked last. None: it is not known.
     last: Option<OpenTurnKey>,
     numbers: u64,
@@ -314,7 +311,6 @@ impl OpenTurns {
             asked: 0,
             bytes: 0,
             unstored: Arc::default(),
-            calls: HashMap::new(),
             last: None,
             numbers: 0,
             limits: TurnLimits { turns: MAX_TURNS, bytes },
@@ -345,7 +341,7 @@ impl OpenTurns {
         });
         self.last = Some(key);
         self.make_room();
-        turn.unwrap_or_else(|| self.detached(EntryOwner::default(), false))
+        turn.unwrap_or_else(|| self.detached(EntryOwner::default(), TurnKind::Usual))
     }
 
     /// The turn that an answer belongs to: one of the session that it names, else that of the question asked last. Where
@@ -368,7 +364,7 @@ impl OpenTurns {
             Some(turn) => turn,
             None => {
                 let is_refused = self.has_lost_owners && owner.session.is_some() && owner.user.is_none();
-                self.detached(owner.clone(), is_refused)
+                self.detached(owner.clone(), if is_refused { TurnKind::Refused } else { TurnKind::Usual })
             }
         }
     }
@@ -401,10 +397,7 @@ impl OpenTurns {
         // What is beyond the limit is not staged, either.
         if bytes <= limit {
             let added = bytes - std::mem::replace(&mut open.tool_bytes, bytes);
-            let is_new = open.calls.insert(activity.call_id.clone(), !activity.has_result()).is_none();
-            if is_new {
-                self.calls.entry(activity.call_id.clone()).or_default().push(key);
-            }
+            open.calls.insert(activity.call_id.clone(), !activity.has_result());
             self.bytes += added;
             self.make_room();
         }
@@ -445,15 +438,7 @@ impl OpenTurns {
             }
             let Some(ended) = self.remove(&key).filter(|ended| self.alone_knows_owner(&ended.turn)) else { continue };
             let TurnInner { owner, is_node, .. } = &*ended.turn.0;
-            let turn = Turn(Arc::new(TurnInner {
-                owner: owner.clone(),
-                number,
-                is_node: *is_node,
-                is_ended: true,
-                is_refused: false,
-                content: Mutex::default(),
-                unstored: self.unstored.clone(),
-            }));
+            let turn = Turn::new(owner.clone(), number, *is_node, TurnKind::Ended, &self.unstored);
             self.push(session.clone(), turn, TurnStage::Ended);
         }
     }
@@ -489,17 +474,22 @@ impl OpenTurns {
             return Err("it names no session, and no question came before it");
         };
         let is_result_only = activity.arguments.is_none();
-        match self.calls.get(&activity.call_id).map(Vec::as_slice) {
-            Some([only]) if is_result_only => return Ok(only.clone()),
-            Some([_, ..]) if is_result_only => {
-                return Err("it names no session, and several open turns have a call with its call_id");
+        if is_result_only {
+            let turns = self.sessions.iter().flat_map(|(session, turns)| turns.iter().map(move |open| (session, open)));
+            let mut with_call = turns.filter(|(_, open)| open.calls.contains_key(&activity.call_id));
+            match (with_call.next(), with_call.next()) {
+                (Some((session, only)), None) => return Ok((session.clone(), only.turn.0.number)),
+                (Some(_), Some(_)) => {
+                    return Err("it names no session, and several open turns have a call with its call_id");
+                }
+                _ => {}
             }
-            _ => {}
         }
         let is_known = !is_result_only || activity.is_result_without_call();
         let of_last = self.get(&last).map(|open| (open.may_continue, usize::from(open.stage == TurnStage::Asked)));
         let (may_continue, own) = of_last.unwrap_or_default();
-        if is_known || may_continue || (self.asked == own && self.calls.values().flatten().all(|key| *key == last)) {
+        let mut others = self.sessions.values().flatten().filter(|open| open.turn.0.number != last.1);
+        if is_known || may_continue || (self.asked == own && others.all(|open| open.calls.is_empty())) {
             return Ok(last);
         }
         Err("it names no session, and no open turn has a call with its call_id")
@@ -538,13 +528,13 @@ impl OpenTurns {
                 && (!is_node || (own.app == owner.app && own.node == owner.node))
         };
         self.numbers += 1;
-        let turn = Turn::new(owner.clone(), self.numbers, is_node, &self.unstored);
+        let turn = Turn::new(owner.clone(), self.numbers, is_node, TurnKind::Usual, &self.unstored);
         let replaced = self.sessions.get_mut(&session).and_then(|turns| turns.iter_mut().find(is_same));
         match replaced {
             Some(open) => {
                 let old = std::mem::replace(open, OpenTurn::new(turn, stage));
                 self.asked += usize::from(stage == TurnStage::Asked);
-                self.uncount_turn(&(session.clone(), old.turn.0.number), &old);
+                self.uncount_turn(&old);
             }
             None => self.push(session.clone(), turn, stage),
         }
@@ -569,24 +559,14 @@ impl OpenTurns {
             self.sessions.remove(&key.0);
         }
         self.count -= 1;
-        self.uncount_turn(key, &open);
+        self.uncount_turn(&open);
         Some(open)
     }
 
     /// What a turn counts for that is no longer there.
-    fn uncount_turn(&mut self, key: &OpenTurnKey, open: &OpenTurn) {
+    fn uncount_turn(&mut self, open: &OpenTurn) {
         self.asked -= usize::from(open.stage == TurnStage::Asked);
         self.bytes = self.bytes.saturating_sub(open.bytes());
-        open.calls.keys().for_each(|id| self.forget_call(key, id));
-    }
-
-    fn forget_call(&mut self, key: &OpenTurnKey, id: &str) {
-        if let Some(keys) = self.calls.get_mut(id) {
-            keys.retain(|other| other != key);
-            if keys.is_empty() {
-                self.calls.remove(id);
-            }
-        }
     }
 
     /// The turn, which is answered from now on: its staged content goes with the answer, and only calls without a result
@@ -595,24 +575,19 @@ impl OpenTurns {
         let open = self.get(key)?;
         let turn = open.turn.clone();
         let was_asked = open.stage == TurnStage::Asked;
-        open.stage = if turn.0.is_ended { TurnStage::Ended } else { TurnStage::Answered };
+        open.stage = if turn.0.kind == TurnKind::Ended { TurnStage::Ended } else { TurnStage::Answered };
         let bytes = open.bytes();
         (open.question_bytes, open.tool_bytes) = (0, 0);
-        let done: Vec<String> = open.calls.extract_if(|_, is_pending| !*is_pending).map(|(id, _)| id).collect();
+        open.calls.retain(|_, is_pending| *is_pending);
         self.asked -= usize::from(was_asked);
         self.bytes = self.bytes.saturating_sub(bytes);
-        done.iter().for_each(|id| self.forget_call(key, id));
         Some(turn)
     }
 
     /// A turn that no other entry belongs to.
-    fn detached(&mut self, owner: EntryOwner, is_refused: bool) -> Turn {
+    fn detached(&mut self, owner: EntryOwner, kind: TurnKind) -> Turn {
         self.numbers += 1;
-        let mut turn = Turn::new(owner.into(), self.numbers, false, &self.unstored);
-        if let Some(shape) = Arc::get_mut(&mut turn.0) {
-            shape.is_refused = is_refused;
-        }
-        turn
+        Turn::new(owner.into(), self.numbers, false, kind, &self.unstored)
     }
 
     fn is_over_limits(&self) -> bool {
@@ -668,7 +643,7 @@ impl OpenTurns {
                  stream holds at most {turns} turns, and {bytes} bytes of them",
                 key.0
             );
-            self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.limit", &message);
+            self.inner.log().log_from_host(LogLevel::Warn, "keepline.limit", &message);
         }
     }
 
@@ -680,7 +655,7 @@ impl OpenTurns {
     }
 
     fn log_session_warning(&self, message: &str) {
-        self.inner.pool.services().log.log_from_host(LogLevel::Warn, "keepline.session", message);
+        self.inner.log().log_from_host(LogLevel::Warn, "keepline.session", message);
     }
 
     #[cfg(test)]

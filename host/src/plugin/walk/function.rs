@@ -5,11 +5,12 @@
 //! each branch and call it needs a register or a stack slot. So each label, branch and call counts once for each
 //! operand that is on the stack there, and for each local that the function uses as often as blocks are nested there.
 //! Operations that look into a table, or work on a range of a table or memory, become a checked loop: as much to
-//! compile as a small function, and more the more of them there are. Everything else counts once.
+//! compile as a small function, and more the more of them there are. Values without a branch need a register or a slot as
+//! well, at little cost. Everything else counts once, and so does each local.
 
 use wasmparser::{FuncValidator, FunctionBody, Operator, ValidatorResources};
 
-use super::{Measure, Meter, PluginError, invalid_component, widen_to_u64};
+use super::{PluginError, invalid_component, widen_to_u64};
 
 /// What a call takes and gives, at most, without counting for more than one step.
 const USUAL_ARITY: u64 = 32;
@@ -35,28 +36,25 @@ fn steps_of_blocks(blocks: u64) -> u64 {
     blocks.saturating_mul(blocks) / 80
 }
 
+/// How many values have to be live at an operator that is no branch, to count as one step.
+const VALUES_OF_A_STEP: u64 = 128;
+
 /// Validates a function.
 ///
 /// # Errors
-/// When it is invalid, or has too many locals.
+/// When it is invalid.
 pub(super) fn function_cost(
     validator: &mut FuncValidator<ValidatorResources>,
     body: &FunctionBody<'_>,
-    meter: &mut Meter<'_>,
 ) -> Result<u64, PluginError> {
-    let mut locals = u64::from(validator.len_locals());
-    for group in body.get_locals_reader().map_err(invalid_component)? {
-        let (count, _) = group.map_err(invalid_component)?;
-        locals = locals.saturating_add(count.into());
-        meter.raise_measure(Measure::Locals, locals)?;
-    }
-    meter.raise_measure(Measure::Locals, locals)?;
-
     let mut reader = body.get_binary_reader();
+    // It allows 50,000.
     validator.read_locals(&mut reader).map_err(invalid_component)?;
+    let locals = validator.len_locals();
     let mut used = vec![false; usize::try_from(locals).unwrap_or(0)];
     let mut uses: u64 = 0;
-    let (mut steps, mut blocks, mut crossings, mut operands) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut steps, mut blocks, mut crossings) = (u64::from(locals), 0_u64, 0_u64);
+    let (mut operands, mut values) = (0_u64, 0_u64);
     while !reader.eof() {
         let at = reader.original_position();
         let operator = reader.peek_operator(&validator.visitor(at)).map_err(invalid_component)?;
@@ -93,12 +91,15 @@ pub(super) fn function_cost(
         };
         let depth = u64::from(validator.control_stack_height()).max(1);
         crossings = crossings.saturating_add(crossed.saturating_mul(depth));
-        operands = operands.saturating_add(crossed.saturating_mul(validator.operand_stack_height().into()));
+        let height = u64::from(validator.operand_stack_height());
+        operands = operands.saturating_add(crossed.saturating_mul(height));
+        values = values.saturating_add(height);
     }
     reader.finish_expression(&validator.visitor(reader.original_position())).map_err(invalid_component)?;
     let steps = steps.saturating_add(steps_of_blocks(blocks));
     Ok(steps
         .saturating_add(operands)
+        .saturating_add(values / VALUES_OF_A_STEP)
         .saturating_add(crossings.saturating_mul(uses))
         .max(widen_to_u64(body.range().len()) / 8))
 }

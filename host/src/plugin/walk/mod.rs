@@ -12,7 +12,8 @@ mod types;
 
 use wasmparser::{
     ComponentExportSectionReader, ComponentExternalKind, ComponentImportSectionReader, ComponentInstance, ElementItems,
-    Encoding, FuncValidatorAllocations, Parser, Payload, SectionLimited, ValidPayload, Validator, WasmFeatures,
+    Encoding, FuncValidatorAllocations, Instance, Parser, Payload, SectionLimited, ValidPayload, Validator,
+    WasmFeatures,
 };
 
 use self::{declared::DeclaredTypes, function::function_cost, scope::ScopeStack, types::TypeSizes};
@@ -36,6 +37,18 @@ pub(super) const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::MULTI_MEMORY)
     .union(WasmFeatures::COMPONENT_MODEL);
+
+/// What a core module, a nested component and an instance of either count for, in definitions.
+const MODULE: u64 = 750;
+const COMPONENT: u64 = 100;
+const INSTANCE: u64 = 100;
+/// Those that take more bytes than this, or as many elements of a table, count for several.
+const BYTES_OF_A_DEFINITION: u64 = 8;
+/// Steps to compile what is around a function.
+const STEPS_OF_A_FUNCTION: u64 = 5000;
+/// Steps to compile what converts the arguments and the result of a function between parts of a component: for the largest
+/// of types, beyond which wasmtime shares the code.
+const STEPS_OF_GLUE: u64 = 30_000;
 
 /// What the walk learns beside the measures.
 #[derive(Default)]
@@ -101,46 +114,44 @@ impl<'a> Walk<'a, '_> {
         match payload {
             Payload::Version { encoding, .. } => self.open_scope(*encoding)?,
             Payload::TypeSection(section) => {
-                self.count_definitions(section)?;
-                self.meter.add_to_measure(Measure::Functions, section.count().into())?;
+                self.define_section(section)?;
+                self.count_functions(section.count())?;
             }
-            Payload::ImportSection(section) => self.count_definitions(section)?,
-            Payload::GlobalSection(section) => self.count_definitions(section)?,
+            Payload::ImportSection(section) => self.define_section(section)?,
+            Payload::GlobalSection(section) => self.define_section(section)?,
             Payload::ExportSection(section) => {
-                self.count_definitions(section)?;
-                self.meter.add_to_measure(Measure::Functions, section.count().into())?;
+                self.define_section(section)?;
+                self.count_functions(section.count())?;
             }
             Payload::ElementSection(section) => {
-                self.count_definitions(section)?;
+                self.define_section(section)?;
                 for segment in section.clone() {
                     let references = match segment.map_err(invalid_component)?.items {
                         ElementItems::Functions(functions) => functions.count(),
                         ElementItems::Expressions(_, expressions) => expressions.count(),
                     };
-                    self.meter.add_to_measure(Measure::Functions, references.into())?;
+                    self.count_functions(references)?;
                 }
             }
-            Payload::TagSection(section) => self.count_definitions(section)?,
-            Payload::CoreTypeSection(section) => self.count_definitions(section)?,
-            Payload::ComponentCanonicalSection(section) => self.count_definitions(section)?,
+            Payload::TagSection(section) => self.define_section(section)?,
+            Payload::CoreTypeSection(section) => self.define_section(section)?,
+            Payload::ComponentCanonicalSection(section) => {
+                self.define_section(section)?;
+                let weight = &mut self.scopes.innermost()?.weight;
+                weight.glue = weight.glue.saturating_add(u64::from(section.count()) * STEPS_OF_GLUE);
+                self.check_weight()?;
+            }
             // The data themselves are as many as the component has bytes.
-            Payload::DataSection(section) => self.define_so_many(section.count().into(), 0)?,
-            Payload::FunctionSection(section) => {
-                self.meter.add_to_measure(Measure::Functions, section.count().into())?
-            }
-            Payload::MemorySection(section) => self.scopes.innermost()?.weight.memories = section.count().into(),
+            Payload::DataSection(section) => self.define(section.count().into())?,
+            Payload::FunctionSection(section) => self.count_functions(section.count())?,
             Payload::TableSection(section) => {
-                self.count_definitions(section)?;
-                self.scopes.innermost()?.weight.tables = section.count().into();
+                self.define_section(section)?;
                 for table in section.clone() {
-                    self.meter.add_to_measure(Measure::TableElements, table.map_err(invalid_component)?.ty.initial)?;
+                    self.define(table.map_err(invalid_component)?.ty.initial / BYTES_OF_A_DEFINITION)?;
                 }
-            }
-            Payload::CodeSectionEntry(body) => {
-                self.meter.raise_measure(Measure::FunctionBytes, widen_to_u64(body.range().len()))?;
             }
             Payload::ComponentTypeSection(section) => {
-                self.count_definitions(section)?;
+                self.define_section(section)?;
                 let bytes = self.bytes.get(section.range()).unwrap_or_default();
                 DeclaredTypes::new(&self.validator, &mut self.sizes).check_section(
                     bytes,
@@ -149,24 +160,28 @@ impl<'a> Walk<'a, '_> {
                 )?;
             }
             Payload::InstanceSection(section) => {
-                self.count_definitions(section)?;
+                self.define_section(section)?;
                 for instance in section.clone() {
-                    self.scopes.core_instance(&instance.map_err(invalid_component)?)?;
+                    if let Instance::Instantiate { .. } = instance.map_err(invalid_component)? {
+                        self.define(INSTANCE)?;
+                    }
                 }
             }
             Payload::ComponentInstanceSection(section) => {
-                self.count_definitions(section)?;
+                self.define_section(section)?;
                 for instance in section.clone() {
-                    let instance = instance.map_err(invalid_component)?;
-                    self.scopes.instance(&instance)?;
-                    self.check_weight()?;
-                    if let ComponentInstance::Instantiate { component_index, .. } = instance {
+                    if let ComponentInstance::Instantiate { component_index, .. } =
+                        instance.map_err(invalid_component)?
+                    {
+                        self.define(INSTANCE)?;
+                        self.scopes.instantiate(component_index)?;
+                        self.check_weight()?;
                         self.copy(component_index)?;
                     }
                 }
             }
             Payload::ComponentAliasSection(section) => {
-                self.count_definitions(section)?;
+                self.define_section(section)?;
                 for alias in section.clone() {
                     self.scopes.alias(&alias.map_err(invalid_component)?)?;
                 }
@@ -175,7 +190,7 @@ impl<'a> Walk<'a, '_> {
             Payload::ComponentExportSection(section) => self.count_exports(section)?,
             // Names of functions are kept for backtraces.
             Payload::CustomSection(section) if section.name() == "name" => {
-                self.define_so_many(widen_to_u64(section.data().len()) / 32, 0)?;
+                self.define(widen_to_u64(section.data().len()) / 32)?;
             }
             Payload::End(_) => {
                 self.check_weight()?;
@@ -187,7 +202,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn count_imports(&mut self, section: &ComponentImportSectionReader<'a>) -> Result<(), PluginError> {
-        self.count_definitions(section)?;
+        self.define_section(section)?;
         let mut declared = DeclaredTypes::new(&self.validator, &mut self.sizes);
         for import in section.clone() {
             let import = import.map_err(invalid_component)?;
@@ -201,7 +216,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn count_exports(&mut self, section: &ComponentExportSectionReader<'a>) -> Result<(), PluginError> {
-        self.count_definitions(section)?;
+        self.define_section(section)?;
         let mut declared = DeclaredTypes::new(&self.validator, &mut self.sizes);
         for export in section.clone() {
             let export = export.map_err(invalid_component)?;
@@ -222,28 +237,16 @@ impl<'a> Walk<'a, '_> {
     fn count_validated(&mut self, payload: &Payload<'a>, valid: ValidPayload<'a>) -> Result<(), PluginError> {
         if let ValidPayload::Func(function, body) = valid {
             let mut validator = function.into_validator(std::mem::take(&mut self.allocations));
-            let cost = function_cost(&mut validator, &body, self.meter);
+            let cost = function_cost(&mut validator, &body);
             self.allocations = validator.into_allocations();
             let cost = cost?;
             self.meter.raise_measure(Measure::FunctionCost, cost)?;
             return self.meter.add_to_measure(Measure::Cost, cost);
         }
-        let Some(types) = self.validator.types(0) else { return Ok(()) };
+        let memories = self.validator.types(0).map_or(0, |types| types.memory_count());
         match payload {
-            Payload::ImportSection(_) | Payload::MemorySection(_) if types.memory_count() > 1 => {
+            Payload::ImportSection(_) | Payload::MemorySection(_) if memories > 1 => {
                 Err(invalid_component("a core module has more than one memory"))
-            }
-            Payload::ComponentTypeSection(_) | Payload::ComponentInstanceSection(_) => {
-                let known = &mut self.scopes.innermost()?.sized_types;
-                self.sizes.check_from(known, types, self.meter)
-            }
-            Payload::ComponentCanonicalSection(section) => {
-                for canonical in section.clone() {
-                    let glue = self.sizes.glue_cost(&canonical.map_err(invalid_component)?, types);
-                    let weight = &mut self.scopes.innermost()?.weight;
-                    weight.glue = weight.glue.saturating_add(glue);
-                }
-                self.check_weight()
             }
             _ => Ok(()),
         }
@@ -260,38 +263,36 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn open_scope(&mut self, encoding: Encoding) -> Result<(), PluginError> {
-        if encoding == Encoding::Module {
-            if self.scopes.is_empty() {
-                return Err(invalid_component("it is a core module"));
-            }
-            self.meter.add_to_measure(Measure::Modules, 1)?;
-        } else {
-            self.meter.raise_measure(Measure::Nesting, widen_to_u64(self.scopes.len()))?;
+        match encoding {
+            Encoding::Module if self.scopes.is_empty() => return Err(invalid_component("it is a core module")),
+            Encoding::Module => self.define(MODULE)?,
+            Encoding::Component if self.scopes.is_empty() => {}
+            Encoding::Component => self.define(COMPONENT)?,
         }
         self.scopes.open(encoding);
         Ok(())
     }
 
-    fn count_definitions<T>(&mut self, section: &SectionLimited<'a, T>) -> Result<(), PluginError> {
-        self.define_so_many(section.count().into(), widen_to_u64(section.range().len()))
+    fn define_section<T>(&mut self, section: &SectionLimited<'a, T>) -> Result<(), PluginError> {
+        self.define(u64::from(section.count()) + widen_to_u64(section.range().len()) / BYTES_OF_A_DEFINITION)
     }
 
-    /// Definitions in a section of so many bytes. Those of a core module are compiled once; those of a component are
-    /// gone through for each of its instances.
-    fn define_so_many(&mut self, count: u64, bytes: u64) -> Result<(), PluginError> {
-        let definitions = count.saturating_add(bytes / 8);
+    /// Those of a core module are compiled once; those of a component are gone through for each of its instances.
+    fn define(&mut self, definitions: u64) -> Result<(), PluginError> {
         let scope = self.scopes.innermost()?;
         scope.weight.definitions = scope.weight.definitions.saturating_add(definitions);
         self.meter.add_to_measure(Measure::Definitions, definitions)
     }
 
-    /// Holds what an instance of the current component or module comes to against the limits.
+    /// So many functions, or what else is compiled like one.
+    fn count_functions(&mut self, count: u32) -> Result<(), PluginError> {
+        self.meter.add_to_measure(Measure::Cost, u64::from(count) * STEPS_OF_A_FUNCTION)
+    }
+
+    /// Holds what an instance of the current component comes to against the limits.
     fn check_weight(&mut self) -> Result<(), PluginError> {
         let weight = self.scopes.innermost()?.weight;
-        self.meter.raise_measure(Measure::Instances, weight.instances)?;
         self.meter.raise_measure(Measure::Definitions, weight.definitions)?;
-        self.meter.raise_measure(Measure::Memories, weight.memories)?;
-        self.meter.raise_measure(Measure::Tables, weight.tables)?;
         self.meter.raise_measure(Measure::Cost, weight.glue)
     }
 }

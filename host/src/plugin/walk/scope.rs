@@ -3,43 +3,24 @@
 //! A component can be instantiated only after its definition has ended, so its weight is known by then and each
 //! instantiation adds it: thirty components that each instantiate the previous one twice are thirty additions.
 
-use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding, Instance,
-};
+use wasmparser::{ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, Encoding};
 
 use super::{PluginError, invalid_component, widen_to_u64};
 
-/// What one instance of a component or of a core module comes to.
+/// What one instance of a component comes to.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Weight {
     pub(super) definitions: u64,
-    pub(super) instances: u64,
-    pub(super) memories: u64,
-    pub(super) tables: u64,
     /// Steps to compile what converts values between its parts.
     pub(super) glue: u64,
-}
-
-impl Weight {
-    fn add(&mut self, other: &Self) {
-        let sum = |a: &mut u64, b: u64| *a = a.saturating_add(b);
-        sum(&mut self.definitions, other.definitions);
-        sum(&mut self.instances, other.instances);
-        sum(&mut self.memories, other.memories);
-        sum(&mut self.tables, other.tables);
-        sum(&mut self.glue, other.glue);
-    }
 }
 
 /// A component or a core module that has begun and not ended.
 pub(super) struct ComponentScope {
     encoding: Encoding,
     pub(super) weight: Weight,
-    /// The index spaces of components and of modules. None: one that is passed in, whatever it will be.
+    /// The index space of components. None: one that is passed in, whatever it will be.
     components: Vec<Option<Weight>>,
-    modules: Vec<Option<Weight>>,
-    /// How many of its types have been measured.
-    pub(super) sized_types: u32,
 }
 
 /// From the outermost one inwards.
@@ -49,10 +30,6 @@ pub(super) struct ScopeStack(Vec<ComponentScope>);
 impl ScopeStack {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
     }
 
     pub(super) fn is_outermost(&self) -> bool {
@@ -65,45 +42,24 @@ impl ScopeStack {
     }
 
     pub(super) fn open(&mut self, encoding: Encoding) {
-        let scope = ComponentScope {
-            encoding,
-            weight: Weight { instances: 1, ..Weight::default() },
-            components: Vec::new(),
-            modules: Vec::new(),
-            sized_types: 0,
-        };
-        self.0.push(scope);
+        let (weight, components) = (Weight::default(), Vec::new());
+        self.0.push(ComponentScope { encoding, weight, components });
     }
 
-    /// The innermost one has ended: from now on it is in an index space of the one around it.
+    /// The innermost one has ended: from now on a component is in the index space of the one around it. What a module
+    /// defines is gone through once, however often it is instantiated.
     pub(super) fn close(&mut self) {
-        let Some(mut closed) = self.0.pop() else { return };
-        let Some(around) = self.0.last_mut() else { return };
-        match closed.encoding {
-            Encoding::Component => around.components.push(Some(closed.weight)),
-            Encoding::Module => {
-                // Its definitions are gone through once, however often it is instantiated.
-                closed.weight.definitions = 0;
-                around.modules.push(Some(closed.weight));
-            }
+        let Some(closed) = self.0.pop() else { return };
+        if let (Encoding::Component, Some(around)) = (closed.encoding, self.0.last_mut()) {
+            around.components.push(Some(closed.weight));
         }
     }
 
-    pub(super) fn core_instance(&mut self, instance: &Instance<'_>) -> Result<(), PluginError> {
+    pub(super) fn instantiate(&mut self, component: u32) -> Result<(), PluginError> {
         let scope = self.innermost()?;
-        if let Instance::Instantiate { module_index, .. } = instance {
-            let weight = weight_at(&scope.modules, *module_index)?.ok_or(PluginError::Unbounded("core module"))?;
-            scope.weight.add(&weight);
-        }
-        Ok(())
-    }
-
-    pub(super) fn instance(&mut self, instance: &ComponentInstance<'_>) -> Result<(), PluginError> {
-        let scope = self.innermost()?;
-        if let ComponentInstance::Instantiate { component_index, .. } = instance {
-            let weight = weight_at(&scope.components, *component_index)?.ok_or(PluginError::Unbounded("component"))?;
-            scope.weight.add(&weight);
-        }
+        let weight = weight_at(&scope.components, component)?.ok_or(PluginError::Unbounded)?;
+        scope.weight.definitions = scope.weight.definitions.saturating_add(weight.definitions);
+        scope.weight.glue = scope.weight.glue.saturating_add(weight.glue);
         Ok(())
     }
 
@@ -117,16 +73,9 @@ impl ScopeStack {
                 let outer = depth
                     .and_then(|depth| self.0.get(depth))
                     .ok_or_else(|| invalid_component("an outer alias is invalid"))?;
-                match kind {
-                    ComponentOuterAliasKind::Component => {
-                        let weight = weight_at(&outer.components, *index)?;
-                        self.innermost()?.components.push(weight);
-                    }
-                    ComponentOuterAliasKind::CoreModule => {
-                        let weight = weight_at(&outer.modules, *index)?;
-                        self.innermost()?.modules.push(weight);
-                    }
-                    ComponentOuterAliasKind::CoreType | ComponentOuterAliasKind::Type => {}
+                if *kind == ComponentOuterAliasKind::Component {
+                    let weight = weight_at(&outer.components, *index)?;
+                    self.innermost()?.components.push(weight);
                 }
                 Ok(())
             }
@@ -135,22 +84,17 @@ impl ScopeStack {
 
     /// Something of that kind comes from elsewhere.
     pub(super) fn import(&mut self, kind: ComponentExternalKind) -> Result<(), PluginError> {
-        let scope = self.innermost()?;
-        match kind {
-            ComponentExternalKind::Component => scope.components.push(None),
-            ComponentExternalKind::Module => scope.modules.push(None),
-            _ => {}
+        if kind == ComponentExternalKind::Component {
+            self.innermost()?.components.push(None);
         }
         Ok(())
     }
 
     /// What is exported gets one more index.
     pub(super) fn export(&mut self, kind: ComponentExternalKind, index: u32) -> Result<(), PluginError> {
-        let scope = self.innermost()?;
-        match kind {
-            ComponentExternalKind::Component => scope.components.push(weight_at(&scope.components, index)?),
-            ComponentExternalKind::Module => scope.modules.push(weight_at(&scope.modules, index)?),
-            _ => {}
+        if kind == ComponentExternalKind::Component {
+            let scope = self.innermost()?;
+            scope.components.push(weight_at(&scope.components, index)?);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Measures types of components that are known to be valid: their nesting, and their size when written out.
+//! Measures types that are known to be valid: their nesting, and their size when written out.
 //!
 //! Types refer to others by index, so a few lines can describe one with a million parts. Code that compares or converts
 //! its values goes through all of them.
@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 
 use wasmparser::{
-    CanonicalFunction,
     component_types::{ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType, ComponentValType},
     types::TypesRef,
 };
 
-use super::{Measure, Meter, PluginError, widen_to_u64};
+use super::widen_to_u64;
 
 /// Sizes of the types that are known so far, with the levels in them.
 #[derive(Default)]
@@ -43,35 +42,6 @@ impl TypeSize {
 }
 
 impl TypeSizes {
-    /// Measures the types of the current component, from the first that is new.
-    pub(super) fn check_from(
-        &mut self,
-        known: &mut u32,
-        types: TypesRef<'_>,
-        meter: &mut Meter<'_>,
-    ) -> Result<(), PluginError> {
-        for index in *known..types.component_type_count() {
-            let size = self.measure_type(types.component_any_type_at(index), types);
-            meter.raise_measure(Measure::TypeSize, size.parts)?;
-            meter.raise_measure(Measure::TypeNesting, size.levels)?;
-        }
-        *known = types.component_type_count();
-        Ok(())
-    }
-
-    /// Steps to compile what converts the arguments and the result of a function, as far as it is not shared.
-    pub(super) fn glue_cost(&mut self, function: &CanonicalFunction, types: TypesRef<'_>) -> u64 {
-        /// Wasmtime shares the code for what is beyond.
-        const MOST_PARTS: u64 = 1000;
-        const STEPS_FOR_A_PART: u64 = 30;
-        let id = match function {
-            CanonicalFunction::Lift { type_index, .. } => types.component_any_type_at(*type_index),
-            CanonicalFunction::Lower { func_index, .. } => types.component_function_at(*func_index).into(),
-            _ => return STEPS_FOR_A_PART,
-        };
-        self.measure_type(id, types).parts.min(MOST_PARTS) * STEPS_FOR_A_PART
-    }
-
     /// The validator allows a hundred levels: recursion is bounded.
     pub(super) fn measure_type(&mut self, id: ComponentAnyTypeId, types: TypesRef<'_>) -> TypeSize {
         if let Some(size) = self.0.get(&id) {

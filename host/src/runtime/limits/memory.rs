@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use wasmtime::{ResourceLimiter, Result, StoreLimits, StoreLimitsBuilder};
+use wasmtime::{ResourceLimiter, Result};
 
 use super::footprint::MAX_INSTANCES;
 use crate::sandbox::Sandbox;
@@ -20,6 +20,9 @@ use crate::sandbox::Sandbox;
 const MAX_GROWTH_FACTOR: usize = 4;
 /// What a table keeps for each of its elements.
 const ELEMENT: usize = size_of::<usize>();
+/// What one component with its adapters can need; a component can hold many modules.
+const MAX_MEMORIES: usize = 4;
+const MAX_TABLES: usize = 16;
 
 /// What all instances of a pool hold together, bytes.
 #[derive(Debug, Default)]
@@ -61,7 +64,7 @@ impl Drop for MemoryReservation {
 
 /// The sandbox's limits of an instance's memory, and what it holds.
 pub(crate) struct MemoryLimiter {
-    limits: StoreLimits,
+    max_table_elements: usize,
     max_bytes: usize,
     max_pool_bytes: usize,
     pool: Arc<PoolMemory>,
@@ -76,15 +79,8 @@ pub(crate) struct MemoryLimiter {
 
 impl MemoryLimiter {
     pub(in crate::runtime) fn new(sandbox: &Sandbox, pool: Arc<PoolMemory>) -> Self {
-        let limits = StoreLimitsBuilder::new()
-            .table_elements(sandbox.table_elements)
-            // What one component with its adapters can need; a component can hold many modules.
-            .instances(MAX_INSTANCES)
-            .memories(4)
-            .tables(16)
-            .build();
         Self {
-            limits,
+            max_table_elements: sandbox.table_elements,
             max_bytes: sandbox.memory_bytes,
             max_pool_bytes: sandbox.pool_memory_bytes,
             pool,
@@ -152,35 +148,35 @@ impl Drop for MemoryLimiter {
 impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
         self.added = 0;
-        Ok(self.limits.memory_growing(current, desired, maximum)? && self.try_grow(desired.saturating_sub(current)))
+        Ok(maximum.is_none_or(|most| desired <= most) && self.try_grow(desired.saturating_sub(current)))
     }
 
-    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> Result<()> {
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
         self.undo_growth();
-        self.limits.memory_grow_failed(error)
+        Ok(())
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
         self.added = 0;
-        let added = desired.saturating_sub(current).saturating_mul(ELEMENT);
-        Ok(self.limits.table_growing(current, desired, maximum)? && self.try_grow(added))
+        let most = maximum.map_or(self.max_table_elements, |most| most.min(self.max_table_elements));
+        Ok(desired <= most && self.try_grow(desired.saturating_sub(current).saturating_mul(ELEMENT)))
     }
 
-    fn table_grow_failed(&mut self, error: wasmtime::Error) -> Result<()> {
+    fn table_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
         self.undo_growth();
-        self.limits.table_grow_failed(error)
+        Ok(())
     }
 
     fn instances(&self) -> usize {
-        self.limits.instances()
+        MAX_INSTANCES
     }
 
     fn tables(&self) -> usize {
-        self.limits.tables()
+        MAX_TABLES
     }
 
     fn memories(&self) -> usize {
-        self.limits.memories()
+        MAX_MEMORIES
     }
 }
 

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use keepline_tests::guests::from_text;
-use wasm_encoder::{Component, ComponentSection, NestedComponentSection};
+use wasm_encoder::{
+    CodeSection, Component, ComponentSection, Function, FunctionSection, Module, ModuleSection, NestedComponentSection,
+    TypeSection, ValType,
+};
 
 /// Each component in the one around it, which instantiates it twice: 2^`depth` instances.
 pub fn doubling_inside(depth: u32) -> Vec<u8> {
@@ -180,6 +183,23 @@ pub fn of_module(fields: &str) -> Vec<u8> {
 /// Functions that do nothing.
 pub fn functions(count: usize) -> Vec<u8> {
     of_module(&"(func)".repeat(count))
+}
+
+/// Functions that do nothing, with so many locals each.
+pub fn locals(functions: u32, locals: u32) -> Vec<u8> {
+    let (mut types, mut declared, mut code) = (TypeSection::new(), FunctionSection::new(), CodeSection::new());
+    types.ty().function([], []);
+    for _ in 0..functions {
+        declared.function(0);
+        let mut function = Function::new([(locals, ValType::I32)]);
+        function.instructions().end();
+        code.function(&function);
+    }
+    let mut module = Module::new();
+    module.section(&types).section(&declared).section(&code);
+    let mut component = Component::new();
+    component.section(&ModuleSection(&module));
+    component.finish()
 }
 
 /// Each calls the next.

@@ -47,11 +47,11 @@ fn a_component_just_below_the_limits_is_compiled_in_process_within_bounds() {
 
 #[test]
 fn limits_can_be_raised_one_by_one() {
-    let component = components::nested(20);
+    let component = components::nested(600);
     let mut sandbox = Sandbox::default();
     let refused = Plugin::from_bytes(&component, &sandbox).unwrap_err();
-    assert!(matches!(&refused, PluginError::TooLarge(found) if found.measure == Measure::Nesting), "{refused}");
-    sandbox.plugin.max_nesting = 20;
+    assert!(matches!(&refused, PluginError::TooLarge(found) if found.measure == Measure::Definitions), "{refused}");
+    sandbox.plugin.max_definitions = 100_000;
     let refused = Plugin::from_bytes(&component, &sandbox).unwrap_err();
     assert!(matches!(refused, PluginError::Misfit(_)), "{refused}");
 }

@@ -38,8 +38,8 @@ fn a_service_keeps_its_plugin_when_the_next_one_is_over_a_limit() {
     serves();
     until_it_listens(&service);
     let attacks = [
-        (components::doubling_beside(30), "plugin_max_instances"),
-        (components::functions(100_000), "plugin_max_functions"),
+        (components::doubling_beside(30), "plugin_max_definitions"),
+        (components::functions(100_000), "plugin_max_cost"),
         (b"no component".to_vec(), "not a WebAssembly component"),
     ];
     for (component, problem) in attacks {
