@@ -1,13 +1,13 @@
 //! Reads what a question needs: values, the newest records, branches, the user, and candidates for recall.
 
 use crate::context::Context;
+use crate::contract::transcripts::TranscriptSettings;
 use crate::contract::{
     BucketId, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
     Transaction, VALUES,
 };
 use crate::options::config;
 use crate::options::conversation::Options;
-use crate::options::settings::Settings;
 use crate::recall::{search, session_filter};
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::ids::to_map_key;
@@ -91,7 +91,7 @@ pub(crate) struct QuestionSnapshot {
     pub owner: Option<String>,
     /// A title is due: there is none, or one that is still to be refined; unless that was tried.
     pub wants_title: bool,
-    pub settings: Settings,
+    pub settings: TranscriptSettings,
     /// As members of the trace.
     pub omissions: String,
     pub user: registry::UserSnapshot,
@@ -264,7 +264,7 @@ impl ReadPlan<'_> {
         snapshot.head = once.take(HEAD);
         snapshot.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
         snapshot.summary = once.take(SUMMARY);
-        snapshot.settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
+        snapshot.settings = once.take(SETTINGS).map(|text| TranscriptSettings::parse(&text)).unwrap_or_default();
         let title = once.take(TITLE);
         snapshot.wants_title = once.take(UNTITLED).map_or(title.is_none(), |untitled| untitled != title::SETTLED);
         if self.is_told {

@@ -6,7 +6,7 @@
 
 use keepline_options::words::{Recall, RecallLife, Word as _};
 use keepline_recall::{
-    DocumentMark, Embedding, IndexMatches, PassageCandidate, PassageQuery, QueryHints, count_tokens, rank_documents,
+    DocumentMark, Embedding, IndexMatches, PassageCandidate, PassageQuery, count_tokens, rank_documents,
     select_passages,
 };
 
@@ -85,8 +85,7 @@ impl RecallQuery {
         if options.recall == Recall::Off {
             return None;
         }
-        let hints = QueryHints { speaker: options.recall_hints, time: options.recall_hints };
-        let mut query = PassageQuery::new(entry.text, now(), hints);
+        let mut query = PassageQuery::new(entry.text, now(), options.recall_hints);
         query.is_own_only = said.neighbors == Some(false);
         let mut terms = query.terms();
         let vector = entry.vector.filter(|_| options.recall_vectors);
@@ -164,7 +163,8 @@ impl RecallSnapshot {
                 *mark = 0;
             }
         }
-        let mut candidates = rank_documents(&wanted.query, IndexMatches { first, marks, rows: terms }, &[], CANDIDATES);
+        let rows: Vec<&[u32]> = terms.iter().map(|term| &*term.offsets).collect();
+        let mut candidates = rank_documents(&wanted.query, IndexMatches { first, marks, rows: &rows }, CANDIDATES);
         let least = candidates.first().map_or(0.0, |best| best.score * LEAST);
         candidates.retain(|candidate| candidate.score >= least);
         let (VectorSnapshot::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };

@@ -3,7 +3,7 @@
 use keepline_json as json;
 use keepline_json::push_string;
 
-use crate::contract::{Expectation, Opening, Receipt};
+use crate::contract::{Expectation, Opening};
 use crate::store::is_incarnation;
 use crate::text::ascii;
 use crate::text::json_values::parse_count;
@@ -97,13 +97,6 @@ impl Checkpoint {
     /// The bucket is the one that the task is about; to look after it is no use of it.
     pub(crate) fn opening(&self) -> Opening<'_> {
         Opening::life(&self.incarnation)
-    }
-
-    /// From here on it is about the life that the first step met.
-    pub(crate) fn bind_incarnation(&mut self, receipt: &Receipt) {
-        if self.incarnation.is_empty() {
-            self.incarnation.clone_from(&receipt.incarnation);
-        }
     }
 
     /// The entry, and the messages, are as they were.

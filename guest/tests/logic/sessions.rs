@@ -3,7 +3,7 @@
 mod history;
 
 use keepline_filter::admin;
-use keepline_filter::admin::sessions::HistoryPage;
+use keepline_filter::contract::sessions::HistoryPage;
 use keepline_filter::contract::{FailureCode, StoreCapabilities};
 use keepline_filter::{Config, Context, Host, SessionProblem, SessionProblemCode as Code};
 
