@@ -1,6 +1,8 @@
 //! The options of conversations, and the budget of tokens that follows from them.
 
-use keepline_options::kinds::{Boolean, Hours, Integer, IntegerOrZero, Kind, OneOf, SomeOf, Template, Text, Texts};
+use keepline_options::kinds::{
+    Boolean, Hours, Integer, IntegerOrZero, Kind, OneOf, OptionValue, SomeOf, Template, Text, Texts,
+};
 use keepline_options::words::{MemoryMode, Recall, RecallLife, RecallSource, WindowForm};
 use keepline_options::{conversation_options, kind_of};
 

@@ -2,8 +2,7 @@
 //!
 //! Numbers out of range are refused when they are set, and ignored when they are read.
 
-use keepline_json as json;
-use keepline_json::{push_number, push_string};
+use keepline_json::{self as json, ObjectWriter};
 use keepline_options::kind_of::{context_window, max_context_tokens, reserve_tokens};
 
 use crate::contract::transcripts::TranscriptSettings;
@@ -61,24 +60,12 @@ impl TranscriptSettings {
     }
 
     pub(crate) fn write(&self) -> String {
-        let mut out = String::new();
-        let begin = |out: &mut String, name: &str| {
-            out.push_str(if out.is_empty() { "{\"" } else { ",\"" });
-            out.push_str(name);
-            out.push_str("\":");
-        };
+        let mut out = ObjectWriter::with_capacity(64);
         for (name, number, ..) in self.numbers() {
-            if let Some(number) = number {
-                begin(&mut out, name);
-                push_number(&mut out, number);
-            }
+            out.count(name, number);
         }
-        if let Some(model) = &self.model {
-            begin(&mut out, "model");
-            push_string(&mut out, model);
-        }
-        out.push('}');
-        out
+        out.text("model", self.model.as_deref());
+        out.finish()
     }
 }
 
