@@ -18,7 +18,7 @@ use crate::transcript::schema::{OWNER, SESSION, TITLE, TRANSCRIPT};
 use crate::users::activity_log::ListedSession;
 use crate::users::registry::{ACTIVITY, SESSIONS, checked_user_bucket_name};
 use crate::values::session_id::{SESSION_ID_KEY, kept_id};
-use keepline_json::{self as json, push_number, push_string};
+use keepline_json::{self as json, ObjectWriter};
 
 /// Sessions of a page.
 const PAGE: u32 = 20;
@@ -110,11 +110,10 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
 }
 
 /// As JSON, if it is there and this user's.
-fn shown(listed: &ListedSession, mut receipt: Receipt, user: &str) -> Option<String> {
+fn shown(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<String> {
     if !receipt.is_applied() {
         return None;
     }
-    let incarnation = std::mem::take(&mut receipt.incarnation);
     let mut outcomes = Outcomes::of(receipt);
     let EntriesOutcome::Entries(found) = outcomes.take_entries().ok()? else { return None };
     let of = |key: &str| found.entries.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
@@ -122,28 +121,18 @@ fn shown(listed: &ListedSession, mut receipt: Receipt, user: &str) -> Option<Str
         return None;
     }
     let run = outcomes.take_records().ok()?;
-    let mut out = String::from("{\"session\":");
-    push_string(&mut out, kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session));
+    let mut out = ObjectWriter::with_capacity(256);
+    out.text("session", Some(kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session)));
     // Stores name a life by the second that it began.
-    if json::parse_number(&incarnation).is_some() {
-        out.push_str(",\"began_at\":");
-        out.push_str(&incarnation);
-    }
-    if let Some(title) = of(TITLE) {
-        out.push_str(",\"title\":");
-        push_string(&mut out, title);
-    }
-    out.push_str(",\"records\":");
-    push_number(&mut out, run.extent.length);
+    out.json("began_at", Some(&*outcomes.incarnation).filter(|life| json::parse_number(life).is_some()));
+    out.text("title", of(TITLE));
+    out.count("records", Some(run.extent.length));
     if let Some(record) = run.records.first().and_then(|text| StoredRecord::parse(text)) {
-        out.push_str(",\"last_at\":");
-        out.push_str(&record.at);
+        out.json("last_at", Some(&record.at));
         if !record.is_removed() {
             let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);
-            out.push_str(",\"preview\":");
-            push_string(&mut out, head_within(&record.content, end, usize::MAX));
+            out.text("preview", Some(head_within(&record.content, end, usize::MAX)));
         }
     }
-    out.push('}');
-    Some(out)
+    Some(out.finish())
 }

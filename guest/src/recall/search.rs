@@ -11,9 +11,7 @@ use keepline_recall::{
 };
 
 use crate::context::Context;
-use crate::contract::{
-    BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction,
-};
+use crate::contract::{BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span};
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
@@ -256,12 +254,8 @@ pub(crate) fn search_passages(
         let mut operations = vec![Operation::read_at(PASSAGES, &spans, max_bytes)];
         operations.extend((is_first && of_life).then_some(READ_COPY_STATES));
         operations.extend((is_first && !keys.is_empty()).then(|| vectors::read_vectors_operation(&keys)));
-        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
-        let receipt = store::transact(&context.host, &look)?;
-        if !receipt.is_applied() {
-            return Ok(None);
-        }
-        let mut outcomes = Outcomes::of(receipt);
+        let found = store::read_bucket(&context.host, bucket, opening, &operations)?;
+        let Some(mut outcomes) = found else { return Ok(None) };
         runs.extend(outcomes.take_spans()?);
         if is_first && of_life {
             posted = Some(outcomes.take_readable_entries()?);

@@ -26,7 +26,7 @@ pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Resul
     checked(host.transact(transaction)?, transaction)
 }
 
-/// Reads from a bucket. None: it is not there.
+/// Reads from a bucket, or writes what expects nothing. None: the bucket is not there.
 pub(crate) fn read_bucket(
     host: &impl Host,
     bucket: BucketId<'_>,
