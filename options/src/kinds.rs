@@ -1,4 +1,4 @@
-//! What an option may hold: one type a kind, with its bounds as parameters.
+//! What an option may hold: one type a kind, with its bounds as parameters, and the types of their values.
 
 use std::marker::PhantomData;
 
@@ -12,17 +12,7 @@ pub const MAX_HOURS: f64 = 876_000.0;
 /// What an option may hold.
 pub trait Kind {
     /// What holds it.
-    type Value;
-    /// A default, as the table has it.
-    type Literal: Into<Default>;
-    /// The same for programs, such as those that write a schema.
-    const HOLDS: Holds;
-
-    /// The value of a default.
-    fn value(default: Self::Literal) -> Self::Value;
-
-    /// Appends a value as JSON.
-    fn write(value: &Self::Value, out: &mut String);
+    type Value: OptionValue;
 
     /// Whether `configure` replies with a value. Almost always it does.
     fn is_shown(_: &Self::Value) -> bool {
@@ -30,76 +20,16 @@ pub trait Kind {
     }
 }
 
-/// What an option may hold, with its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    /// An integer in this range, both ends included.
-    Integer {
-        /// The smallest.
-        min: u64,
-        /// The largest.
-        max: u64,
-    },
-    /// 0, or an integer in this range, both ends included.
-    IntegerOrZero {
-        /// The smallest.
-        min: u64,
-        /// The largest.
-        max: u64,
-    },
-    /// True or false.
-    Boolean,
-    /// A number from 0 to [`MAX_HOURS`].
-    Hours,
-    /// A text.
-    Text {
-        /// Bytes, at most.
-        max: usize,
-    },
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// A list of texts, none of them empty.
-    Texts {
-        /// Texts, at most; each of [`Texts::MAX_BYTES`] at most.
-        max: usize,
-    },
-    /// A list of these words.
-    Words(&'static [&'static str]),
-}
+/// What holds an option.
+pub trait OptionValue {
+    /// A default, as the table has it.
+    type Literal;
 
-/// A default.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Default {
-    /// An integer.
-    Integer(u64),
-    /// A number.
-    Hours(f64),
-    /// True or false.
-    Boolean(bool),
-    /// A text, or a word.
-    Text(&'static str),
-    /// A list.
-    Texts(&'static [&'static str]),
-}
+    /// The value of a default.
+    fn of(default: Self::Literal) -> Self;
 
-macro_rules! defaults {
-    ($( $variant:ident($type:ty), )+) => {
-        $(
-            impl From<$type> for Default {
-                fn from(literal: $type) -> Self {
-                    Self::$variant(literal)
-                }
-            }
-        )+
-    };
-}
-
-defaults! {
-    Integer(u64),
-    Hours(f64),
-    Boolean(bool),
-    Text(&'static str),
-    Texts(&'static [&'static str]),
+    /// Appends it as JSON.
+    fn write(&self, out: &mut String);
 }
 
 /// An integer in this range, both ends included.
@@ -113,6 +43,10 @@ impl<const MIN: u64, const MAX: u64> Integer<MIN, MAX> {
     pub const MAX: u64 = MAX;
 }
 
+impl<const MIN: u64, const MAX: u64> Kind for Integer<MIN, MAX> {
+    type Value = u64;
+}
+
 /// 0, which stands for what is derived or for no limit, or an integer in this range.
 #[derive(Debug)]
 pub struct IntegerOrZero<const MIN: u64, const MAX: u64>;
@@ -124,37 +58,77 @@ impl<const MIN: u64, const MAX: u64> IntegerOrZero<MIN, MAX> {
     pub const MAX: u64 = MAX;
 }
 
+impl<const MIN: u64, const MAX: u64> Kind for IntegerOrZero<MIN, MAX> {
+    type Value = u64;
+}
+
 /// An integer in this range. If it is not given, the filter derives it from other options: it is no less than the default.
 #[derive(Debug)]
 pub struct DerivedInteger<const MIN: u64, const MAX: u64>;
+
+impl<const MIN: u64, const MAX: u64> Kind for DerivedInteger<MIN, MAX> {
+    type Value = u64;
+}
 
 /// True or false.
 #[derive(Debug)]
 pub struct Boolean;
 
+impl Kind for Boolean {
+    type Value = bool;
+}
+
 /// True or false; `configure` replies with it only if it is false.
 #[derive(Debug)]
 pub struct BooleanShownIfFalse;
+
+impl Kind for BooleanShownIfFalse {
+    type Value = bool;
+
+    fn is_shown(value: &bool) -> bool {
+        !value
+    }
+}
 
 /// A number from 0 to [`MAX_HOURS`], exact to a billionth (4 microseconds). 0 stands for ever.
 #[derive(Debug)]
 pub struct Hours;
 
+impl Kind for Hours {
+    type Value = f64;
+}
+
 /// A text of at most so many bytes.
 #[derive(Debug)]
 pub struct Text<const MAX: usize>;
+
+impl<const MAX: usize> Kind for Text<MAX> {
+    type Value = String;
+}
 
 /// A text of at most so many bytes, with `{{history}}` and `{{query}}` in it once each at most.
 #[derive(Debug)]
 pub struct Template<const MAX: usize>;
 
+impl<const MAX: usize> Kind for Template<MAX> {
+    type Value = String;
+}
+
 /// One of a set of words.
 #[derive(Debug)]
 pub struct OneOf<W>(PhantomData<W>);
 
+impl<W: Word> Kind for OneOf<W> {
+    type Value = W;
+}
+
 /// A list of words of a set.
 #[derive(Debug)]
 pub struct SomeOf<W>(PhantomData<W>);
+
+impl<W: Word> Kind for SomeOf<W> {
+    type Value = Vec<W>;
+}
 
 /// A list of at most so many texts, none of them empty.
 #[derive(Debug)]
@@ -165,170 +139,99 @@ impl<const MAX: usize> Texts<MAX> {
     pub const MAX_BYTES: usize = 16 << 10;
 }
 
+impl<const MAX: usize> Kind for Texts<MAX> {
+    type Value = Vec<String>;
+}
+
 /// [`Texts`] that are patterns. The filter has a type of its own in place of it, which holds them parsed.
 #[derive(Debug)]
 pub struct Patterns<const MAX: usize>;
 
-macro_rules! integers {
-    ($( $kind:ident: $holds:ident; )+) => {
-        $(
-            impl<const MIN: u64, const MAX: u64> Kind for $kind<MIN, MAX> {
-                type Value = u64;
-                type Literal = u64;
-                const HOLDS: Holds = Holds::$holds { min: MIN, max: MAX };
+impl OptionValue for u64 {
+    type Literal = Self;
 
-                fn value(default: u64) -> u64 {
-                    default
-                }
-
-                fn write(value: &u64, out: &mut String) {
-                    push_integer(out, *value);
-                }
-            }
-        )+
-    };
-}
-
-integers! {
-    Integer: Integer;
-    IntegerOrZero: IntegerOrZero;
-    DerivedInteger: Integer;
-}
-
-impl Kind for Boolean {
-    type Value = bool;
-    type Literal = bool;
-    const HOLDS: Holds = Holds::Boolean;
-
-    fn value(default: bool) -> bool {
+    fn of(default: Self) -> Self {
         default
     }
 
     #[inline(never)]
-    fn write(value: &bool, out: &mut String) {
-        out.push_str(if *value { "true" } else { "false" });
+    fn write(&self, out: &mut String) {
+        push_number(out, *self);
     }
 }
 
-impl Kind for BooleanShownIfFalse {
-    type Value = bool;
-    type Literal = bool;
-    const HOLDS: Holds = Holds::Boolean;
+impl OptionValue for bool {
+    type Literal = Self;
 
-    fn value(default: bool) -> bool {
+    fn of(default: Self) -> Self {
         default
     }
 
-    fn write(value: &bool, out: &mut String) {
-        Boolean::write(value, out);
-    }
-
-    fn is_shown(value: &bool) -> bool {
-        !value
+    #[inline(never)]
+    fn write(&self, out: &mut String) {
+        out.push_str(if *self { "true" } else { "false" });
     }
 }
 
-impl Kind for Hours {
-    type Value = f64;
-    type Literal = f64;
-    const HOLDS: Holds = Holds::Hours;
+impl OptionValue for f64 {
+    type Literal = Self;
 
-    fn value(default: f64) -> f64 {
+    fn of(default: Self) -> Self {
         default
     }
 
-    fn write(value: &f64, out: &mut String) {
-        push_hours(out, *value);
+    fn write(&self, out: &mut String) {
+        push_hours(out, *self);
     }
 }
 
-macro_rules! texts {
-    ($( $kind:ident; )+) => {
-        $(
-            impl<const MAX: usize> Kind for $kind<MAX> {
-                type Value = String;
-                type Literal = &'static str;
-                const HOLDS: Holds = Holds::Text { max: MAX };
+impl OptionValue for String {
+    type Literal = &'static str;
 
-                fn value(default: &'static str) -> String {
-                    default.to_owned()
-                }
-
-                fn write(value: &String, out: &mut String) {
-                    push_text(out, value);
-                }
-            }
-        )+
-    };
-}
-
-texts! {
-    Text;
-    Template;
-}
-
-macro_rules! lists {
-    ($( $kind:ident; )+) => {
-        $(
-            impl<const MAX: usize> Kind for $kind<MAX> {
-                type Value = Vec<String>;
-                type Literal = &'static [&'static str];
-                const HOLDS: Holds = Holds::Texts { max: MAX };
-
-                fn value(default: Self::Literal) -> Vec<String> {
-                    default.iter().map(|text| (*text).to_owned()).collect()
-                }
-
-                fn write(value: &Vec<String>, out: &mut String) {
-                    push_list(out, value.iter().map(String::as_str));
-                }
-            }
-        )+
-    };
-}
-
-lists! {
-    Texts;
-    Patterns;
-}
-
-impl<W: Word> Kind for OneOf<W> {
-    type Value = W;
-    type Literal = W;
-    const HOLDS: Holds = Holds::Word(W::WORDS);
-
-    fn value(default: W) -> W {
-        default
+    fn of(default: &'static str) -> Self {
+        default.to_owned()
     }
 
-    fn write(value: &W, out: &mut String) {
-        push_text(out, value.as_str());
+    #[inline(never)]
+    fn write(&self, out: &mut String) {
+        push_string(out, self);
     }
 }
 
-impl<W: Word> Kind for SomeOf<W> {
-    type Value = Vec<W>;
+impl OptionValue for Vec<String> {
     type Literal = &'static [&'static str];
-    const HOLDS: Holds = Holds::Words(W::WORDS);
 
-    fn value(default: Self::Literal) -> Vec<W> {
+    fn of(default: Self::Literal) -> Self {
+        default.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn write(&self, out: &mut String) {
+        push_list(out, self.iter().map(String::as_str));
+    }
+}
+
+impl<W: Word> OptionValue for W {
+    type Literal = W;
+
+    fn of(default: W) -> W {
+        default
+    }
+
+    fn write(&self, out: &mut String) {
+        push_string(out, self.as_str());
+    }
+}
+
+impl<W: Word> OptionValue for Vec<W> {
+    type Literal = &'static [&'static str];
+
+    fn of(default: Self::Literal) -> Self {
         default.iter().filter_map(|word| W::of(word)).collect()
     }
 
-    fn write(value: &Vec<W>, out: &mut String) {
-        push_list(out, value.iter().map(|word| word.as_str()));
+    fn write(&self, out: &mut String) {
+        push_list(out, self.iter().map(|word| word.as_str()));
     }
-}
-
-// Each option calls these: inlined, they would be a hundredth of the component.
-#[inline(never)]
-fn push_integer(out: &mut String, number: u64) {
-    push_number(out, number);
-}
-
-#[inline(never)]
-fn push_text(out: &mut String, text: &str) {
-    push_string(out, text);
 }
 
 /// Appends a list of strings as JSON.

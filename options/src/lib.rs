@@ -9,7 +9,4 @@ pub mod kinds;
 mod table;
 pub mod words;
 
-pub use self::{
-    kinds::{Default, Holds, Kind},
-    table::{Row, kind_of, rows},
-};
+pub use self::table::kind_of;

@@ -4,15 +4,6 @@
 //! A macro that is handed to [`session_options!`] or [`conversation_options!`] gets what was handed over with it in brackets,
 //! and then the rows; it finds the names in them ([`kinds`](crate::kinds), [`words`](crate::words)) where it is called.
 
-use crate::{
-    bucket_names::SessionIds,
-    kinds::{
-        Boolean, BooleanShownIfFalse, Default, DerivedInteger, Holds, Hours, Integer, IntegerOrZero, Kind, OneOf,
-        Patterns, SomeOf, Template, Text, Texts,
-    },
-    words::{MemoryMode, Recall, RecallLife, RecallSource, TtlMode, UnboundContext, WindowForm},
-};
-
 /// Hands the options of sessions and their values to a macro.
 #[macro_export]
 macro_rules! session_options {
@@ -137,52 +128,6 @@ macro_rules! conversation_options {
     };
 }
 
-/// An option, for programs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Row {
-    /// As it is written.
-    pub name: &'static str,
-    /// What it may hold.
-    pub holds: Holds,
-    /// What it holds if it is not given, or null.
-    pub default: Default,
-    /// Its documentation.
-    pub about: &'static str,
-    /// Whether it has no effect unless the option `conversation` is on.
-    pub is_of_conversation: bool,
-}
-
-macro_rules! push_rows {
-    ([$rows:ident, $is_of_conversation:literal] $( $(#[doc = $about:literal])+ $name:ident: $kind:ty = $default:expr; )+) => {
-        $(
-            let default: <$kind as Kind>::Literal = $default;
-            $rows.push(Row {
-                name: stringify!($name),
-                holds: <$kind>::HOLDS,
-                default: default.into(),
-                about: concat!($($about),+).trim_ascii(),
-                is_of_conversation: $is_of_conversation,
-            });
-        )+
-    };
-}
-
-/// All options in the order in which they are listed, the switch `conversation` before those that need it.
-pub fn rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    session_options!(push_rows!(rows, false));
-    rows.push(Row {
-        name: "conversation",
-        holds: Holds::Boolean,
-        default: Default::Boolean(false),
-        about: "Whether conversations are kept. The options of conversations have no effect otherwise.",
-        is_of_conversation: false,
-    });
-    conversation_options!(push_rows!(rows, true));
-    rows
-}
-
 macro_rules! alias_kinds {
     ([] $( $(#[doc = $about:literal])+ $name:ident: $kind:ty = $default:expr; )+) => {
         $( $(#[doc = $about])+ pub type $name = $kind; )+
@@ -192,7 +137,7 @@ macro_rules! alias_kinds {
 /// The kind of each option under its name: `kind_of::max_keys::MAX`.
 #[allow(non_camel_case_types, reason = "named as the options")]
 pub mod kind_of {
-    use super::*;
+    use crate::{bucket_names::SessionIds, kinds::*, words::*};
 
     session_options!(alias_kinds!());
     conversation_options!(alias_kinds!());

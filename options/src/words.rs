@@ -3,7 +3,7 @@
 use crate::bucket_names::SessionIds;
 
 /// A set of words.
-pub trait Word: Copy + PartialEq + Into<crate::Default> + 'static {
+pub trait Word: Copy + PartialEq + 'static {
     /// As they are written.
     const WORDS: &'static [&'static str];
 
@@ -38,12 +38,6 @@ macro_rules! word {
 
             fn index(self) -> usize {
                 self as usize
-            }
-        }
-
-        impl From<$name> for crate::Default {
-            fn from(word: $name) -> Self {
-                Self::Text(word.as_str())
             }
         }
     };

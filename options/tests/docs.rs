@@ -8,7 +8,98 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use keepline_options::{Default, Holds, Row, rows};
+use keepline_options::{
+    bucket_names::SessionIds,
+    conversation_options,
+    kinds::OptionValue,
+    session_options,
+    words::{MemoryMode, Recall, RecallLife, TtlMode, UnboundContext, WindowForm},
+};
+
+/// A row of the table of options.
+struct Row {
+    name: &'static str,
+    /// As JSON.
+    default: String,
+    /// Of an integer.
+    range: Option<(u64, u64)>,
+    is_of_conversation: bool,
+}
+
+macro_rules! range {
+    (Integer<$min:literal, $max:literal>) => {
+        Some(($min, $max))
+    };
+    (IntegerOrZero<$min:literal, $max:literal>) => {
+        Some(($min, $max))
+    };
+    (DerivedInteger<$min:literal, $max:literal>) => {
+        Some(($min, $max))
+    };
+    ($($other:tt)*) => {
+        None
+    };
+}
+
+macro_rules! default {
+    (Integer $default:expr) => {
+        <u64 as OptionValue>::of($default)
+    };
+    (IntegerOrZero $default:expr) => {
+        <u64 as OptionValue>::of($default)
+    };
+    (DerivedInteger $default:expr) => {
+        <u64 as OptionValue>::of($default)
+    };
+    (Hours $default:expr) => {
+        <f64 as OptionValue>::of($default)
+    };
+    (Text $default:expr) => {
+        <String as OptionValue>::of($default)
+    };
+    (Template $default:expr) => {
+        <String as OptionValue>::of($default)
+    };
+    (Texts $default:expr) => {
+        <Vec<String> as OptionValue>::of($default)
+    };
+    (Patterns $default:expr) => {
+        <Vec<String> as OptionValue>::of($default)
+    };
+    (SomeOf $default:expr) => {
+        <Vec<String> as OptionValue>::of($default)
+    };
+    ($other:ident $default:expr) => {
+        $default
+    };
+}
+
+macro_rules! push_rows {
+    (
+        [$rows:ident, $is_of_conversation:literal]
+        $( $(#[doc = $doc:literal])+ $name:ident: $kind:ident $(<$($bound:tt),+>)? = $default:expr; )+
+    ) => {
+        $(
+            let mut default = String::new();
+            default!($kind $default).write(&mut default);
+            $rows.push(Row {
+                name: stringify!($name),
+                default,
+                range: range!($kind $(<$($bound),+>)?),
+                is_of_conversation: $is_of_conversation,
+            });
+        )+
+    };
+}
+
+/// All options, with the switch `conversation`.
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    session_options!(push_rows!(rows, false));
+    conversation_options!(push_rows!(rows, true));
+    rows.push(Row { name: "conversation", default: "false".to_owned(), range: None, is_of_conversation: false });
+    rows
+}
 
 /// Of one option in a document.
 struct Documented {
@@ -52,16 +143,15 @@ fn number(text: &str) -> Option<u64> {
 
 fn check(row: &Row, documented: &Documented) {
     let Documented { default, about } = documented;
-    let is_same = match row.default {
-        Default::Integer(expected) => number(default) == Some(expected),
-        Default::Hours(expected) => default.parse() == Ok(expected),
-        Default::Boolean(expected) => default.parse() == Ok(expected),
-        Default::Text("") => default == "none",
-        Default::Text(expected) => *default == format!("\"{expected}\""),
-        Default::Texts(expected) => *default == format!("{expected:?}"),
+    let is_same = match &*row.default {
+        "\"\"" => default == "none",
+        expected if row.range.is_some() => {
+            number(default).map(|number| number.to_string()).as_deref() == Some(expected)
+        }
+        expected => default == expected,
     };
-    assert!(is_same, "{}: the default is {:?}, not {default}", row.name, row.default);
-    if let Holds::Integer { min, max } | Holds::IntegerOrZero { min, max } = row.holds {
+    assert!(is_same, "{}: the default is {}, not {default}", row.name, row.default);
+    if let Some((min, max)) = row.range {
         let mut ranges = about.split('(').filter_map(|rest| {
             let (from, rest) = rest.split_once(" to ")?;
             Some((number(from)?, number(rest.split([')', ' ']).next()?)?))

@@ -48,7 +48,6 @@ pub(crate) fn is_capital(letter: char) -> bool {
         0xDF..=0xFF | 0x138 | 0x390 | 0x3AC..=0x3CE => false,
         0x139..=0x148 | 0x179..=0x17E => code % 2 == 1,
         0x100..0x180 => code.is_multiple_of(2),
-
         _ => fold_letter(letter).is_some_and(|folded| folded != letter),
     }
 }

@@ -24,8 +24,8 @@ mod vectors;
 use std::collections::BinaryHeap;
 
 pub use mark::DocumentMark;
-pub use passages::{PASSAGE_TOKENS, Passages, WHOLE_TOKENS, count_tokens, cut_passages};
-pub use query::{MAX_TERMS, PassageQuery, QueryHints, QueryTerm, TermKind};
+pub use passages::{PASSAGE_TOKENS, WHOLE_TOKENS, count_tokens, cut_passages};
+pub use query::{MAX_TERMS, PassageQuery, QueryTerm, TermKind};
 pub use rank::{IndexMatches, MatchReasons, PassageCandidate, rank_documents};
 pub use select::select_passages;
 pub use terms::{DOCUMENT_TERMS, PassageDocument, Posting, TERM_LIMIT, extract_terms, facet_term};

@@ -23,29 +23,13 @@ pub fn count_tokens(text: &str) -> usize {
 ///
 /// The passages are parts of the text in its order, trimmed, none of them blank; nothing but white space is left out.
 /// Cost: linear in the text.
-pub fn cut_passages(text: &str) -> Passages<'_> {
-    Passages { rest: text }
-}
-
-/// See [`cut_passages`].
-#[derive(Clone, Debug)]
-pub struct Passages<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Iterator for Passages<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        let text = self.rest.trim_start();
-        if text.is_empty() {
-            self.rest = text;
-            return None;
-        }
-        let (passage, rest) = text.split_at_checked(end(text))?;
-        self.rest = rest;
-        Some(passage.trim_end())
-    }
+pub fn cut_passages(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let passage;
+        text = text.trim_start();
+        (passage, text) = text.split_at_checked(end(text))?;
+        (!passage.is_empty()).then(|| passage.trim_end())
+    })
 }
 
 /// Where the first passage of a text ends that begins with no white space.

@@ -13,21 +13,6 @@ const WORDS_EACH_END: usize = 64;
 /// So many different words may name a speaker.
 const MAX_NAMES: usize = 32;
 
-/// Which hints a question is searched for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueryHints {
-    /// Prefer what a speaker said whom the question names.
-    pub speaker: bool,
-    /// Prefer what was said in a month or on a day that the question names, and what says when if it asks for that.
-    pub time: bool,
-}
-
-impl Default for QueryHints {
-    fn default() -> Self {
-        Self { speaker: true, time: true }
-    }
-}
-
 /// What a term stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TermKind {
@@ -61,15 +46,16 @@ pub struct PassageQuery {
 }
 
 impl PassageQuery {
-    /// Read a question. `now` in milliseconds since 1970 is what "yesterday" is relative to; 0: not known.
-    /// Cost: linear in the text, but for a sort of its words.
-    pub fn new(text: &str, now: u64, hints: QueryHints) -> Self {
+    /// Read a question. `now` in milliseconds since 1970 is what "yesterday" is relative to; 0: not known. With `has_hints`,
+    /// what a speaker said whom the question names is preferred, what was said in a month or on a day that it names, and
+    /// what says when if it asks for that. Cost: linear in the text, but for a sort of its words.
+    pub fn new(text: &str, now: u64, has_hints: bool) -> Self {
         let mut said = Vec::new();
         visit_words(text, &mut |word| said.push(word));
         let mut query = Self::default();
         // Words with a capital may be names; so may all, where nothing is written with capitals.
         let cased = text.chars().any(is_capital);
-        let mut names = if hints.speaker { MAX_NAMES } else { 0 };
+        let mut names = if has_hints { MAX_NAMES } else { 0 };
         for word in distinct(&said) {
             query.add(word.term, TermKind::Word);
             if names > 0 && (!cased || word.text.starts_with(is_capital)) {
@@ -77,7 +63,7 @@ impl PassageQuery {
                 names -= 1;
             }
         }
-        if hints.time {
+        if has_hints {
             dates(&said, now, &mut |term| query.add(term, TermKind::Date));
             if said.iter().any(|word| word.text.eq_ignore_ascii_case("when")) {
                 query.add(terms::TIME, TermKind::Time);

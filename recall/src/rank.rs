@@ -45,14 +45,14 @@ const STEPS: usize = 1024;
 
 /// What an index answered.
 #[derive(Clone, Copy, Debug)]
-pub struct IndexMatches<'a, Offsets> {
+pub struct IndexMatches<'a> {
     /// The position of the first mark.
     pub first: u64,
     /// One for each position; 0 where there is no document. A document's neighbours end there: what is forgotten
     /// makes no neighbours of what it kept apart.
     pub marks: &'a [u16],
     /// One for each term of the query: ascending offsets into `marks`. Others are ignored.
-    pub rows: &'a [Offsets],
+    pub rows: &'a [&'a [u32]],
 }
 
 /// Why a document was found: a set.
@@ -101,28 +101,11 @@ pub struct PassageCandidate {
     pub why: MatchReasons,
 }
 
-/// The best documents, at most `most`, in order of score and then of position, but for those in `excluded` (ascending
-/// ranges of positions), which still count as neighbours.
+/// The best documents, at most `most`, in order of score and then of position.
 ///
 /// Cost: linear in the marks and in the offsets; what is returned is sorted. 21 bytes for each mark and 48 for each session.
-pub fn rank_documents<Offsets: AsRef<[u32]>>(
-    query: &PassageQuery,
-    found: IndexMatches<'_, Offsets>,
-    excluded: &[Range<u64>],
-    most: usize,
-) -> Vec<PassageCandidate> {
-    let rows: Vec<&[u32]> = found.rows.iter().map(AsRef::as_ref).collect();
-    rank_rows(query, IndexMatches { first: found.first, marks: found.marks, rows: &rows }, excluded, most)
-}
-
-/// The same of one type of rows, so that it is compiled here: for speed, whatever the caller is compiled for.
 #[inline(never)]
-fn rank_rows(
-    query: &PassageQuery,
-    found: IndexMatches<'_, &[u32]>,
-    excluded: &[Range<u64>],
-    most: usize,
-) -> Vec<PassageCandidate> {
+pub fn rank_documents(query: &PassageQuery, found: IndexMatches<'_>, most: usize) -> Vec<PassageCandidate> {
     let mut ranking = Ranking::new(found.marks, if query.is_own_only { 0 } else { RADIUS });
     // Where all that is asked about is what everything is about, that is all there is to go by.
     let words = query.rows.iter().zip(found.rows).filter(|(row, _)| row.kind == TermKind::Word);
@@ -138,10 +121,6 @@ fn rank_rows(
             TermKind::Date => ranking.hint(offsets, MatchReasons::DATE),
             TermKind::Time => ranking.hint(offsets, MatchReasons::TIME),
         }
-    }
-    for range in excluded {
-        let offset = |position: u64| usize::try_from(position.saturating_sub(found.first)).unwrap_or(usize::MAX);
-        ranking.leave_out(offset(range.start)..offset(range.end));
     }
     ranking.best(found.first, most)
 }
@@ -282,11 +261,6 @@ impl<'a> Ranking<'a> {
                 *hints = hints.union(why);
             }
         }
-    }
-
-    fn leave_out(&mut self, Range { start, end }: Range<usize>) {
-        let end = end.min(self.scores.len());
-        self.scores.get_mut(start..end).unwrap_or_default().fill(0.0);
     }
 
     #[inline(never)]

@@ -4,12 +4,12 @@
 
 mod reference;
 
-use keepline_recall::{PassageDocument, PassageQuery, QueryHints, cut_passages};
+use keepline_recall::{PassageDocument, PassageQuery, cut_passages};
 use reference::{Index, index};
 
 /// The text of a memory that is found first.
 fn first<'a>(texts: &[&'a str], question: &str) -> &'a str {
-    let found = index(texts).ask(&PassageQuery::new(question, 0, QueryHints::default()));
+    let found = index(texts).ask(&PassageQuery::new(question, 0, true));
     texts[*found.first().unwrap() as usize]
 }
 
@@ -91,9 +91,9 @@ fn a_named_speaker_goes_before_others() {
     let index = Index::of(
         said.iter().map(|(speaker, text)| Some(PassageDocument { text, speaker, time: 0, first: true, tokens: 5 })),
     );
-    assert_eq!(index.ask(&PassageQuery::new("What did Ben buy? A boat?", 0, QueryHints::default()))[0], 1);
-    assert_eq!(index.ask(&PassageQuery::new("which boat has anna?", 0, QueryHints::default()))[0], 0);
-    let plain = PassageQuery::new("a boat of Ben", 0, QueryHints { speaker: false, time: false });
+    assert_eq!(index.ask(&PassageQuery::new("What did Ben buy? A boat?", 0, true))[0], 1);
+    assert_eq!(index.ask(&PassageQuery::new("which boat has anna?", 0, true))[0], 0);
+    let plain = PassageQuery::new("a boat of Ben", 0, false);
     assert_eq!(index.ask(&plain)[..2], [0, 1]);
 }
 
@@ -103,5 +103,5 @@ fn a_neighbour_of_the_session_is_found_and_another_session_is_not() {
     let index = Index::of(
         said.iter().map(|(text, first)| Some(PassageDocument { text, speaker: "", time: 0, first: *first, tokens: 5 })),
     );
-    assert_eq!(index.ask(&PassageQuery::new("Matterhorn", 0, QueryHints::default())), [0, 1]);
+    assert_eq!(index.ask(&PassageQuery::new("Matterhorn", 0, true)), [0, 1]);
 }

@@ -6,9 +6,7 @@ mod reference;
 
 use std::collections::BTreeSet;
 
-use keepline_recall::{
-    DOCUMENT_TERMS, MAX_TERMS, PassageDocument, PassageQuery, QueryHints, TERM_LIMIT, TermKind, extract_terms,
-};
+use keepline_recall::{DOCUMENT_TERMS, MAX_TERMS, PassageDocument, PassageQuery, TERM_LIMIT, TermKind, extract_terms};
 use proptest::prelude::*;
 use reference::WORDS;
 
@@ -27,12 +25,12 @@ fn document(text: &str, speaker: &str, time: u64) -> BTreeSet<u32> {
 /// Whether a question's date is that of a document.
 fn dated(question: &str, now: u64, time: u64) -> bool {
     let said = document("x", "", time);
-    let query = PassageQuery::new(question, now, QueryHints::default());
+    let query = PassageQuery::new(question, now, true);
     query.rows.iter().any(|row| row.kind == TermKind::Date && said.contains(&row.term))
 }
 
 fn has(question: &str, kind: TermKind) -> bool {
-    PassageQuery::new(question, JUNE_3, QueryHints::default()).rows.iter().any(|row| row.kind == kind)
+    PassageQuery::new(question, JUNE_3, true).rows.iter().any(|row| row.kind == kind)
 }
 
 proptest! {
@@ -55,11 +53,11 @@ proptest! {
 
     #[test]
     fn a_question_asks_for_each_term_once(text in "(\\PC{0,9} |[A-Za-z]{1,9} ){0,200}", now: u64) {
-        let query = PassageQuery::new(&text, now, QueryHints::default());
+        let query = PassageQuery::new(&text, now, true);
         prop_assert!(query.rows.len() <= MAX_TERMS);
         prop_assert!(query.terms().iter().all(|term| *term < TERM_LIMIT));
         prop_assert_eq!(query.terms().into_iter().collect::<BTreeSet<_>>().len(), query.rows.len());
-        let plain = PassageQuery::new(&text, now, QueryHints { speaker: false, time: false });
+        let plain = PassageQuery::new(&text, now, false);
         prop_assert!(plain.rows.iter().all(|row| row.kind == TermKind::Word));
         // What a text is asked with its own words, it has.
         if plain.rows.len() < 128 {
@@ -144,7 +142,7 @@ fn the_verbs_may_and_march_are_not_taken_for_months() {
 fn questions_about_speaker_and_time_are_recognised() {
     assert!(has("When did Anna leave?", TermKind::Time));
     assert!(!has("Where did Anna go?", TermKind::Time));
-    let rows = PassageQuery::new("Where did Anna go?", 0, QueryHints::default()).rows;
+    let rows = PassageQuery::new("Where did Anna go?", 0, true).rows;
     let kinds: Vec<TermKind> = rows.iter().map(|row| row.kind).collect();
     assert_eq!(
         kinds,

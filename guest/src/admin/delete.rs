@@ -1,12 +1,12 @@
 //! Deletes what a session has in other buckets: its nodes, and the copies in its owner's memory.
 
+use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::{BucketId, BucketKind, Failure, Host, Opening, Operation, Status, Transaction};
-use crate::entry::session_problem::{SessionResult, check_status, store_result};
+use crate::contract::{BucketId, BucketKind, Failure, Host, Opening, Operation, Status};
+use crate::entry::session_problem::SessionResult;
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::recall::invalidate::{MessageFate, remove_copies};
 use crate::store;
-use crate::store::Outcomes;
 use crate::text::ids::is_session;
 use crate::transcript::schema::{OWNER, SESSION};
 use crate::users::registry::NODES;
@@ -30,18 +30,14 @@ pub(crate) fn delete_nodes_and_copies(context: &Context<impl Host>, session: &st
     loop {
         let nodes = Operation::page_keys(NODES, &cursor, MAX_KEYS, KEYS_BYTES);
         let operations = [Operation::get(SESSION, &OWNER, 256), nodes];
-        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
-        let receipt = store_result(session, store::transact(&context.host, &look))?;
-        check_status(session, receipt.status)?;
-        let life = receipt.incarnation.clone();
-        let mut outcomes = Outcomes::of(receipt);
-        let owner = store_result(session, outcomes.take_text())?;
-        let page = store_result(session, outcomes.take_key_page())?;
+        let mut outcomes = read_bucket(context, session, bucket, opening, &operations)?;
+        let owner = outcomes.take_text()?;
+        let page = outcomes.take_key_page()?;
         for node in page.keys.iter().filter(|node| is_session(node)) {
-            store_result(session, remove_bucket(context, BucketKind::Node, node, None))?;
+            remove_bucket(context, BucketKind::Node, node, None)?;
         }
         if page.cursor.is_empty() {
-            return remove_copies(context, session, &life, owner.as_deref(), 0, MessageFate::Deleted);
+            return remove_copies(context, session, &outcomes.incarnation, owner.as_deref(), 0, MessageFate::Deleted);
         }
         cursor = page.cursor;
     }

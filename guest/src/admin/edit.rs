@@ -8,8 +8,7 @@ use crate::answer::turn_records;
 use crate::context::Context;
 use crate::contract::{Expectation, Host, Opening, Operation, PositionedRecord, Span, Status, Transaction};
 use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem, store_problem,
-    store_result,
+    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem, write_problem,
 };
 use crate::options::conversation::Options;
 use crate::recall::invalidate::{MessageFate, remove_copies, remove_passages};
@@ -73,13 +72,12 @@ pub fn clear_messages(
     while !members.is_empty() {
         let newest = members.split_off(members.len().saturating_sub(CHANGED_RECORDS));
         let mut rest = &*newest;
-        while let Some((last, _)) = rest.split_last() {
+        while !rest.is_empty() {
             let done = edit_messages(context, &at, rest, None)?;
             count += done.changed;
             // Retention may have taken the rest.
             let looked = if done.looked == 0 { rest.len() } else { done.looked };
             rest = rest.get(..rest.len().saturating_sub(looked)).unwrap_or_default();
-            let _ = last;
         }
     }
     Ok(count)
@@ -88,11 +86,12 @@ pub fn clear_messages(
 fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<u64> {
     for _ in 0..TRIES {
         let once = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024)];
-        let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &once)?;
-        let mut once = store_result(at.session, outcomes.take_entries_by_key())?;
+        let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::ANY, &once)?;
+        let mut once = outcomes.take_entries_by_key()?;
+        let life = &outcomes.incarnation;
         let (owner, revision) = (once.take(OWNER), once.take(REVISION));
         let revision = revision.as_deref();
-        remove_copies(context, at.session, &life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
+        remove_copies(context, at.session, life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
         let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, invalidate::INDEX_CURSOR_KEY];
         let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
         let mut operations = vec![
@@ -105,16 +104,16 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
             Operation::increment(SESSION, REVISION, 1),
         ];
         operations.extend(remove::RESET_PASSAGES);
-        let (bucket, opening) = (at.bucket(), Opening::life(&life));
+        let (bucket, opening) = (at.bucket(), Opening::life(life));
         let expectations = [expect_session_entry(REVISION, revision)];
         let cleared = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
-        let receipt = store_result(at.session, store::transact(&context.host, &cleared))?;
+        let receipt = store::transact(&context.host, &cleared).map_err(|failure| write_problem(at.session, failure))?;
         if receipt.status == Status::Unmet {
             continue;
         }
         check_status(at.session, receipt.status)?;
-        let count = store_result(at.session, Outcomes::of(receipt).take_records())?.extent.length;
-        store_result(at.session, remove::drop_orphans(&context.host, bucket))?;
+        let count = Outcomes::of(receipt).take_records()?.extent.length;
+        remove::drop_orphans(&context.host, bucket)?;
         return Ok(count);
     }
     Err(conflict_problem(at.session))
@@ -129,12 +128,12 @@ fn find_branch_members(context: &Context<impl Host>, at: &TranscriptAddress<'_>,
         let operations =
             [Operation::get_all(BRANCHES, 10_000, 1 << 20), Operation::read_at(TRANSCRIPT, &span, READ_BYTES)];
         let opening = if life.is_empty() { Opening::ANY } else { Opening::life(&life) };
-        let (incarnation, mut outcomes) = read_bucket(context, at.session, at.bucket(), opening, &operations)?;
+        let mut outcomes = read_bucket(context, at.session, at.bucket(), opening, &operations)?;
         if life.is_empty() {
-            life = incarnation;
+            life.clone_from(&outcomes.incarnation);
         }
-        let branches = Branches::of(&store_result(at.session, outcomes.take_readable_entries())?);
-        let run = store_result(at.session, outcomes.take_records())?;
+        let branches = Branches::of(&outcomes.take_readable_entries()?);
+        let run = outcomes.take_records()?;
         if run.records.is_empty() || (position == from && run.first != from) {
             return Ok(members);
         }
@@ -172,21 +171,20 @@ fn edit_messages(
             ),
             Operation::read_at(TRANSCRIPT, &spans, READ_BYTES),
         ];
-        let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &operations)?;
-        let extent = store_result(at.session, outcomes.take_records())?.extent;
-        let once = match store_result(at.session, outcomes.take_entries())? {
+        let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::ANY, &operations)?;
+        let extent = outcomes.take_records()?.extent;
+        let once = match outcomes.take_entries()? {
             EntriesOutcome::Entries(found) => found.entries,
             EntriesOutcome::Oversize { .. } => return Err(conflict_problem(at.session)),
         };
-        let runs = store_result(at.session, outcomes.take_spans())?;
+        let runs = outcomes.take_spans()?;
+        let life = &outcomes.incarnation;
         let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
         let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
         let origin = title::TitleOrigin::parse(of(TITLE_OF), title.unwrap_or_default());
         let is_settled = of(UNTITLED) == Some(title::SETTLED);
 
-        let options = context.config.conversation.as_deref();
-        let default = Options::default();
-        let options = options.unwrap_or(&default);
+        let options = &context.config.conversation.clone().unwrap_or_default();
         let (mut texts, mut results, mut is_title) = (Vec::new(), Vec::new(), false);
         let (mut before, mut after, mut lowest) = (0, 0, u64::MAX);
         for (position, text) in runs.iter().filter_map(|run| Some((run.first, run.records.first()?))) {
@@ -224,8 +222,8 @@ fn edit_messages(
         let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
         let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
         let owner = of(OWNER).filter(|_| at.node.is_none());
-        remove_copies(context, at.session, &life, owner, revision_number(revision), MessageFate::Changed(&changed))?;
-        let recalled = remove_passages(context, at, &life, of(invalidate::INDEX_CURSOR_KEY), &changed)?;
+        remove_copies(context, at.session, life, owner, revision_number(revision), MessageFate::Changed(&changed))?;
+        let recalled = remove_passages(context, at, life, of(invalidate::INDEX_CURSOR_KEY), &changed)?;
         let operations = [
             Operation::rewrite(TRANSCRIPT, &records),
             Operation::remove(RESULTS, &results),
@@ -240,10 +238,10 @@ fn edit_messages(
             expect_session_entry(TITLE, title),
             Expectation::log(TRANSCRIPT, Some(extent.first), None),
         ];
-        let (bucket, opening) = (at.bucket(), Opening::life(&life));
+        let (bucket, opening) = (at.bucket(), Opening::life(life));
         let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
         let receipt = store::transact(&context.host, &transaction);
-        match receipt.map_err(|failure| store_problem(at.session, &failure))?.status {
+        match receipt.map_err(|failure| write_problem(at.session, failure))?.status {
             Status::Unmet => {}
             status => return check_status(at.session, status).map(|()| done),
         }

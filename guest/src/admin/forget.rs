@@ -5,11 +5,12 @@
 
 use crate::admin::delete::remove_bucket;
 use crate::context::Context;
+use crate::contract::users::UserForgotten;
 use crate::contract::{
     BucketId, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Opening, Operation, PutEntry,
     Receipt, Status, Transaction, VALUES,
 };
-use crate::entry::session_problem::{SessionResult, store_problem};
+use crate::entry::session_problem::{SessionResult, write_problem};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::recall::{copies, remove};
 use crate::store;
@@ -33,17 +34,6 @@ const ANEW: u64 = 1000;
 
 const ANEW_BYTES: u64 = 1 << 20;
 
-/// How far a user is forgotten.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UserForgotten {
-    /// Deleted by this call.
-    pub sessions: u64,
-    /// Deleted by this call.
-    pub nodes: u64,
-    /// Entries that are left in the user's lists.
-    pub remaining: u64,
-}
-
 /// What leaves the user's lists.
 struct RemovedEntries {
     sessions: Vec<Entry>,
@@ -53,10 +43,11 @@ struct RemovedEntries {
 /// Forget a user, a batch of sessions and nodes at a time.
 pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<UserForgotten> {
     let name = checked_user_bucket_name(user)?;
-    forget_batch(context, &name).map_err(|failure| store_problem(&name, &failure))
+    forget_batch(context, &name).map_err(|failure| write_problem(&name, failure))
 }
 
 fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Failure> {
+    let mut done = UserForgotten { user: name.to_owned(), sessions: 0, nodes: 0, remaining: 1 };
     let (stamp, before) = next_stamp(context, name)?;
     let page = |map| Operation::page_keys(map, "", BATCH as u64, KEYS_BYTES);
     // What the index has of them are numbers, which go in the end.
@@ -76,7 +67,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     let receipt = of_bucket(context, name, Opening::create(None), &expectations, &operations)?;
     if receipt.status == Status::Unmet {
         // Somebody else has just begun: this one is called again.
-        return Ok(UserForgotten { remaining: 1, ..UserForgotten::default() });
+        return Ok(done);
     }
     let mut outcomes = applied(receipt)?;
     for _ in 0..2 {
@@ -92,7 +83,6 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     // Stores give about as many as they are asked for.
     nodes.truncate(BATCH);
     sessions.truncate(BATCH);
-    let mut done = UserForgotten::default();
     let get = |map, keys| Operation::get_some(map, keys, KEYS_BYTES);
     let (nodes, sessions) = (borrowed(&nodes), borrowed(&sessions));
     let operations = [get(NODES, &nodes), get(SESSIONS, &sessions)];
@@ -129,7 +119,6 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
             break;
         }
         // They came back: that stays in the lists, for the next call. Or somebody else forgets them.
-        done.remaining = 1;
         next = retain_returned_entries(context, name, &mut gone, next)?;
     }
     if let Some((session, failure)) = broken {
@@ -245,17 +234,11 @@ fn forget_session(
     }
     let operations = [Operation::get(SESSION, &OWNER, 256), Operation::page_keys(NODES, "", MAX_KEYS, KEYS_BYTES)];
     let (bucket, opening) = (BucketId::session(session), Opening::LOOK);
-    let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
-    let mut receipt = store::transact(&context.host, &look)?;
-    if !receipt.is_applied() {
-        return Ok(());
-    }
-    let life = std::mem::take(&mut receipt.incarnation);
-    let mut outcomes = Outcomes::of(receipt);
+    let Some(mut outcomes) = store::read_bucket(&context.host, bucket, opening, &operations)? else { return Ok(()) };
     let EntriesOutcome::Entries(owner) = outcomes.take_entries()? else { return Ok(()) };
     let is_theirs = match owner.entries.first() {
         Some(owner) => owner.text == user,
-        None => owner.unreadable.is_empty() && activity_log::entry_has_incarnation(entry, &life),
+        None => owner.unreadable.is_empty() && activity_log::entry_has_incarnation(entry, &outcomes.incarnation),
     };
     if !is_theirs {
         return Ok(());
@@ -263,7 +246,7 @@ fn forget_session(
     for node in outcomes.take_key_page()?.keys.iter().filter(|node| is_session(node)) {
         done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
     }
-    let life = Some(&*life).filter(|life| !life.is_empty());
+    let life = Some(&*outcomes.incarnation).filter(|life| !life.is_empty());
     done.sessions += u64::from(remove_bucket(context, BucketKind::Session, session, life)?);
     Ok(())
 }

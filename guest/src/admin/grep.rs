@@ -3,7 +3,7 @@
 use crate::admin::messages::{CONTAINS_MAX, find_text, read_whole_text};
 use crate::context::Context;
 use crate::contract::Host;
-use crate::contract::transcripts::ContentLine;
+use crate::contract::transcripts::{ContentLine, FoundLines};
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::text::truncate::head_within;
 use crate::transcript::address::TranscriptId;
@@ -38,15 +38,6 @@ pub struct LineQuery<'a> {
     pub limit: u32,
 }
 
-/// Lines in the order of the message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundLines {
-    /// Each once.
-    pub lines: Vec<ContentLine>,
-    /// Where to go on, as `from`; none: there are no more.
-    pub next: Option<u64>,
-}
-
 /// The lines of a message that hold a text.
 pub fn find_lines(
     context: &Context<impl Host>,
@@ -58,14 +49,17 @@ pub fn find_lines(
         let message = format!("What is searched for must be a text of 1 to {CONTAINS_MAX} bytes on one line");
         return Err(SessionProblem::new(Code::InvalidValue, message));
     }
-    Ok(query.find(&read_whole_text(context, &transcript.resolve_address()?, position)?))
+    let at = transcript.resolve_address()?;
+    let (lines, next) = query.find(&read_whole_text(context, &at, position)?);
+    Ok(FoundLines { session: at.session.to_owned(), position, lines, next })
 }
 
 impl LineQuery<'_> {
-    fn find(&self, text: &str) -> FoundLines {
+    /// The lines, and where to go on.
+    fn find(&self, text: &str) -> (Vec<ContentLine>, Option<u64>) {
         let limit = if self.limit == 0 { LIMIT } else { self.limit.min(LIMIT_MAX) };
         let context = self.context.min(CONTEXT_MAX);
-        let mut found = FoundLines::default();
+        let (mut lines, mut next) = (Vec::new(), None);
         let (mut count, mut after, mut bytes) = (0, 0, 0);
         // Lines that are shown if the text comes soon enough.
         let mut before: Vec<ContentLine> = Vec::new();
@@ -92,14 +86,14 @@ impl LineQuery<'_> {
             let more: usize = before.iter().map(|line| line.text.len()).sum();
             if (at.is_some() && count == limit) || (bytes + more > PAGE_BYTES && count > 0) {
                 // With the lines before it, which were not shown.
-                found.next = before.first().map(|line| line.number);
+                next = before.first().map(|line| line.number);
                 break;
             }
             bytes += more;
-            found.lines.append(&mut before);
+            lines.append(&mut before);
             (count, after) = if at.is_some() { (count + 1, context) } else { (count, after - 1) };
         }
-        found
+        (lines, next)
     }
 }
 
@@ -124,21 +118,21 @@ fn shown(number: u64, line: &str, at: Option<usize>, offset: u64) -> ContentLine
 mod tests {
     use super::*;
 
-    fn numbers(found: &FoundLines) -> Vec<(u64, bool)> {
-        found.lines.iter().map(|line| (line.number, line.is_match)).collect()
+    fn numbers(lines: &[ContentLine]) -> Vec<(u64, bool)> {
+        lines.iter().map(|line| (line.number, line.is_match)).collect()
     }
 
     #[test]
     fn matching_lines_come_once_with_their_context() {
         let text = "a\nb\nX1\r\nc\nX2\nd\ne\nf\nx3";
         let query = LineQuery { text: "X", context: 1, ..LineQuery::default() };
-        let found = query.find(text);
+        let (found, next) = query.find(text);
         assert_eq!(numbers(&found), [(2, false), (3, true), (4, false), (5, true), (6, false)]);
-        assert_eq!((&*found.lines[1].text, found.lines[1].offset, found.next), ("X1", 4, None));
-        let either = LineQuery { ignore_case: true, context: 0, ..query }.find(text);
+        assert_eq!((&*found[1].text, found[1].offset, next), ("X1", 4, None));
+        let (either, _) = LineQuery { ignore_case: true, context: 0, ..query }.find(text);
         assert_eq!(numbers(&either), [(3, true), (5, true), (9, true)]);
         for (empty, from) in [("", 0), ("\n\n", 0), (text, 6), (text, u64::MAX)] {
-            assert_eq!(LineQuery { from, ..query }.find(empty), FoundLines::default());
+            assert_eq!(LineQuery { from, ..query }.find(empty), (vec![], None));
         }
     }
 
@@ -152,11 +146,11 @@ mod tests {
                 let mut query = LineQuery { text: "é", limit, context, ..LineQuery::default() };
                 let (mut found, mut pages) = (Vec::new(), 0);
                 loop {
-                    let page = query.find(text);
-                    assert!(page.lines.iter().map(|line| line.text.len()).sum::<usize>() <= PAGE_BYTES);
-                    found.extend(page.lines.iter().filter(|line| line.is_match).map(|line| line.number));
+                    let (lines, next) = query.find(text);
+                    assert!(lines.iter().map(|line| line.text.len()).sum::<usize>() <= PAGE_BYTES);
+                    found.extend(lines.iter().filter(|line| line.is_match).map(|line| line.number));
                     pages += 1;
-                    let Some(next) = page.next else { break };
+                    let Some(next) = next else { break };
                     assert!(next > query.from);
                     query.from = next;
                 }
@@ -171,8 +165,8 @@ mod tests {
     fn of_a_long_line_there_is_the_part_with_the_text() {
         let line = ["é".repeat(5000), "needle".into(), "ü".repeat(5000)].concat();
         let text = ["first\n", &line].concat();
-        let found = LineQuery { text: "needle", ..LineQuery::default() }.find(&text);
-        let line = &found.lines[0];
+        let (found, _) = LineQuery { text: "needle", ..LineQuery::default() }.find(&text);
+        let line = &found[0];
         assert!(line.is_cut && line.text.len() <= LINE_BYTES && line.text.contains("éneedleü"));
         let part: String =
             text.chars().skip(usize::try_from(line.offset).unwrap()).take(line.text.chars().count()).collect();

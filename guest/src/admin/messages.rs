@@ -3,15 +3,11 @@
 //! A page costs the same however long the transcript is; where little matches, it returns early with the position to continue
 //! from.
 
-use std::ops::RangeInclusive;
-
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::transcripts::Message;
+use crate::contract::transcripts::{Message, MessageContent, MessagePage};
 use crate::contract::{Host, LogExtent, LogRecords, Opening, Operation, Span};
-use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, conflict_problem, store_result,
-};
+use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, conflict_problem};
 use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
 use crate::text::quoting::python_repr;
@@ -60,24 +56,6 @@ pub struct MessageQuery<'a> {
     pub limit: u32,
 }
 
-/// Messages, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MessagePage {
-    /// With their positions.
-    pub messages: Vec<Message>,
-    /// Where to go on, as `before`.
-    pub older: Option<u64>,
-}
-
-/// A part of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MessageContent {
-    /// What was asked for.
-    pub text: String,
-    /// Characters of the whole.
-    pub length: u64,
-}
-
 /// Find messages, the newest first to be looked at.
 pub fn find_messages(
     context: &Context<impl Host>,
@@ -114,10 +92,10 @@ fn message_page(
         Operation::get_some(MESSAGES, &keys, 1024),
         Operation::get_all(BRANCHES, 10_000, 1 << 20),
     ];
-    let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
-    let extent = store_result(at.session, outcomes.take_records())?.extent;
-    let known = store_result(at.session, outcomes.take_readable_entries())?;
-    let branches = store_result(at.session, outcomes.take_readable_entries())?;
+    let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
+    let extent = outcomes.take_records()?.extent;
+    let known = outcomes.take_readable_entries()?;
+    let branches = outcomes.take_readable_entries()?;
     let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::default() };
     let position = |name: &str| {
         let key = to_map_key(name);
@@ -128,6 +106,7 @@ fn message_page(
         })
     };
 
+    let page = |messages, older| MessagePage { session: at.session.to_owned(), messages, older };
     // Also where there are no messages at all.
     let named = query.id.map(position).transpose()?;
     let newest = match query.thread {
@@ -142,19 +121,19 @@ fn message_page(
         None => newest,
     };
     let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
-        return Ok(Some(MessagePage::default()));
+        return Ok(Some(page(Vec::new(), None)));
     };
     let spans = match named {
         Some(at) => {
             let is_there = at <= end && (query.thread.is_none() || branches.is_on_thread(end, at));
             if !is_there {
-                return Ok(Some(MessagePage::default()));
+                return Ok(Some(page(Vec::new(), None)));
             }
             vec![Span { position: at, count: 1 }]
         }
         None => branches.newest_spans(end, extent.first, LOOK_RECORDS),
     };
-    let runs = read_runs(context, at, &life, &spans)?;
+    let runs = read_runs(context, at, &outcomes.incarnation, &spans)?;
     if runs.is_empty() && stood.replace(extent) != Some(extent) {
         return Ok(None);
     }
@@ -178,7 +157,7 @@ fn message_page(
     }
     let found = kept.iter().filter_map(|index| candidates.get(*index));
     let messages = found.map(|(position, text)| Message { position: *position, text: (*text).to_owned() }).collect();
-    Ok(Some(MessagePage { messages, older: rest.map(|position| position + 1) }))
+    Ok(Some(page(messages, rest.map(|position| position + 1))))
 }
 
 /// A message's text, or a part of it by characters.
@@ -189,11 +168,13 @@ pub fn read_message_content(
     offset: u64,
     limit: u32,
 ) -> SessionResult<MessageContent> {
-    let text = read_whole_text(context, &transcript.resolve_address()?, position)?;
+    let at = transcript.resolve_address()?;
+    let text = read_whole_text(context, &at, position)?;
     let limit = if limit == 0 { PART } else { limit.min(PART_MAX) };
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let part = text.chars().skip(offset).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
-    Ok(MessageContent { text: part, length: text.chars().count() as u64 })
+    let length = text.chars().count() as u64;
+    Ok(MessageContent { session: at.session.to_owned(), position, text: part, length })
 }
 
 /// All that a message says: of a tool's result that was cut, the whole.
@@ -204,16 +185,16 @@ pub(crate) fn read_whole_text(
 ) -> SessionResult<String> {
     let span = [Span { position, count: 1 }];
     let read = Operation::read_at(TRANSCRIPT, &span, LOOK_BYTES);
-    let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &[read])?;
-    let run = store_result(at.session, outcomes.take_records())?;
+    let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &[read])?;
+    let run = outcomes.take_records()?;
     let record = run.records.first().and_then(|text| StoredRecord::parse(text));
     let Some(record) = record.filter(|record| !record.is_removed()) else {
         return Err(at.missing_message_problem(position));
     };
     if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
         let get = [Operation::get(RESULTS, &key, RESULT_BYTES)];
-        let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(&life), &get)?;
-        if let Some(whole) = store_result(at.session, outcomes.take_text())? {
+        let opening = Opening::life(&outcomes.incarnation);
+        if let Some(whole) = read_bucket(context, at.session, at.bucket(), opening, &get)?.take_text()? {
             return Ok(whole);
         }
     }
@@ -229,12 +210,15 @@ fn read_runs(
 ) -> SessionResult<Vec<LogRecords>> {
     let read = |spans: &[Span]| {
         let read = [Operation::read_at(TRANSCRIPT, spans, LOOK_BYTES)];
-        let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(life), &read)?;
-        let mut runs = store_result(at.session, outcomes.take_spans())?;
+        let mut runs = read_bucket(context, at.session, at.bucket(), Opening::life(life), &read)?.take_spans()?;
         let mut asked = spans.iter();
         let whole = runs.iter().take_while(|run| {
             let end = run.first + run.records.len() as u64;
-            asked.any(|span| holds(span, run.first) && span.position + u64::from(span.count) == end)
+            let is_whole = |span: &Span| {
+                let last = span.position + u64::from(span.count);
+                (span.position..last).contains(&run.first) && last == end
+            };
+            asked.any(is_whole)
         });
         let count = whole.count();
         runs.truncate(count);
@@ -274,11 +258,6 @@ pub(crate) fn find_text(text: &str, wanted: &str, ignore_case: bool) -> Option<u
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     let is_same = |part: &[u8]| if ignore_case { part.eq_ignore_ascii_case(wanted) } else { part == wanted };
     if wanted.is_empty() { Some(0) } else { text.windows(wanted.len()).position(is_same) }
-}
-
-fn holds(span: &Span, position: u64) -> bool {
-    let range: RangeInclusive<u64> = span.position..=span.position + u64::from(span.count).saturating_sub(1);
-    range.contains(&position)
 }
 
 type MessageCandidates<'r> = (Vec<(u64, &'r str)>, Option<u64>);

@@ -7,11 +7,9 @@ use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::{BucketId, Host, Opening, Operation, PutEntry, Status, Transaction};
 use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem, store_problem,
-    store_result,
+    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem,
 };
 use crate::entry::turn_token::TurnToken;
-use crate::store::Outcomes;
 use crate::tasks::copy_to_user;
 use crate::text::quoting::python_repr;
 use crate::text::timestamp;
@@ -31,8 +29,9 @@ pub fn register_transcript(
     let at = transcript.resolve_address()?;
     let session = BucketId::session(at.session);
     let get = [Operation::get(SESSION, &OWNER, 256)];
-    let (life, mut outcomes) = read_bucket(context, at.session, session, Opening::LOOK, &get)?;
-    let owner = store_result(at.session, outcomes.take_text())?;
+    let mut outcomes = read_bucket(context, at.session, session, Opening::LOOK, &get)?;
+    let owner = outcomes.take_text()?;
+    let life = &*outcomes.incarnation;
     let named = user.map(checked_user_bucket_name).transpose()?;
     let foreign = || {
         let message = format!("Session {} belongs to another user", python_repr(at.session));
@@ -55,22 +54,17 @@ pub fn register_transcript(
     if let Some(name) = &name {
         let operations = [Operation::get(SESSIONS, &at.session, 256), Operation::get(USER, &FORGOTTEN, 64)];
         let (bucket, opening) = (registry::user_bucket(name), Opening::LOOK);
-        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
-        let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(name, &failure))?;
-        if receipt.is_applied() {
-            let mut outcomes = Outcomes::of(receipt);
-            let is_of_life = |entry: String| !life.is_empty() && text::find_substring(&entry, &life).is_some();
-            state.is_owned = store_result(name, outcomes.take_text())?.is_some_and(is_of_life);
-            state.forgotten = store_result(name, outcomes.take_text())?.map(Into::into);
+        if let Some(mut outcomes) = store::read_bucket(&context.host, bucket, opening, &operations)? {
+            let is_of_life = |entry: String| !life.is_empty() && text::find_substring(&entry, life).is_some();
+            state.is_owned = outcomes.take_text()?.is_some_and(is_of_life);
+            state.forgotten = outcomes.take_text()?.map(Into::into);
         }
     }
     let stamp = timestamp::format_timestamp(context.host.now_micros());
-    let done = registry::register_session(&context.host, &mut state, &life, &stamp, true);
-    match done.map_err(|failure| store_problem(at.session, &failure))? {
+    match registry::register_session(&context.host, &mut state, life, &stamp, true)? {
         RegistrationOutcome::Done { .. } => {
             if let (Some(name), None) = (&name, &at.node) {
-                let allowed = copy_to_user::allow_copying_again(&context.host, name, at.session, &life);
-                allowed.map_err(|failure| store_problem(name, &failure))?;
+                copy_to_user::allow_copying_again(&context.host, name, at.session, life)?;
             }
         }
         RegistrationOutcome::Foreign => return Err(foreign()),
@@ -79,9 +73,9 @@ pub fn register_transcript(
     if let (Some(text), None, None) = (&name, &owner, &at.node) {
         let owner = [PutEntry { key: OWNER, text }];
         let (expectations, operations) = ([registry::expect_owner(text)], [Operation::put(SESSION, &owner)]);
-        let opening = Opening::life(&life);
+        let opening = Opening::life(life);
         let own = Transaction { bucket: session, opening, expectations: &expectations, operations: &operations };
-        match store::transact(&context.host, &own).map_err(|failure| store_problem(at.session, &failure))?.status {
+        match store::transact(&context.host, &own)?.status {
             Status::Unmet => return Err(foreign()),
             status => check_status(at.session, status)?,
         }

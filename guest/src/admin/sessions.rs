@@ -7,13 +7,14 @@ use keepline_json as json;
 
 use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
+use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
 use crate::contract::{
     BucketId, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, PutEntry,
     Span, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{
     MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, answer_count_problem, check_status,
-    conflict_problem, out_of_turn_problem, require_valid_key, require_valid_session, store_problem,
+    conflict_problem, require_valid_key, require_valid_session, write_problem,
 };
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store::{EntriesOutcome, Outcomes};
@@ -25,40 +26,9 @@ use crate::values::history::HISTORY_LOG;
 use crate::values::session_id::{is_plain, store_session_id};
 use crate::{log, store};
 
-/// What a session looks like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionState {
-    /// Its creation stamp.
-    pub incarnation: String,
-    /// How many keys it has.
-    pub key_count: u64,
-    /// How many history records it has.
-    pub history_length: u64,
-    /// Milliseconds of life left; none: it does not expire.
-    pub expires_in: Option<u64>,
-}
-
-/// A page of session ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionPage {
-    /// Sorted.
-    pub sessions: Vec<String>,
-    /// Empty after the last page.
-    pub cursor: String,
-}
-
 /// Of a value that would make a question's line unreadable.
 const NOT_PORTABLE: &str =
     "is refused by strict JSON parsers: allowed are 120 levels, numbers of 100 characters, and whole surrogate pairs";
-
-/// A deleted session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionDeleted {
-    /// How many values it had.
-    pub key_count: u64,
-    /// The first of their keys, sorted.
-    pub keys_cleared: Vec<String>,
-}
 
 /// How often to begin again when other writers come between two transactions.
 const TRIES: u32 = 8;
@@ -78,18 +48,18 @@ const PAGE_MAX: u32 = 10_000;
 pub fn create_session(context: &Context<impl Host>, session: &str) -> SessionResult<String> {
     require_valid_session(session)?;
     let opening = Opening::create_new(context.config.time_to_live());
-    transact_session(context, session, opening, &[]).map(|(incarnation, _)| incarnation)
+    Ok(transact_session(context, session, opening, &[])?.incarnation)
 }
 
 /// Look at a session, which counts as a use of it.
 pub fn resume_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
     require_valid_session(session)?;
-    let describe = Operation::describe(true);
-    let (incarnation, mut outcomes) = transact_session(context, session, Opening::ANY, &[describe])?;
-    let found = outcomes.take_description().map_err(|failure| store_problem(session, &failure))?;
-    let history = found.logs.iter().find(|log| log.log == history::HISTORY_LOG);
+    let mut outcomes = transact_session(context, session, Opening::ANY, &[Operation::describe(true)])?;
+    let found = outcomes.take_description()?;
+    let history = found.logs.iter().find(|log| log.log == HISTORY_LOG);
     Ok(SessionState {
-        incarnation,
+        session: session.to_owned(),
+        incarnation: outcomes.incarnation,
         key_count: found.values,
         history_length: history.map_or(0, |log| log.extent.length),
         expires_in: found.expires_in,
@@ -100,11 +70,10 @@ pub fn resume_session(context: &Context<impl Host>, session: &str) -> SessionRes
 pub fn list_sessions(context: &Context<impl Host>, cursor: &str, limit: u32) -> SessionResult<SessionPage> {
     if !context.host.capabilities().listing {
         let failure = Failure::new(FailureCode::Unsupported, "The store can't list sessions");
-        return Err(store_problem("", &failure));
+        return Err(failure.into());
     }
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
-    let page = context.host.list_sessions(cursor, limit);
-    let page = page.map_err(|failure| store_problem("", &failure))?;
+    let page = context.host.list_sessions(cursor, limit)?;
     let mut sessions = page.names;
     sessions.retain(|name| is_session(name));
     store::sort_names(&mut sessions);
@@ -122,10 +91,9 @@ pub fn delete_session(context: &Context<impl Host>, session: &str) -> SessionRes
         }
         removed => removed?,
     }
-    let deletion = store::delete_bucket(&context.host, BucketId::session(session), None, PAGE_MAX);
-    let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
+    let deletion = store::delete_bucket(&context.host, BucketId::session(session), None, PAGE_MAX)?;
     check_status(session, deletion.status)?;
-    Ok(SessionDeleted { key_count: deletion.values, keys_cleared: deletion.keys })
+    Ok(SessionDeleted { session: session.to_owned(), key_count: deletion.values, keys_cleared: deletion.keys })
 }
 
 /// Store a value, which is JSON text.
@@ -162,8 +130,8 @@ pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> Ses
     valid_names(session, key)?;
     let limit = context.config.max_value_bytes;
     let get = Operation::get(VALUES, &key, limit);
-    let (_, mut outcomes) = transact_session(context, session, Opening::ANY, &[get])?;
-    let text = match outcomes.take_entries().map_err(|failure| store_problem(session, &failure))? {
+    let mut outcomes = transact_session(context, session, Opening::ANY, &[get])?;
+    let text = match outcomes.take_entries()? {
         EntriesOutcome::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
         EntriesOutcome::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
         EntriesOutcome::Oversize { .. } => {
@@ -186,7 +154,7 @@ pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> Ses
 /// The keys of a session, sorted.
 pub fn list_session_keys(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
     require_valid_session(session)?;
-    list_keys(context, session, &[page_keys("")]).map(|(keys, ..)| keys)
+    Ok(list_keys(context, session, &[page_keys("")])?.0)
 }
 
 /// Clear one key, or all; the keys that were cleared.
@@ -197,7 +165,7 @@ pub fn clear_values(context: &Context<impl Host>, session: &str, key: Option<&st
     };
     require_valid_key(key)?;
     let mut outcomes = write_key(context, session, key, Operation::remove(VALUES, &[key]), "clear")?;
-    let removed = outcomes.take_changed_count().map_err(|failure| store_problem(session, &failure))?;
+    let removed = outcomes.take_changed_count()?;
     Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
 }
 
@@ -205,21 +173,14 @@ pub fn clear_values(context: &Context<impl Host>, session: &str, key: Option<&st
 /// stands where it stood, the keys are those that were listed.
 fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
     for _ in 0..TRIES {
-        let (cleared, incarnation, mut outcomes) = list_keys(context, session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
-        let history = outcomes.take_records().map_err(|failure| store_problem(session, &failure))?;
+        let (cleared, mut outcomes) = list_keys(context, session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
+        let history = outcomes.take_records()?;
+        let opening = Opening::life(&outcomes.incarnation);
         let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
         let stamp = timestamp::format_timestamp(context.host.now_micros());
         let record = history::record_clear_all(&keys, &stamp);
-        let applied = apply(
-            context,
-            session,
-            Opening::life(&incarnation),
-            &[unmoved(history.extent)],
-            Operation::reset_map(VALUES, &[]),
-            &record,
-            &stamp,
-        )?;
-        if applied.is_some() {
+        let (expectations, reset) = ([unmoved(history.extent)], Operation::reset_map(VALUES, &[]));
+        if apply(context, session, opening, &expectations, reset, &record, &stamp)?.is_some() {
             // A repeated call finds nothing left to remove: the expectation tells what was there.
             return Ok(cleared);
         }
@@ -236,7 +197,7 @@ pub fn increment_value(context: &Context<impl Host>, session: &str, key: &str, a
     } else {
         write_key(context, session, key, increment, "increment")
     };
-    outcomes?.take_counter().map_err(|failure| store_problem(session, &failure))
+    Ok(outcomes?.take_counter()?)
 }
 
 /// The count of answers must stay one: look at it, and add to it if nobody has written since.
@@ -248,10 +209,8 @@ fn increment_count(
 ) -> SessionResult<Outcomes> {
     let get = Operation::get(VALUES, &ANSWER_COUNT, context.config.max_value_bytes);
     for _ in 0..TRIES {
-        let (incarnation, mut outcomes) =
-            transact_session(context, session, Opening::ANY, &[get, WHERE_HISTORY_STANDS])?;
-        let looked = outcomes.take_entries().and_then(|found| Ok((found, outcomes.take_records()?.extent)));
-        let (found, extent) = looked.map_err(|failure| store_problem(session, &failure))?;
+        let mut outcomes = transact_session(context, session, Opening::ANY, &[get, WHERE_HISTORY_STANDS])?;
+        let (found, extent) = (outcomes.take_entries()?, outcomes.take_records()?.extent);
         let count = match &found {
             EntriesOutcome::Entries(found) => match &*found.entries {
                 [] if found.unreadable.is_empty() => Some(0),
@@ -268,7 +227,7 @@ fn increment_count(
         let stamp = timestamp::format_timestamp(context.host.now_micros());
         let record = history::format_record("increment", ANSWER_COUNT, &stamp);
         let expectations = [unmoved(extent), room(context)];
-        let opening = Opening::life(&incarnation);
+        let opening = Opening::life(&outcomes.incarnation);
         if let Some(outcomes) = apply(context, session, opening, &expectations, increment, &record, &stamp)? {
             return Ok(outcomes);
         }
@@ -276,23 +235,22 @@ fn increment_count(
     Err(conflict_problem(session))
 }
 
-/// The keys of a session, sorted; its incarnation; and what came with the first page of them, by these operations.
+/// The keys of a session, sorted, and what came with the first page of them, by these operations.
 fn list_keys(
     context: &Context<impl Host>,
     session: &str,
     operations: &[Operation<'_>],
-) -> SessionResult<(Vec<String>, String, Outcomes)> {
-    let (incarnation, mut outcomes) = transact_session(context, session, Opening::ANY, operations)?;
-    let mut found = outcomes.take_key_page().map_err(|failure| store_problem(session, &failure))?;
+) -> SessionResult<(Vec<String>, Outcomes)> {
+    let mut outcomes = transact_session(context, session, Opening::ANY, operations)?;
+    let mut found = outcomes.take_key_page()?;
     let mut keys = found.keys;
     // A host may give less at a time than is asked for.
     for _ in 0..KEY_PAGES {
         if found.cursor.is_empty() || keys.len() as u64 > MAX_KEYS {
             break;
         }
-        let (_, mut outcomes) =
-            transact_session(context, session, Opening::life(&incarnation), &[page_keys(&found.cursor)])?;
-        let next = outcomes.take_key_page().map_err(|failure| store_problem(session, &failure))?;
+        let (opening, read) = (Opening::life(&outcomes.incarnation), [page_keys(&found.cursor)]);
+        let next = transact_session(context, session, opening, &read)?.take_key_page()?;
         found.cursor = next.cursor;
         keys.extend(next.keys);
     }
@@ -305,7 +263,7 @@ fn list_keys(
             format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed"),
         ));
     }
-    Ok((keys, incarnation, outcomes))
+    Ok((keys, outcomes))
 }
 
 /// Write to one key, with its history record.
@@ -319,7 +277,7 @@ fn write_key(
     let stamp = timestamp::format_timestamp(context.host.now_micros());
     let record = history::format_record(op, key, &stamp);
     let applied = apply(context, session, Opening::ANY, &[room(context)], write, &record, &stamp)?;
-    applied.ok_or_else(|| out_of_turn_problem(session))
+    applied.ok_or_else(|| Failure::out_of_turn().into())
 }
 
 /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
@@ -338,7 +296,7 @@ fn apply(
     history::push_history_operations(&mut operations, &context.config, &records);
     let transaction =
         Transaction { bucket: BucketId::session(session), opening, expectations, operations: &operations };
-    let receipt = store::transact(&context.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
+    let receipt = store::transact(&context.host, &transaction).map_err(|failure| write_problem(session, failure))?;
     match receipt.status {
         Status::AnotherLife => return Ok(None),
         Status::Unmet if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Room { .. })) => {
@@ -352,29 +310,28 @@ fn apply(
     Ok(Some(Outcomes::of(receipt)))
 }
 
-/// Read from a session, or create it: its incarnation, and what was found.
+/// Read from a session, or create it.
 fn transact_session(
     context: &Context<impl Host>,
     session: &str,
     opening: Opening<'_>,
     operations: &[Operation<'_>],
-) -> SessionResult<(String, Outcomes)> {
+) -> SessionResult<Outcomes> {
     read_bucket(context, session, BucketId::session(session), opening, operations)
 }
 
-/// The same with any bucket of the session's: its incarnation, if the opening did not name it, and what was found.
+/// The same with any bucket of the session's, and writes that count nothing.
 pub(crate) fn read_bucket(
     context: &Context<impl Host>,
     session: &str,
     bucket: BucketId<'_>,
     opening: Opening<'_>,
     operations: &[Operation<'_>],
-) -> SessionResult<(String, Outcomes)> {
+) -> SessionResult<Outcomes> {
     let transaction = Transaction { bucket, opening, expectations: &[], operations };
-    let mut receipt =
-        store::transact(&context.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
+    let receipt = store::transact(&context.host, &transaction)?;
     check_status(session, receipt.status)?;
-    Ok((std::mem::take(&mut receipt.incarnation), Outcomes::of(receipt)))
+    Ok(Outcomes::of(receipt))
 }
 
 fn room(context: &Context<impl Host>) -> Expectation<'static> {
@@ -388,7 +345,7 @@ pub(crate) fn limit_problem(context: &Context<impl Host>, message: String) -> Se
 }
 
 /// No record is read, only where the log stands.
-const WHERE_HISTORY_STANDS: Operation<'static> = Operation::read(history::HISTORY_LOG, LogEnd::Newest, 0, 0);
+const WHERE_HISTORY_STANDS: Operation<'static> = Operation::read(HISTORY_LOG, LogEnd::Newest, 0, 0);
 
 fn page_keys(cursor: &str) -> Operation<'_> {
     Operation::page_keys(VALUES, cursor, MAX_KEYS, KEYS_BYTES)
@@ -396,7 +353,7 @@ fn page_keys(cursor: &str) -> Operation<'_> {
 
 /// History still stands there.
 fn unmoved(extent: LogExtent) -> Expectation<'static> {
-    Expectation::log(history::HISTORY_LOG, None, Some(extent.next()))
+    Expectation::log(HISTORY_LOG, None, Some(extent.next()))
 }
 
 fn valid_names(session: &str, key: &str) -> SessionResult<()> {
@@ -415,19 +372,6 @@ const MAX_RECORDS: u32 = 10_000;
 
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Records of a session's history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistoryPage {
-    /// Oldest first.
-    pub entries: Vec<String>,
-    /// The position of the first one.
-    pub first: u64,
-    /// The position of the oldest record that there is.
-    pub oldest: u64,
-    /// The position that the next record gets.
-    pub next: u64,
-}
-
 /// At most so many of the newest records before a position, or of all; 0: as many as one reply holds.
 pub fn read_history(
     context: &Context<impl Host>,
@@ -442,7 +386,7 @@ pub fn read_history(
         Some(before) => records_before(context, session, before, limit)?,
     };
     let LogRecords { extent, first, records: entries } = found;
-    Ok(HistoryPage { entries, first, oldest: extent.first, next: extent.next() })
+    Ok(HistoryPage { session: session.to_owned(), entries, first, oldest: extent.first, next: extent.next() })
 }
 
 fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRecords> {
@@ -482,8 +426,7 @@ fn read_records(
     opening: Opening<'_>,
     read: Operation<'_>,
 ) -> SessionResult<LogRecords> {
-    let (_, mut outcomes) = transact_session(context, session, opening, &[read])?;
-    outcomes.take_records().map_err(|failure| store_problem(session, &failure))
+    Ok(transact_session(context, session, opening, &[read])?.take_records()?)
 }
 
 /// A call on the session with this id, by its name. What is refused names the id.
@@ -505,7 +448,7 @@ pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<S
     with_session_name(context, id, |context, name| {
         let incarnation = create_session(context, name)?;
         if name != id {
-            store_session_id(&context.host, name, id).map_err(|failure| store_problem(name, &failure))?;
+            store_session_id(&context.host, name, id)?;
         }
         Ok(incarnation)
     })
@@ -525,10 +468,7 @@ fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<
             return Err(invalid(["Invalid session_id: ", &python_repr(id), ". Must be 1-1,024 bytes."].concat()));
         }
     };
-    if ids == SessionIds::Strict
-        && is_hash(&name)
-        && !is_plain(&context.host, &name).map_err(|failure| store_problem(id, &failure))?
-    {
+    if ids == SessionIds::Strict && is_hash(&name) && !is_plain(&context.host, &name)? {
         let why = ". There is no such session, and new ones must not have the form of a hash.";
         return Err(invalid(["Invalid session_id: ", &python_repr(id), why].concat()));
     }

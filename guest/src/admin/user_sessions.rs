@@ -7,8 +7,9 @@ use std::slice::from_ref;
 
 use crate::admin::user_values::read_user_bucket;
 use crate::context::Context;
+use crate::contract::users::UserSessions;
 use crate::contract::{BucketId, Failure, Host, LogEnd, Opening, Operation, Receipt, Span, Transaction};
-use crate::entry::session_problem::{SessionResult, store_result};
+use crate::entry::session_problem::SessionResult;
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::truncate::head_within;
@@ -17,7 +18,7 @@ use crate::transcript::schema::{OWNER, SESSION, TITLE, TRANSCRIPT};
 use crate::users::activity_log::ListedSession;
 use crate::users::registry::{ACTIVITY, SESSIONS, checked_user_bucket_name};
 use crate::values::session_id::{SESSION_ID_KEY, kept_id};
-use keepline_json::{self as json, push_number, push_string};
+use keepline_json::{self as json, ObjectWriter};
 
 /// Sessions of a page.
 const PAGE: u32 = 20;
@@ -37,25 +38,15 @@ pub(crate) const PREVIEW: usize = 100;
 
 const PREVIEW_BYTES: u64 = 64 << 10;
 
-/// A page of a user's sessions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UserSessionPage {
-    /// The name of the user's bucket.
-    pub user: String,
-    /// JSON objects.
-    pub sessions: Vec<String>,
-    /// Where to go on, as `before`.
-    pub older: Option<u64>,
-}
-
 /// The sessions of a user that are there, the one used last first.
 pub fn list_user_sessions(
     context: &Context<impl Host>,
     user: &str,
     before: Option<u64>,
     limit: u32,
-) -> SessionResult<UserSessionPage> {
+) -> SessionResult<UserSessions> {
     let name = checked_user_bucket_name(user)?;
+    let no_sessions = || UserSessions { user: name.to_string(), sessions: Vec::new(), older: None };
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
     let max_bytes = LOOK_BYTES;
     let span = before.map(|before| {
@@ -66,8 +57,8 @@ pub fn list_user_sessions(
         None => Operation::read(ACTIVITY, LogEnd::Newest, LOOK.into(), max_bytes),
         Some(span) => Operation::read_at(ACTIVITY, from_ref(span), max_bytes),
     };
-    let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else { return Ok(no_sessions(name)) };
-    let run = store_result(&name, outcomes.take_records())?;
+    let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else { return Ok(no_sessions()) };
+    let run = outcomes.take_records()?;
     if before.is_some_and(|before| before > run.extent.next()) {
         return list_user_sessions(context, user, None, limit);
     }
@@ -77,9 +68,9 @@ pub fn list_user_sessions(
     store::sort_names(&mut names);
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
     let get = Operation::get_some(SESSIONS, &keys, max_bytes);
-    let Some(mut outcomes) = read_user_bucket(context, &name, &[get])? else { return Ok(no_sessions(name)) };
-    let EntriesOutcome::Entries(known) = store_result(&name, outcomes.take_entries())? else {
-        return Ok(no_sessions(name));
+    let Some(mut outcomes) = read_user_bucket(context, &name, &[get])? else { return Ok(no_sessions()) };
+    let EntriesOutcome::Entries(known) = outcomes.take_entries()? else {
+        return Ok(no_sessions());
     };
     let mut page: Vec<&ListedSession> = Vec::new();
     let mut older = Some(run.first).filter(|first| !run.records.is_empty() && *first > run.extent.first);
@@ -97,7 +88,7 @@ pub fn list_user_sessions(
     let receipts = look_each(context, &page);
     let sessions = page.iter().zip(receipts).filter_map(|(noted, receipt)| shown(noted, receipt.ok()?, &name));
     let sessions = sessions.collect();
-    Ok(UserSessionPage { user: name.into_owned(), sessions, older })
+    Ok(UserSessions { user: name.to_string(), sessions, older })
 }
 
 /// In as few waits as a call's stretches of logs allow, one each.
@@ -118,16 +109,11 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
     receipts
 }
 
-fn no_sessions(name: std::borrow::Cow<'_, str>) -> UserSessionPage {
-    UserSessionPage { user: name.into_owned(), ..UserSessionPage::default() }
-}
-
 /// As JSON, if it is there and this user's.
-fn shown(listed: &ListedSession, mut receipt: Receipt, user: &str) -> Option<String> {
+fn shown(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<String> {
     if !receipt.is_applied() {
         return None;
     }
-    let incarnation = std::mem::take(&mut receipt.incarnation);
     let mut outcomes = Outcomes::of(receipt);
     let EntriesOutcome::Entries(found) = outcomes.take_entries().ok()? else { return None };
     let of = |key: &str| found.entries.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
@@ -135,28 +121,18 @@ fn shown(listed: &ListedSession, mut receipt: Receipt, user: &str) -> Option<Str
         return None;
     }
     let run = outcomes.take_records().ok()?;
-    let mut out = String::from("{\"session\":");
-    push_string(&mut out, kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session));
+    let mut out = ObjectWriter::with_capacity(256);
+    out.text("session", Some(kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session)));
     // Stores name a life by the second that it began.
-    if json::parse_number(&incarnation).is_some() {
-        out.push_str(",\"began_at\":");
-        out.push_str(&incarnation);
-    }
-    if let Some(title) = of(TITLE) {
-        out.push_str(",\"title\":");
-        push_string(&mut out, title);
-    }
-    out.push_str(",\"records\":");
-    push_number(&mut out, run.extent.length);
+    out.json("began_at", Some(&*outcomes.incarnation).filter(|life| json::parse_number(life).is_some()));
+    out.text("title", of(TITLE));
+    out.count("records", Some(run.extent.length));
     if let Some(record) = run.records.first().and_then(|text| StoredRecord::parse(text)) {
-        out.push_str(",\"last_at\":");
-        out.push_str(&record.at);
+        out.json("last_at", Some(&record.at));
         if !record.is_removed() {
             let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);
-            out.push_str(",\"preview\":");
-            push_string(&mut out, head_within(&record.content, end, usize::MAX));
+            out.text("preview", Some(head_within(&record.content, end, usize::MAX)));
         }
     }
-    out.push('}');
-    Some(out)
+    Some(out.finish())
 }

@@ -7,7 +7,7 @@ use std::slice::from_ref;
 use crate::admin::sessions::{limit_problem, require_valid_value};
 use crate::context::Context;
 use crate::contract::{Entry, Expectation, Host, Opening, Operation, PutEntry, Status, Transaction, VALUES};
-use crate::entry::session_problem::{SessionResult, check_status, require_valid_key, store_problem, store_result};
+use crate::entry::session_problem::{SessionResult, check_status, require_valid_key};
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::users::registry;
@@ -32,7 +32,7 @@ pub fn read_user_values(
     let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else {
         return Ok((name.into_owned(), Vec::new()));
     };
-    match store_result(&name, outcomes.take_entries())? {
+    match outcomes.take_entries()? {
         EntriesOutcome::Entries(mut found) => {
             found.entries.retain(|entry| json::as_strict_value(&entry.text).is_some());
             Ok((name.into_owned(), found.entries))
@@ -68,7 +68,7 @@ pub fn put_user_value(
         expectations: &[Expectation::room(VALUES, limit)],
         operations: &[write],
     };
-    let receipt = store::transact(&context.host, &transaction).map_err(|failure| store_problem(&name, &failure))?;
+    let receipt = store::transact(&context.host, &transaction)?;
     match receipt.status {
         Status::Unmet => Err(limit_problem(context, format!("The user holds max_keys ({limit}) values"))),
         status => check_status(&name, status).map(|()| name.into_owned()),
@@ -81,8 +81,5 @@ pub(crate) fn read_user_bucket(
     name: &str,
     operations: &[Operation<'_>],
 ) -> SessionResult<Option<Outcomes>> {
-    let (bucket, opening) = (registry::user_bucket(name), Opening::LOOK);
-    let look = Transaction { bucket, opening, expectations: &[], operations };
-    let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(name, &failure))?;
-    Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
+    Ok(store::read_bucket(&context.host, registry::user_bucket(name), Opening::LOOK, operations)?)
 }

@@ -3,7 +3,7 @@
 //! Reads the message that the step follows and the turn around it, in two waits, and more for a turn of many records.
 
 use crate::answer::turn_records::TurnRecords;
-use crate::contract::{Failure, Host, LogEnd, LogRecords, Operation, Receipt, Span, Transaction};
+use crate::contract::{Failure, Host, LogEnd, LogRecords, Operation, Span, Transaction};
 use crate::entry::turn_token::ForkPoint;
 use crate::store;
 use crate::store::Outcomes;
@@ -58,22 +58,17 @@ impl LocatedMessage {
         transaction: &Transaction<'_>,
         key: &str,
     ) -> Result<Option<Self>, Failure> {
-        let get = [Operation::get(MESSAGES, &key, 32)];
-        let receipt = read_applied(host, &Transaction { operations: &get, ..*transaction })?;
-        let Some(position) = Outcomes::of(receipt).take_text()?.as_deref().and_then(parse_count) else {
-            return Ok(None);
-        };
+        let marked = read_existing(host, transaction, &[Operation::get(MESSAGES, &key, 32)])?.take_text()?;
+        let Some(position) = marked.as_deref().and_then(parse_count) else { return Ok(None) };
         // With an id of its own, a turn's answer comes after the message.
         let ahead = Span { position: position + 1, count: LOOK_AHEAD };
         let back = Branches::default().newest_spans(position, 0, LOOK_BACK);
         let spans: Vec<_> = [ahead].into_iter().chain(back).collect();
         let read =
             [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0), Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
-        let mut outcomes = Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?);
+        let mut outcomes = read_existing(host, transaction, &read)?;
         let extent = outcomes.take_records()?.extent;
-        let runs = outcomes.take_spans()?;
-        let next = extent.next();
-        let first = extent.first;
+        let (first, next, runs) = (extent.first, extent.next(), outcomes.take_spans()?);
         Ok((first..next).contains(&position).then_some(Self { position, first, next, runs }))
     }
 
@@ -83,8 +78,7 @@ impl LocatedMessage {
         for _ in 0..ROUNDS {
             let Some(spans) = self.missing() else { break };
             let read = [Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
-            let more =
-                Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?).take_spans()?;
+            let more = read_existing(host, transaction, &read)?.take_spans()?;
             if more.iter().all(|run| run.records.is_empty()) {
                 break;
             }
@@ -137,8 +131,7 @@ impl LocatedMessage {
     /// The position that the next record gets.
     pub(crate) fn next_position(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Failure> {
         let read = [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0)];
-        let receipt = read_applied(host, &Transaction { operations: &read, ..*transaction })?;
-        Ok(Outcomes::of(receipt).take_records()?.extent.next())
+        Ok(read_existing(host, transaction, &read)?.take_records()?.extent.next())
     }
 
     /// All that was read, oldest first.
@@ -192,7 +185,11 @@ fn is_said(record: &StoredRecord<'_>) -> bool {
     record.kind == RecordKind::Message && record.role == Role::Assistant
 }
 
-fn read_applied(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-    let receipt = store::transact(host, transaction)?;
-    if receipt.is_applied() { Ok(receipt) } else { Err(Failure::out_of_turn()) }
+/// Reads from the bucket of a transaction, which has to be there.
+fn read_existing(
+    host: &impl Host,
+    Transaction { bucket, opening, .. }: &Transaction<'_>,
+    operations: &[Operation<'_>],
+) -> Result<Outcomes, Failure> {
+    store::read_bucket(host, *bucket, *opening, operations)?.ok_or_else(Failure::out_of_turn)
 }

@@ -62,37 +62,3 @@ pub trait Host {
         true
     }
 }
-
-impl<H: Host + ?Sized> Host for &H {
-    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-        (**self).transact(transaction)
-    }
-
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
-        (**self).transact_each(transactions)
-    }
-
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        (**self).list_sessions(cursor, limit)
-    }
-
-    fn delete(&self, bucket: BucketId<'_>, incarnation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
-        (**self).delete(bucket, incarnation, max_keys)
-    }
-
-    fn capabilities(&self) -> StoreCapabilities {
-        (**self).capabilities()
-    }
-
-    fn now_micros(&self) -> u64 {
-        (**self).now_micros()
-    }
-
-    fn log(&self, level: Level, context: &str, message: &str) {
-        (**self).log(level, context, message);
-    }
-
-    fn logs(&self, level: Level) -> bool {
-        (**self).logs(level)
-    }
-}

@@ -57,12 +57,6 @@ impl Failure {
     }
 }
 
-impl AsRef<[u32]> for TermMatches {
-    fn as_ref(&self) -> &[u32] {
-        &self.offsets
-    }
-}
-
 #[allow(clippy::derivable_impls, reason = "the type is generated")]
 impl Default for FoundEntries {
     fn default() -> Self {

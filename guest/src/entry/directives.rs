@@ -23,12 +23,12 @@ use keepline_options::words::MemoryMode;
 use std::borrow::Cow;
 
 use crate::context::Context;
+use crate::contract::transcripts::TranscriptSettings;
 use crate::contract::{BucketId, BucketKind, Host, Opening, TimeToLive};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Problem;
 use crate::log;
 use crate::options::conversation::Options;
-use crate::options::settings::Settings;
 use crate::text::json_values::{as_container, parse_count};
 
 /// As other systems write "the message before".
@@ -65,7 +65,7 @@ pub(crate) struct Directives<'a> {
     /// Whether it gets a window.
     pub has_window: Option<bool>,
     /// For this entry.
-    pub settings: Settings,
+    pub settings: TranscriptSettings,
     /// Of an answer: who gave it, what it took, and what else is stored with it.
     model: Option<&'a str>,
     usage: Option<&'a str>,
@@ -153,7 +153,7 @@ impl<'a> Directives<'a> {
 
     fn switch(&mut self, raw: &str) {
         const NUMBER: &str = "a positive integer";
-        self.settings = Settings::parse(raw);
+        self.settings = TranscriptSettings::parse(raw);
         let read = json::for_each_member(raw, |key, raw| {
             let Some(key) = json::decode_string(key) else { return };
             let is_on = match raw {
@@ -314,7 +314,7 @@ mod tests {
                 "memory": {"read": 0, "write": "false", "max_context_tokens": -1}}"#,
         );
         assert!(said.user_id.is_none() && said.parent.is_none() && said.question.is_none() && said.files.is_none());
-        assert!(said.is_read.is_none() && said.is_written.is_none() && said.settings == Settings::default());
+        assert!(said.is_read.is_none() && said.is_written.is_none() && said.settings == TranscriptSettings::default());
         assert_eq!(said.resolve_node(&Options::default(), "s"), Ok(None));
         assert!(Directives::parse("[1]").user_id.is_none());
     }

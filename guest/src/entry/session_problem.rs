@@ -27,7 +27,7 @@ pub(crate) fn check_status(session: &str, status: Status) -> SessionResult<()> {
         Status::Absent | Status::AnotherLife => (Code::NotFound, "not found"),
         Status::Expired => (Code::Expired, "has expired"),
         Status::Exists => (Code::AlreadyExists, "already exists"),
-        Status::Unmet => return Err(out_of_turn_problem(session)),
+        Status::Unmet => return Err(Failure::out_of_turn().into()),
     };
     Err(SessionProblem::new(code, format!("Session {} {what}", python_repr(session))))
 }
@@ -37,32 +37,29 @@ pub(crate) fn conflict_problem(session: &str) -> SessionProblem {
     SessionProblem::new(Code::Conflict, message)
 }
 
-pub(crate) fn out_of_turn_problem(session: &str) -> SessionProblem {
-    store_problem(session, &Failure::out_of_turn())
-}
-
-pub(crate) fn store_problem(session: &str, failure: &Failure) -> SessionProblem {
-    let subject = python_repr(&failure.subject);
-    match failure.code {
-        FailureCode::TooManyBuckets => SessionProblem::new(Code::TooManySessions, failure.sentence()),
-        FailureCode::NotACounter => SessionProblem::new(
-            Code::NotACounter,
-            format!("Value of key {subject} in session {} is not a counter", python_repr(session)),
-        ),
-        FailureCode::CounterOverflow => SessionProblem::new(
-            Code::CounterOverflow,
-            format!(
-                "Counter {subject} in session {} would leave the range of a signed 64-bit integer",
-                python_repr(session)
-            ),
-        ),
-        code => SessionProblem { code: Code::Store, store_code: code.as_str().to_owned(), message: failure.sentence() },
+impl From<Failure> for SessionProblem {
+    fn from(failure: Failure) -> Self {
+        let message = failure.sentence();
+        match failure.code {
+            FailureCode::TooManyBuckets => Self::new(Code::TooManySessions, message),
+            code => Self { code: Code::Store, store_code: code.as_str().to_owned(), message },
+        }
     }
 }
 
-/// What an outcome tells, or why it can't be told.
-pub(crate) fn store_result<T>(session: &str, outcome: Result<T, Failure>) -> SessionResult<T> {
-    outcome.map_err(|failure| store_problem(session, &failure))
+/// Why a write to a session failed that counts something.
+pub(crate) fn write_problem(session: &str, failure: Failure) -> SessionProblem {
+    let (key, session) = (python_repr(&failure.subject), python_repr(session));
+    match failure.code {
+        FailureCode::NotACounter => {
+            SessionProblem::new(Code::NotACounter, format!("Value of key {key} in session {session} is not a counter"))
+        }
+        FailureCode::CounterOverflow => SessionProblem::new(
+            Code::CounterOverflow,
+            format!("Counter {key} in session {session} would leave the range of a signed 64-bit integer"),
+        ),
+        _ => failure.into(),
+    }
 }
 
 pub(crate) type SessionResult<T> = Result<T, SessionProblem>;

@@ -5,7 +5,9 @@
 
 use keepline_json as json;
 use keepline_options::bucket_names::SessionIds;
-use keepline_options::kinds::{Boolean, BooleanShownIfFalse, DerivedInteger, Hours, Integer, Kind, OneOf, push_hours};
+use keepline_options::kinds::{
+    Boolean, BooleanShownIfFalse, DerivedInteger, Hours, Integer, Kind, OneOf, OptionValue, push_hours,
+};
 use keepline_options::words::{TtlMode, UnboundContext};
 use keepline_options::{kind_of, session_options};
 use std::sync::Arc;

@@ -1,11 +1,13 @@
 //! The options of conversations, and the budget of tokens that follows from them.
 
-use keepline_options::kinds::{Boolean, Hours, Integer, IntegerOrZero, Kind, OneOf, SomeOf, Template, Text, Texts};
+use keepline_options::kinds::{
+    Boolean, Hours, Integer, IntegerOrZero, Kind, OneOf, OptionValue, SomeOf, Template, Text, Texts,
+};
 use keepline_options::words::{MemoryMode, Recall, RecallLife, RecallSource, WindowForm};
 use keepline_options::{conversation_options, kind_of};
 
+use crate::contract::transcripts::TranscriptSettings;
 use crate::options::reader::{ConfigProblem, Patterns, Read, Reader};
-use crate::options::settings::Settings;
 use crate::options::table::{OptionTable, begin_member, option_struct};
 
 conversation_options!(option_struct!(
@@ -33,7 +35,7 @@ impl Options {
 
     /// The tokens that a question gets at most, with what is set for its session and then for itself. Who names a window
     /// has its budget derived from that, and its reserve, too, unless that is set beside it.
-    pub(crate) fn budget_of(&self, closer: &[&Settings]) -> u64 {
+    pub(crate) fn budget_of(&self, closer: &[&TranscriptSettings]) -> u64 {
         let (mut tokens, mut window, mut reserve) = (self.max_context_tokens, self.context_window, self.reserve_tokens);
         for settings in closer {
             if let Some(named) = settings.context_window {

@@ -6,5 +6,5 @@
 pub mod config;
 pub mod conversation;
 pub(crate) mod reader;
-pub mod settings;
+mod settings;
 mod table;

@@ -2,8 +2,8 @@
 
 use keepline_json as json;
 use keepline_options::kinds::{
-    Boolean, BooleanShownIfFalse, DerivedInteger, Holds, Hours, Integer, IntegerOrZero, Kind, MAX_HOURS, OneOf, SomeOf,
-    Template, Text, Texts, billionths, push_list,
+    Boolean, BooleanShownIfFalse, DerivedInteger, Hours, Integer, IntegerOrZero, Kind, MAX_HOURS, OneOf, OptionValue,
+    SomeOf, Template, Text, Texts, billionths, push_list,
 };
 use keepline_options::words::Word;
 use std::borrow::Cow;
@@ -32,8 +32,15 @@ pub(crate) struct Reader<'a> {
 pub(crate) trait Read: Kind {
     /// Sets an option; null stands for the default. One that is refused stays as it was. (A value returned to each of fifty
     /// callers would make these half as large again.)
-    fn read(option: &mut Self::Value, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem>;
+    fn read(
+        option: &mut Self::Value,
+        reader: &Reader<'_>,
+        default: <Self::Value as OptionValue>::Literal,
+    ) -> Result<(), ConfigProblem>;
 }
+
+/// A default that is a list.
+type TextList = &'static [&'static str];
 
 impl<const MIN: u64, const MAX: u64> Read for Integer<MIN, MAX> {
     fn read(option: &mut u64, reader: &Reader<'_>, default: u64) -> Result<(), ConfigProblem> {
@@ -106,7 +113,7 @@ impl<const MAX: usize> Read for Template<MAX> {
 }
 
 impl<const MAX: usize> Read for Texts<MAX> {
-    fn read(option: &mut Vec<String>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
+    fn read(option: &mut Vec<String>, reader: &Reader<'_>, default: TextList) -> Result<(), ConfigProblem> {
         texts(option, reader, default, MAX)
     }
 }
@@ -116,25 +123,31 @@ impl<const MAX: usize> Read for Texts<MAX> {
 pub struct Patterns<const MAX: usize>;
 
 impl<const MAX: usize> Kind for Patterns<MAX> {
-    type Value = Vec<RedactPattern>;
-    type Literal = &'static [&'static str];
-    const HOLDS: Holds = Texts::<MAX>::HOLDS;
+    type Value = PatternList;
+}
 
-    fn value(default: Self::Literal) -> Vec<RedactPattern> {
-        default.iter().filter_map(|text| RedactPattern::parse(text).ok()).collect()
+/// The value of such an option.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PatternList(pub Vec<RedactPattern>);
+
+impl OptionValue for PatternList {
+    type Literal = TextList;
+
+    fn of(default: TextList) -> Self {
+        Self(default.iter().filter_map(|text| RedactPattern::parse(text).ok()).collect())
     }
 
-    fn write(value: &Vec<RedactPattern>, out: &mut String) {
-        push_list(out, value.iter().map(RedactPattern::as_str));
+    fn write(&self, out: &mut String) {
+        push_list(out, self.0.iter().map(RedactPattern::as_str));
     }
 }
 
 impl<const MAX: usize> Read for Patterns<MAX> {
-    fn read(option: &mut Vec<RedactPattern>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
+    fn read(option: &mut PatternList, reader: &Reader<'_>, default: TextList) -> Result<(), ConfigProblem> {
         let pattern = |text: &String| RedactPattern::parse(text).map_err(|why| reader.problem(&why));
         let mut list = Vec::new();
         texts(&mut list, reader, default, MAX)?;
-        *option = list.iter().map(pattern).collect::<Result<_, _>>()?;
+        option.0 = list.iter().map(pattern).collect::<Result<_, _>>()?;
         Ok(())
     }
 }
@@ -149,7 +162,7 @@ impl<W: Word> Read for OneOf<W> {
 }
 
 impl<W: Word> Read for SomeOf<W> {
-    fn read(option: &mut Vec<W>, reader: &Reader<'_>, default: Self::Literal) -> Result<(), ConfigProblem> {
+    fn read(option: &mut Vec<W>, reader: &Reader<'_>, default: TextList) -> Result<(), ConfigProblem> {
         let mut list = Vec::new();
         texts(&mut list, reader, default, LIST_MAX)?;
         let mut words = Vec::new();

@@ -2,29 +2,24 @@
 //!
 //! Numbers out of range are refused when they are set, and ignored when they are read.
 
-use keepline_json as json;
-use keepline_json::{push_number, push_string};
+use keepline_json::{self as json, ObjectWriter};
 use keepline_options::kind_of::{context_window, max_context_tokens, reserve_tokens};
 
+use crate::contract::transcripts::TranscriptSettings;
 use crate::text::json_values::parse_count;
 
 /// Bytes of a model's name.
 const MODEL_MAX: usize = 128;
 
-/// What is set. Absent: as the configuration has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// As [`Options::max_context_tokens`](super::conversation::Options::max_context_tokens).
-    pub max_context_tokens: Option<u64>,
-    /// As [`Options::context_window`](super::conversation::Options::context_window).
-    pub context_window: Option<u64>,
-    /// As [`Options::reserve_tokens`](super::conversation::Options::reserve_tokens).
-    pub reserve_tokens: Option<u64>,
-    /// The model that answers: its name, as whoever counts tokens knows it.
-    pub model: Option<String>,
+/// Absent: as the configuration has it.
+#[allow(clippy::derivable_impls, reason = "the type is generated")]
+impl Default for TranscriptSettings {
+    fn default() -> Self {
+        Self { max_context_tokens: None, context_window: None, reserve_tokens: None, model: None }
+    }
 }
 
-impl Settings {
+impl TranscriptSettings {
     /// Of an object, and of anything else none.
     pub(crate) fn parse(text: &str) -> Self {
         let mut settings = Self::default();
@@ -65,24 +60,12 @@ impl Settings {
     }
 
     pub(crate) fn write(&self) -> String {
-        let mut out = String::new();
-        let begin = |out: &mut String, name: &str| {
-            out.push_str(if out.is_empty() { "{\"" } else { ",\"" });
-            out.push_str(name);
-            out.push_str("\":");
-        };
+        let mut out = ObjectWriter::with_capacity(64);
         for (name, number, ..) in self.numbers() {
-            if let Some(number) = number {
-                begin(&mut out, name);
-                push_number(&mut out, number);
-            }
+            out.count(name, number);
         }
-        if let Some(model) = &self.model {
-            begin(&mut out, "model");
-            push_string(&mut out, model);
-        }
-        out.push('}');
-        out
+        out.text("model", self.model.as_deref());
+        out.finish()
     }
 }
 

@@ -32,7 +32,7 @@ macro_rules! option_struct {
         impl Default for $struct {
             fn default() -> Self {
                 Self {
-                    $( $name: <$kind as Kind>::value($default), )+
+                    $( $name: <<$kind as Kind>::Value as OptionValue>::of($default), )+
                     $( $field: Default::default(), )*
                 }
             }
@@ -53,7 +53,7 @@ macro_rules! option_struct {
                 $(
                     if <$kind as Kind>::is_shown(&self.$name) {
                         begin_member(out, stringify!($name));
-                        <$kind as Kind>::write(&self.$name, out);
+                        self.$name.write(out);
                     }
                 )+
             }

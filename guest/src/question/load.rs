@@ -1,13 +1,13 @@
 //! Reads what a question needs: values, the newest records, branches, the user, and candidates for recall.
 
 use crate::context::Context;
+use crate::contract::transcripts::TranscriptSettings;
 use crate::contract::{
     BucketId, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
     Transaction, VALUES,
 };
 use crate::options::config;
 use crate::options::conversation::Options;
-use crate::options::settings::Settings;
 use crate::recall::{search, session_filter};
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::ids::to_map_key;
@@ -16,12 +16,12 @@ use crate::text::tokens;
 use crate::transcript::schema::{
     BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
 };
-use crate::transcript::skip_counters::COUNTERS;
+use crate::transcript::skip_counters::{COUNTERS, OmissionCounts, take_counts};
 use crate::transcript::summary::ThreadSummary;
 use crate::transcript::thread::{Branches, ConversationThread};
+use crate::transcript::title;
 use crate::transcript::turn_id::begins_about;
 use crate::transcript::turns::Turn;
-use crate::transcript::{skip_counters, title};
 use crate::users::registry;
 use crate::values::session_id::SESSION_ID_KEY;
 use crate::{log, store};
@@ -91,9 +91,9 @@ pub(crate) struct QuestionSnapshot {
     pub owner: Option<String>,
     /// A title is due: there is none, or one that is still to be refined; unless that was tried.
     pub wants_title: bool,
-    pub settings: Settings,
-    /// As members of the trace.
-    pub omissions: String,
+    pub settings: TranscriptSettings,
+    /// For the trace.
+    pub omissions: OmissionCounts,
     pub user: registry::UserSnapshot,
     pub branches: Branches,
     pub newest: LogRecords,
@@ -264,11 +264,11 @@ impl ReadPlan<'_> {
         snapshot.head = once.take(HEAD);
         snapshot.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
         snapshot.summary = once.take(SUMMARY);
-        snapshot.settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
+        snapshot.settings = once.take(SETTINGS).map(|text| TranscriptSettings::parse(&text)).unwrap_or_default();
         let title = once.take(TITLE);
         snapshot.wants_title = once.take(UNTITLED).map_or(title.is_none(), |untitled| untitled != title::SETTLED);
         if self.is_told {
-            snapshot.omissions = skip_counters::trace_members(&mut once);
+            snapshot.omissions = take_counts(&mut once);
         }
         snapshot.branches = Branches::of(&outcomes.take_readable_entries()?);
         snapshot.newest = outcomes.take_records()?;
@@ -303,12 +303,10 @@ pub(crate) fn widen_snapshot(
     }
     let (max_records, max_bytes) = (records_of(options, budget), bytes_of(budget));
     let read = Operation::read(TRANSCRIPT, LogEnd::Newest, max_records, max_bytes);
-    let opening = Opening::life(&seen.incarnation);
-    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
-    let receipt = store::transact(&context.host, &transaction)?;
-    if receipt.is_applied() {
+    let found = store::read_bucket(&context.host, bucket, Opening::life(&seen.incarnation), &[read])?;
+    if let Some(mut outcomes) = found {
         let extent = *extent;
-        let mut newest = Outcomes::of(receipt).take_records()?;
+        let mut newest = outcomes.take_records()?;
         // What was written meanwhile is not what the rest was read with.
         newest.records.truncate(usize::try_from(extent.next().saturating_sub(newest.first)).unwrap_or(usize::MAX));
         seen.newest = LogRecords { extent, ..newest };
@@ -326,13 +324,8 @@ pub(crate) fn read_oldest(
     // Calls of tools are short, and what is around them is not; and there may be other answers among them.
     let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
     let read = Operation::read(TRANSCRIPT, end, max_records, max_bytes);
-    let opening = Opening::life(incarnation);
-    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
-    let receipt = store::transact(&context.host, &transaction)?;
-    if !receipt.is_applied() {
-        return Err(Failure::out_of_turn());
-    }
-    Outcomes::of(receipt).take_records()
+    let found = store::read_bucket(&context.host, bucket, Opening::life(incarnation), &[read])?;
+    found.ok_or_else(Failure::out_of_turn)?.take_records()
 }
 
 /// Read where turns began that went on among these, and are not whole: the newest of them.
@@ -355,11 +348,7 @@ pub(crate) fn fetch_beginnings(
     if spans.is_empty() {
         return Ok(Vec::new());
     }
-    let read = Operation::read_at(TRANSCRIPT, &spans, bytes_of(budget));
-    let opening = Opening::life(&seen.incarnation);
-    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
-    let receipt = store::transact(&context.host, &transaction)?;
-    if receipt.is_applied() { Outcomes::of(receipt).take_spans() } else { Ok(Vec::new()) }
+    seen.read_spans(context, bucket, &spans, bytes_of(budget))
 }
 
 /// Reads what of an old branch was not among the newest records: what its `thread` lacks up to the budget. With a budget of 0,
@@ -378,17 +367,23 @@ pub(crate) fn fetch_branch(
     let Some(missing) = thread.missing.filter(|_| is_wanted) else { return Ok(Vec::new()) };
     let (max_records, max_bytes) = if left > 0 { (SPAN_RECORDS, bytes_of(left)) } else { (STEP_RECORDS, READ_BYTES) };
     let spans = seen.branches.newest_spans(missing, seen.newest.extent.first, max_records);
-    let read = Operation::read_at(TRANSCRIPT, &spans, max_bytes);
-    let opening = Opening::life(&seen.incarnation);
-    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
-    let receipt = store::transact(&context.host, &transaction)?;
-    if !receipt.is_applied() {
-        return Ok(Vec::new());
-    }
-    Outcomes::of(receipt).take_spans()
+    seen.read_spans(context, bucket, &spans, max_bytes)
 }
 
 impl QuestionSnapshot {
+    /// Stretches of the transcript. None of them: its life has ended.
+    fn read_spans(
+        &self,
+        context: &Context<impl Host>,
+        bucket: BucketId<'_>,
+        spans: &[Span],
+        max_bytes: u64,
+    ) -> Result<Vec<LogRecords>, Failure> {
+        let read = [Operation::read_at(TRANSCRIPT, spans, max_bytes)];
+        let found = store::read_bucket(&context.host, bucket, Opening::life(&self.incarnation), &read)?;
+        found.map_or(Ok(Vec::new()), |mut outcomes| outcomes.take_spans())
+    }
+
     pub(crate) fn is_head(&self, parent: Option<&str>) -> bool {
         parent.is_some_and(|parent| self.head.as_deref() == Some(&*to_map_key(parent)))
     }

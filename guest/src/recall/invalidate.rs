@@ -6,7 +6,7 @@
 
 use crate::context::Context;
 use crate::contract::{Failure, Host, Opening, Operation, PutEntry};
-use crate::entry::session_problem::{SessionResult, conflict_problem, store_result};
+use crate::entry::session_problem::{SessionResult, conflict_problem, write_problem};
 use crate::recall::copies::{CopyState, RAISE_REVISION, SessionCopies, expect_entry};
 use crate::recall::cursor::IndexCursor;
 use crate::recall::passage::{Passage, message_facet};
@@ -56,12 +56,12 @@ pub(crate) fn remove_passages(
         let expected = [expect_entry(SESSION, RECALLED, Some(before))];
         let cursor = [PutEntry { key: RECALLED, text: &after }];
         let put = [Operation::put(SESSION, &cursor)];
-        match store_result(at.session, removing.remove_batch(&context.host, &expected, &put, None))? {
+        match removing.remove_batch(&context.host, &expected, &put, None)? {
             RemovalResult::Complete => return Ok(Some(after)),
             RemovalResult::Partial => recalled = Some(after),
             // Others have read on meanwhile.
             RemovalResult::Unmet => {
-                recalled = store_result(at.session, store::read_entry_text(&context.host, bucket, SESSION, RECALLED))?;
+                recalled = store::read_entry_text(&context.host, bucket, SESSION, RECALLED)?;
             }
             RemovalResult::NoBucket => break,
         }
@@ -82,7 +82,8 @@ pub(crate) fn remove_copies(
 ) -> SessionResult<()> {
     let Some(owner) = owner.filter(|_| context.host.capabilities().indexes) else { return Ok(()) };
     for _ in 0..TRIES {
-        if store_result(session, try_remove_copies(context, session, life, owner, revision, fate))? {
+        let tried = try_remove_copies(context, session, life, owner, revision, fate);
+        if tried.map_err(|failure| write_problem(session, failure))? {
             return Ok(());
         }
     }

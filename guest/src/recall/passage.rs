@@ -2,8 +2,7 @@
 //!
 //! Promises that what is written is read. Refuses what is neither: nothing is made of it.
 
-use keepline_json as json;
-use keepline_json::{push_number, push_string};
+use keepline_json::{self as json, ObjectWriter};
 use keepline_recall::{DOCUMENT_TERMS, PassageDocument, Posting, TERM_LIMIT, count_tokens, cut_passages, facet_term};
 use std::borrow::Cow;
 
@@ -70,30 +69,16 @@ impl<'a> Passage<'a> {
     }
 
     fn write(&self) -> String {
-        let mut out = String::with_capacity(self.text.len() + 64);
-        out.push_str("{\"p\":");
-        push_number(&mut out, self.position);
-        out.push_str(",\"at\":");
-        out.push_str(&self.at);
-        if self.has_low_trust {
-            out.push_str(",\"low\":1");
-        }
-        let texts = [
-            ("role", Some(&*self.role)),
-            ("source", self.source.as_deref()),
-            ("session", self.session.as_deref()),
-            ("life", self.life.as_deref()),
-            ("text", Some(&*self.text)),
-        ];
-        for (name, text) in texts {
-            let Some(text) = text else { continue };
-            out.push_str(",\"");
-            out.push_str(name);
-            out.push_str("\":");
-            push_string(&mut out, text);
-        }
-        out.push('}');
-        out
+        let mut out = ObjectWriter::with_capacity(self.text.len() + 64);
+        out.count("p", Some(self.position));
+        out.json("at", Some(&self.at));
+        out.json("low", self.has_low_trust.then_some("1"));
+        out.text("role", Some(&self.role));
+        out.text("source", self.source.as_deref());
+        out.text("session", self.session.as_deref());
+        out.text("life", self.life.as_deref());
+        out.text("text", Some(&self.text));
+        out.finish()
     }
 }
 

@@ -5,8 +5,8 @@
 //! again.
 
 use crate::contract::{
-    BucketId, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, PositionedRecord,
-    Receipt, Span, Status, Transaction,
+    BucketId, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, PositionedRecord, Span,
+    Status, Transaction,
 };
 use crate::recall::passage::{Passage, decode_posting};
 use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
@@ -70,10 +70,7 @@ impl PassageRemoval<'_> {
             }
         }
         let facets = &*once;
-        let look = |operations: &[Operation<'_>]| -> Result<Option<Outcomes>, Failure> {
-            let receipt = store::transact(host, &Transaction { bucket, opening, expectations: &[], operations })?;
-            Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
-        };
+        let look = |operations: &[Operation<'_>]| store::read_bucket(host, bucket, opening, operations);
         let tail = Operation::read(TERMS, LogEnd::Newest, TAIL.into(), TAIL_BYTES);
         let operations = [Operation::match_terms(INDEX, facets, ALL_POSITIONS, MATCH_BYTES), tail, WHERE_PASSAGES_ARE];
         let Some(mut outcomes) = look(&operations)? else { return Ok(None) };
@@ -222,18 +219,12 @@ pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>) -> Result<(),
     if !host.capabilities().indexes {
         return Ok(());
     }
-    let look = |operations: &[Operation<'_>]| -> Result<Receipt, Failure> {
-        store::transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations })
-    };
-    loop {
-        let receipt = look(&READ_ORPHANS)?;
-        if !receipt.is_applied() {
-            return Ok(());
-        }
-        let positions = parse_orphans(&mut Outcomes::of(receipt))?;
+    while let Some(mut outcomes) = store::read_bucket(host, bucket, Opening::LOOK, &READ_ORPHANS)? {
+        let positions = parse_orphans(&mut outcomes)?;
         if positions.is_empty() {
-            return Ok(());
+            break;
         }
-        look(&[Operation::unpost(INDEX, &positions)])?;
+        store::read_bucket(host, bucket, Opening::LOOK, &[Operation::unpost(INDEX, &positions)])?;
     }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Promises that the text tells who spoke and when, in order of time, and that no passage can pass for another's line in it.
 
-use keepline_json::{push_digits, push_number, push_string};
+use keepline_json::{ObjectWriter, push_digits};
 use keepline_recall::{CalendarDate, MatchReasons, PassageCandidate};
 
 use crate::recall::passage::{Passage, parse_speaker};
@@ -93,46 +93,37 @@ fn is_role(name: &str) -> bool {
 }
 
 pub(crate) fn write_recall_json(session: &str, text: &str, taken: &[RecalledPassage<'_>], best: f32) -> String {
-    let mut out = String::with_capacity(text.len() * 2 + 160 * taken.len());
-    out.push_str("{\"text\":");
-    push_string(&mut out, text);
-    out.push_str(",\"passages\":[");
-    for (index, RecalledPassage { candidate, passage }) in taken.iter().enumerate() {
-        out.push_str(if index > 0 { ",{\"session\":" } else { "{\"session\":" });
-        push_string(&mut out, passage.session.as_deref().unwrap_or(session));
-        out.push_str(",\"position\":");
-        push_number(&mut out, passage.position);
-        out.push_str(",\"at\":");
-        out.push_str(&passage.at);
+    let mut passages = String::with_capacity(text.len() + 160 * taken.len());
+    for RecalledPassage { candidate, passage } in taken {
+        passages.push_str(if passages.is_empty() { "[" } else { "," });
+        let mut out = ObjectWriter::with_capacity(passage.text.len() + 160);
+        out.text("session", Some(passage.session.as_deref().unwrap_or(session)));
+        out.count("position", Some(passage.position));
+        out.json("at", Some(&passage.at));
         let source = passage.source.as_deref().unwrap_or(&passage.role);
-        let trust = if passage.has_low_trust || source == "tool" || source == "import" { "low" } else { "normal" };
-        for (name, text) in [("role", &*passage.role), ("source", source), ("trust", trust)] {
-            out.push_str(",\"");
-            out.push_str(name);
-            out.push_str("\":");
-            push_string(&mut out, text);
-        }
-        out.push_str(",\"text\":");
-        passage.text.push_to(&mut out);
-        out.push_str(",\"score\":");
-        push_share(&mut out, candidate.score, best);
-        out.push_str(",\"why\":[");
+        let has_low_trust = passage.has_low_trust || source == "tool" || source == "import";
+        out.text("role", Some(&passage.role));
+        out.text("source", Some(source));
+        out.text("trust", Some(if has_low_trust { "low" } else { "normal" }));
+        passage.text.push_to(out.member("text"));
+        push_share(out.member("score"), candidate.score, best);
         let reasons = [
-            (MatchReasons::TERMS, "terms"),
-            (MatchReasons::SPEAKER, "speaker"),
-            (MatchReasons::DATE, "date"),
-            (MatchReasons::TIME, "time"),
-            (MatchReasons::VECTOR, "vector"),
+            (MatchReasons::TERMS, "\"terms\""),
+            (MatchReasons::SPEAKER, "\"speaker\""),
+            (MatchReasons::DATE, "\"date\""),
+            (MatchReasons::TIME, "\"time\""),
+            (MatchReasons::VECTOR, "\"vector\""),
         ];
-        for (index, (_, name)) in reasons.iter().filter(|(why, _)| candidate.why.contains(*why)).enumerate() {
-            out.push_str(if index > 0 { ",\"" } else { "\"" });
-            out.push_str(name);
-            out.push('"');
-        }
-        out.push_str("]}");
+        let why: Vec<&str> =
+            reasons.into_iter().filter(|(why, _)| candidate.why.contains(*why)).map(|(_, name)| name).collect();
+        out.json("why", Some(&["[", &why.join(","), "]"].concat()));
+        passages.push_str(&out.finish());
     }
-    out.push_str("]}");
-    out
+    passages.push(']');
+    let mut out = ObjectWriter::with_capacity(text.len() + passages.len() + 64);
+    out.text("text", Some(text));
+    out.json("passages", Some(&passages));
+    out.finish()
 }
 
 /// `[2023-05-08]`, if it is known.

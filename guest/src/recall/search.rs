@@ -6,14 +6,12 @@
 
 use keepline_options::words::{Recall, RecallLife, Word as _};
 use keepline_recall::{
-    DocumentMark, Embedding, IndexMatches, PassageCandidate, PassageQuery, QueryHints, count_tokens, rank_documents,
+    DocumentMark, Embedding, IndexMatches, PassageCandidate, PassageQuery, count_tokens, rank_documents,
     select_passages,
 };
 
 use crate::context::Context;
-use crate::contract::{
-    BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction,
-};
+use crate::contract::{BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span};
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
@@ -85,8 +83,7 @@ impl RecallQuery {
         if options.recall == Recall::Off {
             return None;
         }
-        let hints = QueryHints { speaker: options.recall_hints, time: options.recall_hints };
-        let mut query = PassageQuery::new(entry.text, now(), hints);
+        let mut query = PassageQuery::new(entry.text, now(), options.recall_hints);
         query.is_own_only = said.neighbors == Some(false);
         let mut terms = query.terms();
         let vector = entry.vector.filter(|_| options.recall_vectors);
@@ -164,7 +161,8 @@ impl RecallSnapshot {
                 *mark = 0;
             }
         }
-        let mut candidates = rank_documents(&wanted.query, IndexMatches { first, marks, rows: terms }, &[], CANDIDATES);
+        let rows: Vec<&[u32]> = terms.iter().map(|term| &*term.offsets).collect();
+        let mut candidates = rank_documents(&wanted.query, IndexMatches { first, marks, rows: &rows }, CANDIDATES);
         let least = candidates.first().map_or(0.0, |best| best.score * LEAST);
         candidates.retain(|candidate| candidate.score >= least);
         let (VectorSnapshot::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };
@@ -256,12 +254,8 @@ pub(crate) fn search_passages(
         let mut operations = vec![Operation::read_at(PASSAGES, &spans, max_bytes)];
         operations.extend((is_first && of_life).then_some(READ_COPY_STATES));
         operations.extend((is_first && !keys.is_empty()).then(|| vectors::read_vectors_operation(&keys)));
-        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
-        let receipt = store::transact(&context.host, &look)?;
-        if !receipt.is_applied() {
-            return Ok(None);
-        }
-        let mut outcomes = Outcomes::of(receipt);
+        let found = store::read_bucket(&context.host, bucket, opening, &operations)?;
+        let Some(mut outcomes) = found else { return Ok(None) };
         runs.extend(outcomes.take_spans()?);
         if is_first && of_life {
             posted = Some(outcomes.take_readable_entries()?);

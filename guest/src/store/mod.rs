@@ -26,6 +26,17 @@ pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Resul
     checked(host.transact(transaction)?, transaction)
 }
 
+/// Reads from a bucket, or writes what expects nothing. None: the bucket is not there.
+pub(crate) fn read_bucket(
+    host: &impl Host,
+    bucket: BucketId<'_>,
+    opening: Opening<'_>,
+    operations: &[Operation<'_>],
+) -> Result<Option<Outcomes>, Failure> {
+    let receipt = transact(host, &Transaction { bucket, opening, expectations: &[], operations })?;
+    Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
+}
+
 /// The text of one entry of a bucket, without using it. None: it is not there.
 pub(crate) fn read_entry_text(
     host: &impl Host,
@@ -34,11 +45,8 @@ pub(crate) fn read_entry_text(
     key: &str,
 ) -> Result<Option<String>, Failure> {
     let get = [Operation::get(map, &key, 256)];
-    let receipt = transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations: &get })?;
-    if !receipt.is_applied() {
-        return Ok(None);
-    }
-    match Outcomes::of(receipt).take_entries()? {
+    let Some(mut outcomes) = read_bucket(host, bucket, Opening::LOOK, &get)? else { return Ok(None) };
+    match outcomes.take_entries()? {
         EntriesOutcome::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
         EntriesOutcome::Oversize(_) => Err(Failure::out_of_turn()),
     }

@@ -6,7 +6,11 @@ use crate::contract::{
 use crate::store::sort_names;
 
 /// The answers of an applied transaction, to be read in the order of its operations.
-pub(crate) struct Outcomes(std::vec::IntoIter<Outcome>);
+pub(crate) struct Outcomes {
+    /// The life of the bucket.
+    pub incarnation: String,
+    rest: std::vec::IntoIter<Outcome>,
+}
 
 /// Entries, unless there is too much of them.
 pub(crate) enum EntriesOutcome {
@@ -42,12 +46,12 @@ impl Default for EntriesOutcome {
 
 impl Outcomes {
     pub(crate) fn of(receipt: Receipt) -> Self {
-        Self(receipt.outcomes.into_iter())
+        Self { incarnation: receipt.incarnation, rest: receipt.outcomes.into_iter() }
     }
 
     /// Of `get`, `get_some` and `get_all`.
     pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Entries(found)) => Ok(EntriesOutcome::Entries(found)),
             Some(Outcome::Oversize(size)) => Ok(EntriesOutcome::Oversize(size)),
             _ => Err(Failure::out_of_turn()),
@@ -74,7 +78,7 @@ impl Outcomes {
 
     /// Of `page_keys`.
     pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Page(page)) => {
                 let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
                 keys.extend(page.unreadable);
@@ -87,7 +91,7 @@ impl Outcomes {
 
     /// Of `put`, `remove` and `reset_map`.
     pub(crate) fn take_changed_count(&mut self) -> Result<u64, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Changed(changed)) => Ok(changed.count),
             _ => Err(Failure::out_of_turn()),
         }
@@ -95,7 +99,7 @@ impl Outcomes {
 
     /// Of `increment`.
     pub(crate) fn take_counter(&mut self) -> Result<i64, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Counter(counter)) => Ok(counter.value),
             _ => Err(Failure::out_of_turn()),
         }
@@ -103,7 +107,7 @@ impl Outcomes {
 
     /// Of `read`, `read_at` one span, and `overflow`.
     pub(crate) fn take_records(&mut self) -> Result<LogRecords, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Records(found)) => Ok(found),
             Some(Outcome::Spans(found)) => {
                 let none = SpanRecords { first: found.extent.next(), records: Vec::new() };
@@ -116,7 +120,7 @@ impl Outcomes {
 
     /// Of `read_at`.
     pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRecords>, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Spans(found)) => {
                 let run =
                     |run: SpanRecords| LogRecords { extent: found.extent, first: run.first, records: run.records };
@@ -128,7 +132,7 @@ impl Outcomes {
 
     /// Of `append`, `replace_oldest`, `rewrite` and `reset_log`.
     pub(crate) fn take_extent(&mut self) -> Result<LogExtent, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Extent(extent)) => Ok(extent),
             _ => Err(Failure::out_of_turn()),
         }
@@ -136,7 +140,7 @@ impl Outcomes {
 
     /// Of `match_terms`.
     pub(crate) fn take_matches(&mut self) -> Result<FoundMatches, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Matches(found)) => Ok(found),
             _ => Err(Failure::out_of_turn()),
         }
@@ -144,7 +148,7 @@ impl Outcomes {
 
     /// Of `describe`.
     pub(crate) fn take_description(&mut self) -> Result<Description, Failure> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Outcome::Described(found)) => Ok(found),
             _ => Err(Failure::out_of_turn()),
         }

@@ -3,7 +3,7 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
+use crate::contract::{BucketId, Expectation, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Task;
 use crate::options::config::MAX_KEYS;
@@ -11,6 +11,7 @@ use crate::store;
 use crate::store::{EntriesOutcome, Outcomes, is_incarnation};
 use crate::tasks::job::{Job, Progress, Step};
 use crate::tasks::task;
+use crate::tasks::task::StepResult;
 use crate::text::ids::is_session;
 use crate::users::activity_log::{ActivityRecord, ListedSession, is_compaction_due};
 use crate::users::registry;
@@ -37,13 +38,9 @@ pub(crate) fn tidy_task(user: &str) -> Task {
 }
 
 /// Note what the state tells, or drop records: with an empty state.
-pub(crate) fn record_activity(
-    context: &Context<impl Host>,
-    user: BucketId<'_>,
-    job: &Job<'_>,
-) -> Result<Progress, Failure> {
+pub(crate) fn record_activity(context: &Context<impl Host>, bucket: BucketId<'_>, job: &Job<'_>) -> StepResult {
     if job.state.is_empty() {
-        return tidy_activity(context, user);
+        return tidy_activity(context, bucket);
     }
     let mut parts = job.state.split(' ');
     let mut next = || parts.next().unwrap_or_default();
@@ -56,7 +53,7 @@ pub(crate) fn record_activity(
     let listed = [PutEntry { key: session, text: &entry }];
     let operations = [Operation::append(ACTIVITY, &record, &[]), Operation::put(SESSIONS, &listed)];
     let expectations = [registry::expect_not_forgotten(forgotten), Expectation::present(SESSIONS, session)];
-    let (bucket, opening) = (user, Opening::LOOK);
+    let opening = Opening::LOOK;
     let noted = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &noted)?;
     if !receipt.is_applied() {
@@ -67,18 +64,15 @@ pub(crate) fn record_activity(
     Ok(Progress { state: Some(String::new()), ..Progress::of(step) })
 }
 
-fn tidy_activity(context: &Context<impl Host>, bucket: BucketId<'_>) -> Result<Progress, Failure> {
+fn tidy_activity(context: &Context<impl Host>, bucket: BucketId<'_>) -> StepResult {
     let operations = [
         Operation::read(ACTIVITY, LogEnd::Oldest, MAX_KEYS, TIDY_BYTES),
         Operation::get_all(SESSIONS, MAX_KEYS, TIDY_BYTES),
     ];
     let opening = Opening::LOOK;
-    let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
-    let receipt = store::transact(&context.host, &look)?;
-    if !receipt.is_applied() {
+    let Some(mut outcomes) = store::read_bucket(&context.host, bucket, opening, &operations)? else {
         return Ok(Progress::of(Step::Ended));
-    }
-    let mut outcomes = Outcomes::of(receipt);
+    };
     let run = outcomes.take_records()?;
     let known = match outcomes.take_entries()? {
         EntriesOutcome::Entries(found) => Some(found),

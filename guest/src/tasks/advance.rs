@@ -1,8 +1,7 @@
 //! Dispatches a step to its task.
 
 use crate::context::Context;
-use crate::contract::{BucketId, BucketKind, Failure, FailureCode, Host};
-use crate::options::conversation::Options;
+use crate::contract::{BucketId, BucketKind, FailureCode, Host};
 use crate::tasks::activity::record_activity;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::copy_to_user::{copy_to_user, reset_copies};
@@ -12,7 +11,7 @@ use crate::tasks::index_passages::{index_passages, reset_recall};
 use crate::tasks::job::{Job, NeedResult, Progress};
 use crate::tasks::retention::enforce_limits;
 use crate::tasks::summarize::summarize_thread;
-use crate::tasks::task::{release_lease, unreadable_state};
+use crate::tasks::task::{TaskStep, unreadable_state};
 use crate::tasks::{activity, embed, generate_title, index_passages, retention, summarize};
 use crate::text;
 use crate::text::ids::is_session;
@@ -34,53 +33,31 @@ pub fn advance_task(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
     else {
         return unknown(job);
     };
-    if let Some(user) = user {
-        return advance_with_user(context, options, bucket, user, job);
-    }
-    if bucket.kind == BucketKind::User {
-        return record_activity(context, bucket, job).unwrap_or_else(failed);
-    }
-    let Some(basis) = Checkpoint::parse(job.state) else { return unreadable_state(job) };
-    let done = match job.name {
-        summarize::TASK | generate_title::TASK | retention::TASK
-            if matches!(job.result, Some(NeedResult::Failed(_))) =>
-        {
-            release_lease(context, bucket, job, &basis)
-        }
-        summarize::TASK => summarize_thread(context, options, bucket, job, basis),
-        generate_title::TASK => generate_title(context, options, bucket, job, basis),
-        retention::TASK => enforce_limits(context, options, bucket, job, basis),
-        index_passages::TASK => index_passages(context, options, bucket, job, basis),
-        index_passages::RESET => reset_recall(context, bucket, job, basis),
-        embed::TASK => embed_passages(context, options, bucket, None, job, basis),
-        _ => return unknown(job),
-    };
-    done.unwrap_or_else(failed)
-}
-
-/// The same where a user's bucket takes part in it.
-fn advance_with_user(
-    context: &Context<impl Host>,
-    options: &Options,
-    session: BucketId<'_>,
-    user: &str,
-    job: &Job<'_>,
-) -> Progress {
-    if session.kind != BucketKind::Session || !is_session(user) {
+    if user.is_some_and(|user| bucket.kind != BucketKind::Session || !is_session(user)) {
         return unknown(job);
     }
+    if bucket.kind == BucketKind::User {
+        return record_activity(context, bucket, job).unwrap_or_else(Progress::from);
+    }
     let Some(basis) = Checkpoint::parse(job.state) else { return unreadable_state(job) };
-    let done = match job.name {
-        index_passages::TASK => copy_to_user(context, options, session, user, job, basis),
-        index_passages::RESET => reset_copies(context, session, user),
-        embed::TASK => embed_passages(context, options, session, Some(user), job, basis),
+    let step = TaskStep { context, options, bucket, job: *job, basis };
+    let done = match (job.name, user) {
+        (summarize::TASK | generate_title::TASK | retention::TASK, None)
+            if matches!(job.result, Some(NeedResult::Failed(_))) =>
+        {
+            step.give_up()
+        }
+        (summarize::TASK, None) => summarize_thread(step),
+        (generate_title::TASK, None) => generate_title(step),
+        (retention::TASK, None) => enforce_limits(step),
+        (index_passages::TASK, None) => index_passages(step),
+        (index_passages::TASK, Some(user)) => copy_to_user(step, user),
+        (index_passages::RESET, None) => reset_recall(step),
+        (index_passages::RESET, Some(user)) => reset_copies(context, bucket, user),
+        (embed::TASK, user) => embed_passages(step, user),
         _ => return unknown(job),
     };
-    done.unwrap_or_else(failed)
-}
-
-fn failed(failure: Failure) -> Progress {
-    Progress::failed(failure.code.as_str(), failure.sentence())
+    done.unwrap_or_else(Progress::from)
 }
 
 fn unknown(job: &Job<'_>) -> Progress {

@@ -1,9 +1,8 @@
 //! The state of a task between its steps: what its next write expects. Printable ASCII, so that no host can spoil it.
 
-use keepline_json as json;
-use keepline_json::push_string;
+use keepline_json::{self as json, ObjectWriter};
 
-use crate::contract::{Expectation, Opening, Receipt};
+use crate::contract::{Expectation, Opening};
 use crate::store::is_incarnation;
 use crate::text::ascii;
 use crate::text::json_values::parse_count;
@@ -35,37 +34,20 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn write(&self) -> String {
-        let mut out = String::from("{\"i\":");
-        push_string(&mut out, &self.incarnation);
-        let texts = [
-            ("b", self.before.as_deref()),
-            ("r", self.revision.as_deref()),
-            ("f", Some(&*self.fallback)),
-            ("k", self.key.as_deref()),
-        ];
-        for (name, text) in texts {
-            if let Some(text) = text.filter(|_| name != "f" || !self.fallback.is_empty()) {
-                out.push_str(",\"");
-                out.push_str(name);
-                out.push_str("\":");
-                push_string(&mut out, text);
-            }
-        }
+        let mut out = ObjectWriter::with_capacity(192);
+        out.text("i", Some(&self.incarnation));
+        out.text("b", self.before.as_deref());
+        out.text("r", self.revision.as_deref());
+        out.text("f", Some(&*self.fallback).filter(|text| !text.is_empty()));
+        out.text("k", self.key.as_deref());
         let (low, more) = (u64::from(self.is_low_trust), u64::from(self.is_more));
         for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low), ("n", more)] {
-            if count > 0 {
-                out.push_str(",\"");
-                out.push_str(name);
-                out.push_str("\":");
-                json::push_number(&mut out, count);
-            }
+            out.count(name, Some(count).filter(|count| *count > 0));
         }
-        for (index, to) in self.kept.iter().enumerate() {
-            out.push_str(if index == 0 { ",\"o\":[" } else { "," });
-            json::push_number(&mut out, *to);
-        }
-        out.push_str(if self.kept.is_empty() { "}" } else { "]}" });
-        ascii::to_ascii_json(&out)
+        let kept: Vec<String> = self.kept.iter().map(u64::to_string).collect();
+        let kept = (!kept.is_empty()).then(|| ["[", &kept.join(","), "]"].concat());
+        out.json("o", kept.as_deref());
+        ascii::to_ascii_json(&out.finish())
     }
 
     /// Of an empty text: nothing is expected yet, whichever life the bucket has.
@@ -97,13 +79,6 @@ impl Checkpoint {
     /// The bucket is the one that the task is about; to look after it is no use of it.
     pub(crate) fn opening(&self) -> Opening<'_> {
         Opening::life(&self.incarnation)
-    }
-
-    /// From here on it is about the life that the first step met.
-    pub(crate) fn bind_incarnation(&mut self, receipt: &Receipt) {
-        if self.incarnation.is_empty() {
-            self.incarnation.clone_from(&receipt.incarnation);
-        }
     }
 
     /// The entry, and the messages, are as they were.

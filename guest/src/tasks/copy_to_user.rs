@@ -7,7 +7,6 @@ use std::slice::from_ref;
 
 use crate::context::Context;
 use crate::contract::{BucketId, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
-use crate::options::conversation::Options;
 use crate::recall::copies::{CopyState, RAISE_REVISION, SessionCopies, copy_state_prefix, expect_entry};
 use crate::recall::cursor;
 use crate::recall::passage::{Passage, PassageBatch, PassageOrigin, is_older_than, oldest_at};
@@ -15,11 +14,10 @@ use crate::recall::remove::RemovalResult;
 use crate::recall::schema::{COPY_STATES, PASSAGES, READ_COPY_STATES, READ_OLDEST_PASSAGE, WHERE_TERMS_ARE};
 use crate::store;
 use crate::store::Outcomes;
-use crate::tasks::checkpoint::{Checkpoint, expect_session_entry};
+use crate::tasks::checkpoint::expect_session_entry;
 use crate::tasks::index_passages::{PassageHome, PassageState, advance_index};
-use crate::tasks::job::{Job, Progress, Step};
-use crate::tasks::task;
-use crate::tasks::task::{read_leased_beside, write_back};
+use crate::tasks::job::{Progress, Step};
+use crate::tasks::task::{StepResult, TaskStep};
 use crate::transcript::schema::{OWNER, REVISION, SESSION, revision_number};
 use crate::users::registry;
 use crate::users::registry::{FORGOTTEN, SESSIONS, USER};
@@ -58,14 +56,8 @@ struct UserCopyState {
 }
 
 /// Copy what was said in a session.
-pub(crate) fn copy_to_user(
-    context: &Context<impl Host>,
-    options: &Options,
-    session: BucketId<'_>,
-    user: &str,
-    job: &Job<'_>,
-    mut basis: Checkpoint,
-) -> Result<Progress, Failure> {
+pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> StepResult {
+    let TaskStep { context, options, bucket: session, .. } = step;
     if !context.host.capabilities().indexes {
         return Ok(Progress::of(Step::Done));
     }
@@ -80,21 +72,17 @@ pub(crate) fn copy_to_user(
     theirs.extend((options.recall_life == RecallLife::Session).then_some(READ_COPY_STATES));
     let (bucket, opening) = (registry::user_bucket(user), Opening::LOOK);
     let look = Transaction { bucket, opening, expectations: &[], operations: &theirs };
-    let (mut outcomes, receipt) = match read_leased_beside(context, session, job, &mut basis, &own, &look)? {
-        Ok(read) => read,
-        Err(progress) => return Ok(progress),
-    };
+    let (mut outcomes, receipt) = step.read_beside(&own, look)?;
     let mut once = outcomes.take_entries_by_key()?;
     let owner = once.take(OWNER);
-    basis.revision = once.take(REVISION);
+    step.basis.revision = once.take(REVISION);
     let newest = outcomes.take_records()?;
     let now = context.host.now_micros() / 1000;
     let until = outcomes.take_description()?.expires_in.map_or(0, |left| now.saturating_add(left));
     if owner.as_deref() != Some(user) || !receipt.is_applied() {
-        write_back(context, session, job, &basis, &[], &[])?;
+        step.write(&[], &[])?;
         return Ok(Progress::of(Step::Ended));
     }
-    let their_life = receipt.incarnation.clone();
     let mut outcomes = Outcomes::of(receipt);
     let theirs = UserCopyState::of(&mut outcomes)?;
     let last = outcomes.take_records()?;
@@ -104,8 +92,8 @@ pub(crate) fn copy_to_user(
         false => None,
     };
 
-    let life = &*basis.incarnation;
-    let revision = revision_number(basis.revision.as_deref());
+    let life = &*step.basis.incarnation;
+    let revision = revision_number(step.basis.revision.as_deref());
     let origin = PassageOrigin { session: session.name, life };
     let expectations = theirs.unchanged(session.name);
     // Who was forgotten has it no more, whenever it was read.
@@ -113,19 +101,18 @@ pub(crate) fn copy_to_user(
     let listed = [&expectations[..], &[is_listed]].concat();
     let mut home = PassageHome {
         bucket,
-        opening: Opening::life(&their_life),
-        transcript: session,
+        opening: Opening::life(&outcomes.incarnation),
         entry: (COPY_STATES, session.name),
         prefix: "",
         unchanged: &listed,
     };
-    let step = match theirs.posted.as_deref().and_then(CopyState::parse) {
+    let done = match theirs.posted.as_deref().and_then(CopyState::parse) {
         Some(CopyState::Gone { life: gone, since }) if gone == life && now / 1000 < since.saturating_add(DAY) => {
-            write_back(context, session, job, &basis, &[], &[])?;
+            step.write(&[], &[])?;
             Step::Ended
         }
         Some(CopyState::Of { life: of, revision: ahead, .. }) if of == life && ahead > revision => {
-            raise_revision(context, session, job, &basis, ahead - revision)?
+            raise_revision(&step, ahead - revision)?
         }
         Some(CopyState::Of { life: of, revision: behind, .. }) if of == life && behind < revision => {
             withdraw_copies(context, user, &expectations, session.name, life, &CopyState::not_copied(life, revision))?
@@ -138,8 +125,7 @@ pub(crate) fn copy_to_user(
             if let Some((session, life, revision)) = &ended {
                 // It stays known which revision its copies have to be of, should it not have ended after all.
                 let none = CopyState::not_copied(life, *revision);
-                let step = withdraw_copies(context, user, &expectations, session, life, &none)?;
-                return Ok(Progress { state: Some(task::initial_state(&basis.incarnation)), ..Progress::of(step) });
+                return Ok(step.begin_anew(withdraw_copies(context, user, &expectations, session, life, &none)?));
             }
             let prefix = copy_state_prefix(life, revision, until);
             home.prefix = &prefix;
@@ -148,18 +134,14 @@ pub(crate) fn copy_to_user(
             let cut = PassageBatch { origin: Some(origin), begins: !goes_on, ..PassageBatch::default() };
             let oldest_at = oldest_at(context, options);
             let kept = PassageState { read, terms, oldest, newest };
-            advance_index(context, &home, job, &basis, kept, cut, &|passage| is_older_than(passage, oldest_at))?
+            advance_index(&step, &home, kept, cut, &|passage| is_older_than(passage, oldest_at))?
         }
     };
-    Ok(Progress { state: Some(task::initial_state(&basis.incarnation)), ..Progress::of(step) })
+    Ok(step.begin_anew(done))
 }
 
 /// Forget what was copied of a session, of all its lives, whether it is still there or not.
-pub(crate) fn reset_copies(
-    context: &Context<impl Host>,
-    session: BucketId<'_>,
-    user: &str,
-) -> Result<Progress, Failure> {
+pub(crate) fn reset_copies(context: &Context<impl Host>, session: BucketId<'_>, user: &str) -> StepResult {
     let posted = store::read_entry_text(&context.host, registry::user_bucket(user), COPY_STATES, session.name)?;
     let entry = [expect_entry(COPY_STATES, session.name, posted.as_deref())];
     // Which revision copies have to be of stays known: a correction may be under way.
@@ -194,17 +176,10 @@ fn withdraw_copies(
 }
 
 /// A correction is under way, or was given up: it begins anew, or never.
-fn raise_revision(
-    context: &Context<impl Host>,
-    session: BucketId<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
-    by: u64,
-) -> Result<Step, Failure> {
+fn raise_revision(step: &TaskStep<'_, impl Host>, by: u64) -> Result<Step, Failure> {
     let amount = i64::try_from(by).unwrap_or(i64::MAX);
     let raise = [Operation::increment(SESSION, REVISION, amount)];
-    let expectations = [expect_session_entry(REVISION, basis.revision.as_deref())];
-    write_back(context, session, job, basis, &expectations, &raise)?;
+    step.write(&[expect_session_entry(REVISION, step.basis.revision.as_deref())], &raise)?;
     Ok(Step::Again)
 }
 

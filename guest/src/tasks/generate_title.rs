@@ -3,13 +3,11 @@
 //! A title that was given stays, and so does one from a model unless `update_existing_titles` is set, or one that was set
 //! meanwhile.
 
-use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, LogEnd, Operation, PutEntry};
-use crate::options::conversation::Options;
-use crate::tasks::checkpoint::Checkpoint;
-use crate::tasks::job::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
-use crate::tasks::task::{read_leased, write_back};
-use crate::transcript::record::{RecordKind, Role, StoredRecord};
+use crate::contract::{Host, LogEnd, Operation, PutEntry};
+use crate::tasks::checkpoint::expect_session_entry;
+use crate::tasks::job::{CompletionNeed, Need, NeedResult, Progress, Purpose, Step};
+use crate::tasks::task::{StepResult, TaskStep};
+use crate::transcript::record::{StoredRecord, is_user_message};
 use crate::transcript::schema::{SESSION, TITLE, TITLE_OF, TRANSCRIPT, UNTITLED};
 use crate::transcript::title::{SETTLED, TitleOrigin, format_origin, is_words_of, title_from_message};
 
@@ -47,17 +45,13 @@ fn cleaned(text: &str, max: u64) -> Option<String> {
     (line.chars().count() >= MIN).then_some(line)
 }
 
-pub(crate) fn generate_title(
-    context: &Context<impl Host>,
-    options: &Options,
-    bucket: BucketId<'_>,
-    job: &Job<'_>,
-    mut basis: Checkpoint,
-) -> Result<Progress, Failure> {
+pub(crate) fn generate_title(mut step: TaskStep<'_, impl Host>) -> StepResult {
+    let options = step.options;
     if !options.auto_generate_titles {
         return Ok(Progress::of(Step::Done));
     }
-    if let Some(result) = job.result {
+    if let Some(result) = step.job.result {
+        let basis = &step.basis;
         let title = match result {
             NeedResult::Completion(found) => cleaned(&found.text, options.title_max_length),
             NeedResult::Vectors(_) | NeedResult::Missing(_) | NeedResult::Failed(_) => None,
@@ -72,32 +66,21 @@ pub(crate) fn generate_title(
                 entries.push(PutEntry { key: TITLE_OF, text: &of });
             }
         }
-        let expectations = basis.expect_unchanged(TITLE);
-        let expectations = expectations.get(..1).unwrap_or_default();
-        return Ok(Progress::of(write_back(
-            context,
-            bucket,
-            job,
-            &basis,
-            expectations,
-            &[Operation::put(SESSION, &entries)],
-        )?));
+        let unchanged = [expect_session_entry(TITLE, basis.before.as_deref())];
+        return Ok(Progress::of(step.write(&unchanged, &[Operation::put(SESSION, &entries)])?));
     }
     let operations = [
         Operation::get_some(SESSION, &[TITLE, TITLE_OF], 1 << 16),
         Operation::read(TRANSCRIPT, LogEnd::Oldest, 16, READ_BYTES),
     ];
-    let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
-        Ok(outcomes) => outcomes,
-        Err(progress) => return Ok(progress),
-    };
+    let mut outcomes = step.read(&operations)?;
+    let basis = &mut step.basis;
     let mut once = outcomes.take_entries_by_key()?;
     basis.before = once.take(TITLE);
     let of = once.take(TITLE_OF);
     let run = outcomes.take_records()?;
     let records: Vec<_> = run.records.iter().filter_map(|text| StoredRecord::parse(text)).collect();
-    let is_first = |record: &&StoredRecord<'_>| record.kind == RecordKind::Message && record.role == Role::User;
-    let first = records.iter().find(is_first);
+    let first = records.iter().find(|record| is_user_message(record));
     let given = basis.before.as_deref().filter(|_| !options.update_existing_titles);
     let is_own = |first: &&StoredRecord<'_>| {
         given.is_none_or(|title| {
@@ -108,7 +91,7 @@ pub(crate) fn generate_title(
         // A question may still come.
         let is_waiting = basis.before.is_none() && run.extent.length == run.records.len() as u64;
         let settle: &[_] = if is_waiting { &[] } else { &[Operation::put(SESSION, &[SETTLE])] };
-        return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], settle)?));
+        return Ok(Progress::of(step.write(&[], settle)?));
     };
     basis.key = first.id.as_deref().map(ToOwned::to_owned);
     if basis.before.is_none() && options.title_from_first_message {
@@ -123,12 +106,13 @@ pub(crate) fn generate_title(
         input: crate::tasks::summarize::fence_text(text),
         max_tokens: MAX_TOKENS,
     };
-    Ok(Progress::needs(basis.write(), Need::Completion(need)))
+    Ok(step.need(Need::Completion(need)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transcript::record::Role;
 
     #[test]
     fn a_long_first_message_is_cut_between_characters() {

@@ -1,11 +1,9 @@
 //! The task `recall`: cuts new messages into passages, appends them, moves terms into the index, drops what has expired.
 
-use crate::context::Context;
 use crate::contract::{
     BucketId, BucketKind, Expectation, Failure, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, Posting,
     PutEntry, Status, Transaction,
 };
-use crate::options::conversation::Options;
 use crate::recall::cursor;
 use crate::recall::cursor::{CutStretch, IndexCursor, TranscriptStretch};
 use crate::recall::passage::{Passage, PassageBatch, decode_posting, is_older_than, oldest_at};
@@ -16,10 +14,8 @@ use crate::recall::schema::{
 use crate::recall::vectors::{VECTORS, vector_keys};
 use crate::store;
 use crate::store::Outcomes;
-use crate::tasks::checkpoint::Checkpoint;
-use crate::tasks::job::{Job, Progress, Step};
-use crate::tasks::task;
-use crate::tasks::task::{lease_operation, read_leased, write_back};
+use crate::tasks::job::{Progress, Step};
+use crate::tasks::task::{StepEnd, StepResult, TaskStep};
 use crate::transcript::schema::{OWNER, REVISION, SESSION};
 use keepline_options::words::Recall;
 
@@ -36,8 +32,6 @@ const DROP_BYTES: u64 = 2 << 20;
 pub(crate) struct PassageHome<'a> {
     pub bucket: BucketId<'a>,
     pub opening: Opening<'a>,
-    /// Where the transcript is, and the lease on it.
-    pub transcript: BucketId<'a>,
     /// The entry that tells how far it was read, and what stands there before that.
     pub entry: (&'a str, &'a str),
     pub prefix: &'a str,
@@ -55,14 +49,9 @@ pub(crate) struct PassageState {
 }
 
 /// Keep what was said beside the transcript.
-pub(crate) fn index_passages(
-    context: &Context<impl Host>,
-    options: &Options,
-    bucket: BucketId<'_>,
-    job: &Job<'_>,
-    mut basis: Checkpoint,
-) -> Result<Progress, Failure> {
-    if !context.host.capabilities().indexes {
+pub(crate) fn index_passages(mut step: TaskStep<'_, impl Host>) -> StepResult {
+    let (bucket, options) = (step.bucket, step.options);
+    if !step.context.host.capabilities().indexes {
         return Ok(Progress::of(Step::Done));
     }
     let operations = [
@@ -71,16 +60,14 @@ pub(crate) fn index_passages(
         READ_OLDEST_PASSAGE,
         cursor::READ_NEWEST_RECORDS,
     ];
-    let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
-        Ok(outcomes) => outcomes,
-        Err(progress) => return Ok(progress),
-    };
+    let mut outcomes = step.read(&operations)?;
+    let basis = &mut step.basis;
     let mut once = outcomes.take_entries_by_key()?;
     (basis.before, basis.revision) = (once.take(RECALLED), once.take(REVISION));
     let owner = once.take(OWNER);
     // It is kept with the user, whenever an entry names them.
     if options.recall == Recall::User && owner.is_some() && bucket.kind == BucketKind::Session {
-        return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
+        return step.finish();
     }
     let kept = PassageState {
         read: IndexCursor::parse(basis.before.as_deref().unwrap_or_default()),
@@ -88,93 +75,77 @@ pub(crate) fn index_passages(
         oldest: outcomes.take_records()?,
         newest: outcomes.take_records()?,
     };
-    let unchanged = basis.expect_unchanged(RECALLED);
+    let unchanged = step.basis.expect_unchanged(RECALLED);
     let home = PassageHome {
         bucket,
-        opening: Opening::life(&basis.incarnation),
-        transcript: bucket,
+        opening: step.basis.opening(),
         entry: (SESSION, RECALLED),
         prefix: "",
         unchanged: &unchanged,
     };
-    let (first, oldest) = (kept.newest.extent.first, oldest_at(context, options));
+    let (first, oldest) = (kept.newest.extent.first, oldest_at(step.context, options));
     let is_gone = |passage: &Passage<'_>| passage.position < first || is_older_than(passage, oldest);
-    let step = advance_index(context, &home, job, &basis, kept, PassageBatch::default(), &is_gone)?;
-    Ok(Progress { state: Some(task::initial_state(&basis.incarnation)), ..Progress::of(step) })
+    let done = advance_index(&step, &home, kept, PassageBatch::default(), &is_gone)?;
+    Ok(step.begin_anew(done))
 }
 
 /// Forget what was kept beside the transcript: the logs first, then what the index has of them.
-pub(crate) fn reset_recall(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    job: &Job<'_>,
-    mut basis: Checkpoint,
-) -> Result<Progress, Failure> {
-    if !context.host.capabilities().indexes {
+pub(crate) fn reset_recall(mut step: TaskStep<'_, impl Host>) -> StepResult {
+    if !step.context.host.capabilities().indexes {
         return Ok(Progress::of(Step::Done));
     }
-    let is_begun = basis.to > 0;
-    let mut outcomes = match read_leased(context, bucket, job, &mut basis, &READ_ORPHANS)? {
-        Ok(outcomes) => outcomes,
-        Err(progress) => return Ok(progress),
-    };
-    let positions = parse_orphans(&mut outcomes)?;
-    let step = if !is_begun {
+    let positions = parse_orphans(&mut step.read(&READ_ORPHANS)?)?;
+    let done = if step.basis.to == 0 {
         let mut operations = RESET_PASSAGES.to_vec();
         operations.push(Operation::remove(SESSION, &[RECALLED]));
-        basis.to = 1;
-        write_back(context, bucket, job, &basis, &[], &operations)?
+        step.basis.to = 1;
+        step.write(&[], &operations)?
     } else if positions.is_empty() {
-        return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
+        return step.finish();
     } else {
-        write_back(context, bucket, job, &basis, &[], &[Operation::unpost(INDEX, &positions)])?
+        step.write(&[], &[Operation::unpost(INDEX, &positions)])?
     };
-    let step = if step == Step::Done { Step::Again } else { step };
-    Ok(Progress { state: Some(basis.write()), ..Progress::of(step) })
+    Ok(Progress { state: Some(step.basis.write()), ..Progress::of(again_if_done(done)) })
+}
+
+/// There is more to be done.
+fn again_if_done(step: Step) -> Step {
+    if step == Step::Done { Step::Again } else { step }
 }
 
 /// One thing that is to be done: drop what is gone, fold, or read on.
 pub(crate) fn advance_index(
-    context: &Context<impl Host>,
+    step: &TaskStep<'_, impl Host>,
     home: &PassageHome<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
     kept: PassageState,
     cut: PassageBatch<'_>,
     is_gone: &dyn Fn(&Passage<'_>) -> bool,
-) -> Result<Step, Failure> {
+) -> StepResult<Step> {
     // What is no passage has gone before.
     let is_gone = |text: &String| Passage::parse(text).is_none_or(|passage| is_gone(&passage));
     let surplus = kept.oldest.extent.length.saturating_sub(KEPT_PASSAGES_MAX);
-    let step = if surplus > 0 || kept.oldest.records.first().is_some_and(is_gone) {
-        drop_oldest(context, home, job, basis, surplus, &is_gone)?
+    if surplus > 0 || kept.oldest.records.first().is_some_and(is_gone) {
+        Ok(again_if_done(drop_oldest(step, home, surplus, &is_gone)?))
     } else if kept.terms.length >= 2 * COMPACT_BATCH {
-        compact_terms(context, home, job, basis)?
+        Ok(again_if_done(compact_terms(step, home)?))
     } else {
-        return index_next(context, home, job, basis, kept, cut);
-    };
-    Ok(if step == Step::Done { Step::Again } else { step })
+        index_next(step, home, kept, cut)
+    }
 }
 
 /// Read on in the transcript, and keep the passages of what is there.
 fn index_next(
-    context: &Context<impl Host>,
+    step: &TaskStep<'_, impl Host>,
     home: &PassageHome<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
     kept: PassageState,
     cut: PassageBatch<'_>,
-) -> Result<Step, Failure> {
+) -> StepResult<Step> {
     let Some(stretch) = TranscriptStretch::next_after(kept.read, kept.newest) else {
-        return write_passages(context, home, job, basis, &[], &[]);
+        return write_passages(step, home, &[], &[]);
     };
     let runs = match stretch.read_operation() {
         None => None,
-        Some(read) => match read_existing_bucket(context, home.transcript, Opening::life(&basis.incarnation), &[read])?
-        {
-            Some(mut outcomes) => Some(outcomes.take_spans()?),
-            None => return Ok(Step::Ended),
-        },
+        Some(read) => Some(step.read_more(&[read])?.take_spans()?),
     };
     let CutStretch { cut, read, is_more } = stretch.cut_records(runs, cut);
     let text = [home.prefix, &read.write()].concat();
@@ -187,23 +158,14 @@ fn index_next(
         Operation::append(TERMS, &terms, &[]),
         Operation::put(map, &cursor),
     ];
-    let step = write_passages(context, home, job, basis, home.unchanged, &operations)?;
+    let done = write_passages(step, home, home.unchanged, &operations)?;
     let is_more = is_more || kept.terms.length + terms.len() as u64 >= 2 * COMPACT_BATCH;
-    Ok(if step == Step::Done && is_more { Step::Again } else { step })
+    Ok(if is_more { again_if_done(done) } else { done })
 }
 
 /// The oldest terms that no index has yet become a part of it.
-fn compact_terms(
-    context: &Context<impl Host>,
-    home: &PassageHome<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
-) -> Result<Step, Failure> {
-    let read = Operation::read(TERMS, LogEnd::Oldest, COMPACT_BATCH, 1 << 20);
-    let Some(mut outcomes) = read_existing_bucket(context, home.bucket, home.opening, &[read])? else {
-        return Ok(Step::Ended);
-    };
-    let run = outcomes.take_records()?;
+fn compact_terms(step: &TaskStep<'_, impl Host>, home: &PassageHome<'_>) -> StepResult<Step> {
+    let run = home.read(step, &[Operation::read(TERMS, LogEnd::Oldest, COMPACT_BATCH, 1 << 20)])?.take_records()?;
     let found: Vec<_> = (run.first..)
         .zip(&run.records)
         .filter_map(|(position, text)| Some((position, decode_posting(text)?)))
@@ -214,23 +176,18 @@ fn compact_terms(
         .collect();
     let operations =
         [Operation::post(INDEX, &documents), Operation::replace_oldest(TERMS, run.records.len() as u64, &[])];
-    write_passages(context, home, job, basis, &[home.unchanged, &[begins(TERMS, run.extent)]].concat(), &operations)
+    write_passages(step, home, &[home.unchanged, &[begins(TERMS, run.extent)]].concat(), &operations)
 }
 
 /// The oldest passages that are gone, as many as one call can drop.
 fn drop_oldest(
-    context: &Context<impl Host>,
+    step: &TaskStep<'_, impl Host>,
     home: &PassageHome<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
     surplus: u64,
     is_gone: &dyn Fn(&String) -> bool,
-) -> Result<Step, Failure> {
+) -> StepResult<Step> {
     let oldest = Operation::read(PASSAGES, LogEnd::Oldest, RUN, DROP_BYTES);
-    let Some(mut outcomes) = read_existing_bucket(context, home.bucket, home.opening, &[oldest, WHERE_TERMS_ARE])?
-    else {
-        return Ok(Step::Ended);
-    };
+    let mut outcomes = home.read(step, &[oldest, WHERE_TERMS_ARE])?;
     let run = outcomes.take_records()?;
     let terms = outcomes.take_records()?.extent;
     let gone = run.records.iter().take_while(|text| is_gone(text)).count() as u64;
@@ -246,37 +203,31 @@ fn drop_oldest(
         Operation::unpost(INDEX, &positions),
     ];
     let expectations = [home.unchanged, &[begins(PASSAGES, run.extent), begins(TERMS, terms)]].concat();
-    write_passages(context, home, job, basis, &expectations, &operations)
+    write_passages(step, home, &expectations, &operations)
 }
 
-pub(crate) fn read_existing_bucket(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    opening: Opening<'_>,
-    operations: &[Operation<'_>],
-) -> Result<Option<Outcomes>, Failure> {
-    let look = Transaction { bucket, opening, expectations: &[], operations };
-    let receipt = store::transact(&context.host, &look)?;
-    Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
+impl PassageHome<'_> {
+    fn read(&self, step: &TaskStep<'_, impl Host>, operations: &[Operation<'_>]) -> StepResult<Outcomes> {
+        let found = store::read_bucket(&step.context.host, self.bucket, self.opening, operations)?;
+        found.ok_or(StepEnd::Step(Step::Ended))
+    }
 }
 
 /// Write where passages are kept, and give the transcript's lease back, in one wait.
-pub(crate) fn write_passages(
-    context: &Context<impl Host>,
+fn write_passages(
+    step: &TaskStep<'_, impl Host>,
     home: &PassageHome<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
     expectations: &[Expectation<'_>],
     operations: &[Operation<'_>],
-) -> Result<Step, Failure> {
-    if home.bucket == home.transcript || operations.is_empty() {
-        return write_back(context, home.transcript, job, basis, expectations, operations);
+) -> StepResult<Step> {
+    if home.bucket == step.bucket || operations.is_empty() {
+        return Ok(step.write(expectations, operations)?);
     }
     let written = Transaction { bucket: home.bucket, opening: home.opening, expectations, operations };
-    let released: Vec<Operation<'_>> = lease_operation(context, job, 0).into_iter().collect();
-    let opening = Opening::life(&basis.incarnation);
-    let release = Transaction { bucket: home.transcript, opening, expectations: &[], operations: &released };
-    let receipts = store::transact_each(&context.host, &[written, release]);
+    let released = step.lease_operation(0);
+    let (bucket, opening) = (step.bucket, step.basis.opening());
+    let release = Transaction { bucket, opening, expectations: &[], operations: released.as_slice() };
+    let receipts = store::transact_each(&step.context.host, &[written, release]);
     let receipt = receipts.into_iter().next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
     Ok(match receipt.status {
         Status::Applied | Status::Repeated => Step::Done,

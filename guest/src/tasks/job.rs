@@ -42,10 +42,6 @@ impl Progress {
         Self { step, state: None, need: None, problem: None }
     }
 
-    pub(crate) fn needs(state: String, need: Need) -> Self {
-        Self { state: Some(state), need: Some(need), ..Self::of(Step::Needs) }
-    }
-
     pub(crate) fn failed(code: &str, message: String) -> Self {
         Self { problem: Some(Problem::new(code, message)), ..Self::of(Step::Failed) }
     }

@@ -12,14 +12,12 @@
 //! The first step removes nothing. It finds out whether there is anything to remove, so that hosts make copies only then; what is
 //! stored after that step stays. If others change the conversation in between, the task ends without effect.
 
-use crate::context::Context;
-use crate::contract::{BucketId, Entry, Expectation, Failure, Host, LogEnd, LogRecords, Operation, Transaction};
+use crate::contract::{Entry, Expectation, Host, LogEnd, LogRecords, Operation};
 use crate::options::conversation::Options;
 use crate::store;
-use crate::store::Outcomes;
-use crate::tasks::checkpoint::{Checkpoint, expect_session_entry};
-use crate::tasks::job::{Job, Progress, Step};
-use crate::tasks::task::{read_leased, write_back};
+use crate::tasks::checkpoint::expect_session_entry;
+use crate::tasks::job::{Progress, Step};
+use crate::tasks::task::{StepResult, TaskStep};
 use crate::text::json_values::parse_count;
 use crate::transcript::record::StoredRecord;
 use crate::transcript::schema::{BRANCHES, BYTES, MESSAGES, RESULTS, REVISION, SESSION, TRANSCRIPT};
@@ -40,44 +38,33 @@ const NEWEST_RECORDS: u64 = 64;
 
 const NEWEST_BYTES: u64 = 1 << 20;
 
-pub(crate) fn enforce_limits(
-    context: &Context<impl Host>,
-    options: &Options,
-    bucket: BucketId<'_>,
-    job: &Job<'_>,
-    mut basis: Checkpoint,
-) -> Result<Progress, Failure> {
+pub(crate) fn enforce_limits(mut step: TaskStep<'_, impl Host>) -> StepResult {
     let operations = [
         Operation::get_some(SESSION, &[BYTES, REVISION], 128),
         Operation::get_all(BRANCHES, 10_000, 1 << 20),
         Operation::read(TRANSCRIPT, LogEnd::Oldest, READ_RECORDS, READ_BYTES),
         Operation::read(TRANSCRIPT, LogEnd::Newest, NEWEST_RECORDS, NEWEST_BYTES),
     ];
-    let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
-        Ok(outcomes) => outcomes,
-        Err(progress) => return Ok(progress),
-    };
+    let mut outcomes = step.read(&operations)?;
     let mut once = outcomes.take_entries_by_key()?;
     let bytes = once.take(BYTES).as_deref().and_then(parse_count).unwrap_or(0);
-    basis.revision = once.take(REVISION);
+    step.basis.revision = once.take(REVISION);
     let branches = outcomes.take_readable_entries()?;
     let mut run = outcomes.take_records()?;
     let newest = outcomes.take_records()?;
-    let surplus = RetentionSurplus::of(options, run.extent.length, bytes);
-    if basis.to > 0 {
-        run.records.truncate(usize::try_from(basis.to.saturating_sub(run.first)).unwrap_or(usize::MAX));
+    let surplus = RetentionSurplus::of(step.options, run.extent.length, bytes);
+    if step.basis.to > 0 {
+        run.records.truncate(usize::try_from(step.basis.to.saturating_sub(run.first)).unwrap_or(usize::MAX));
     }
     let oldest = RetentionRecords::of(&run, &newest, &Branches::of(&branches));
-    let Some(cut) = surplus.cut(&oldest) else {
-        return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
-    };
-    if basis.to == 0 {
+    let Some(cut) = surplus.cut(&oldest) else { return step.finish() };
+    if step.basis.to == 0 {
         // The lease stays for the step that removes them.
-        basis.to = run.extent.next();
-        return Ok(Progress { state: Some(basis.write()), ..Progress::of(Step::Again) });
+        step.basis.to = run.extent.next();
+        return Ok(Progress { state: Some(step.basis.write()), ..Progress::of(Step::Again) });
     }
     let mut removal = oldest.removal(cut);
-    removal.take_ids_before(run.first + cut as u64, &positions_of(context, bucket, &basis, &removal.shared_ids)?);
+    removal.take_ids_before(run.first + cut as u64, &positions_of(&step, &removal.shared_ids)?);
     let freed = removal.bytes.min(bytes);
     let ids: Vec<&str> = removal.ids.iter().map(String::as_str).collect();
     let results: Vec<&str> = removal.results.iter().map(String::as_str).collect();
@@ -92,31 +79,20 @@ pub(crate) fn enforce_limits(
     let expectations = [
         // A step that was appended meanwhile may go on with a turn that is about to be removed.
         Expectation::log(TRANSCRIPT, Some(run.extent.first), Some(run.extent.next())),
-        expect_session_entry(REVISION, basis.revision.as_deref()),
+        expect_session_entry(REVISION, step.basis.revision.as_deref()),
     ];
-    let step = write_back(context, bucket, job, &basis, &expectations, &operations)?;
+    let done = step.write(&expectations, &operations)?;
     let is_left = surplus.records > cut as u64 || surplus.bytes > removal.bytes;
-    Ok(Progress::of(if step == Step::Done && is_left { Step::Again } else { step }))
+    Ok(Progress::of(if done == Step::Done && is_left { Step::Again } else { done }))
 }
 
 /// The positions that these keys of messages lead to.
-fn positions_of(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    basis: &Checkpoint,
-    ids: &[String],
-) -> Result<Vec<(String, u64)>, Failure> {
+fn positions_of(step: &TaskStep<'_, impl Host>, ids: &[String]) -> StepResult<Vec<(String, u64)>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     let keys: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let get = [Operation::get_some(MESSAGES, &keys, 1 << 20)];
-    let look = Transaction { bucket, opening: basis.opening(), expectations: &[], operations: &get };
-    let receipt = store::transact(&context.host, &look)?;
-    if !receipt.is_applied() {
-        return Ok(Vec::new());
-    }
-    let found = Outcomes::of(receipt).take_readable_entries()?;
+    let found = step.read_more(&[Operation::get_some(MESSAGES, &keys, 1 << 20)])?.take_readable_entries()?;
     Ok(found.into_iter().filter_map(|entry| Some((entry.key, parse_count(&entry.text)?))).collect())
 }
 

@@ -1,14 +1,15 @@
-//! Names tasks, and reads and writes under their leases.
+//! Names tasks, and takes their steps: each reads and writes under its task's lease.
 
 use crate::context::Context;
 use crate::contract::{
     BucketId, Expectation, Failure, FailureCode, Host, LeaseState, Operation, Outcome, Receipt, Status, Transaction,
 };
 use crate::entry::types::Task;
+use crate::options::conversation::Options;
 use crate::store;
 use crate::store::Outcomes;
 use crate::tasks::checkpoint::Checkpoint;
-use crate::tasks::job::{Job, Progress, Step};
+use crate::tasks::job::{Job, Need, Progress, Step};
 use crate::text::quoting::python_repr;
 
 /// A task about a life of a bucket.
@@ -36,111 +37,147 @@ pub(crate) fn paired_task_subject(bucket: BucketId<'_>, other: BucketId<'_>) -> 
     [&*task_subject(bucket), " ", &task_subject(other)].concat()
 }
 
-/// Everything stays as it was, and the next one need not wait for the lease to run out.
-pub(crate) fn release_lease(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
-) -> Result<Progress, Failure> {
-    write_back(context, bucket, job, basis, &[], &[])?;
-    Ok(Progress::failed(FailureCode::Other.as_str(), "What the task needs was not available".to_owned()))
+/// A step of a task, on a bucket.
+pub(crate) struct TaskStep<'a, H> {
+    pub context: &'a Context<H>,
+    pub options: &'a Options,
+    pub bucket: BucketId<'a>,
+    pub job: Job<'a>,
+    /// What the steps before it have found out.
+    pub basis: Checkpoint,
 }
 
-/// Read what a step is about, under the task's lease: for as long as a step may take. (Stores without leases rely on
-/// what is expected.) `Err`: what becomes of the step without it.
-pub(crate) fn read_leased<'a>(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    job: &Job<'a>,
-    basis: &mut Checkpoint,
-    operations: &[Operation<'a>],
-) -> Result<Result<Outcomes, Progress>, Failure> {
-    Ok(lease_and_read(context, bucket, job, basis, operations, None)?.map(|(outcomes, _)| outcomes))
+/// What a step comes to. `Err`: it ends before it comes to that.
+pub(crate) type StepResult<T = Progress> = Result<T, StepEnd>;
+
+/// Why a step ends.
+pub(crate) enum StepEnd {
+    /// The bucket is gone, or somebody else is at work.
+    Step(Step),
+    Failed(Failure),
 }
 
-/// The same, and what another transaction reads in the same wait.
-pub(crate) fn read_leased_beside<'a>(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    job: &Job<'a>,
-    basis: &mut Checkpoint,
-    operations: &[Operation<'a>],
-    beside: &Transaction<'_>,
-) -> Result<Result<(Outcomes, Receipt), Progress>, Failure> {
-    match lease_and_read(context, bucket, job, basis, operations, Some(beside))? {
-        Ok((outcomes, Some(receipt))) => Ok(Ok((outcomes, receipt))),
-        Ok((_, None)) => Err(Failure::out_of_turn()),
-        Err(progress) => Ok(Err(progress)),
+impl From<Failure> for StepEnd {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
     }
 }
 
-fn lease_and_read<'a>(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    job: &Job<'a>,
-    basis: &mut Checkpoint,
-    operations: &[Operation<'a>],
-    beside: Option<&Transaction<'_>>,
-) -> Result<Result<(Outcomes, Option<Receipt>), Progress>, Failure> {
-    let lease = lease_operation(context, job, job.lease_milliseconds.max(1));
-    let mut operations = operations.to_vec();
-    operations.extend(lease);
-    let transaction = Transaction { bucket, opening: basis.opening(), expectations: &[], operations: &operations };
-    let (mut receipt, other) = match beside {
-        None => (store::transact(&context.host, &transaction)?, None),
-        Some(beside) => {
-            let mut receipts = store::transact_each(&context.host, &[transaction, *beside]).into_iter();
-            let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
-            (next()?, Some(next()?))
+impl From<StepEnd> for Progress {
+    fn from(end: StepEnd) -> Self {
+        match end {
+            StepEnd::Step(step) => Self::of(step),
+            StepEnd::Failed(failure) => Self::failed(failure.code.as_str(), failure.sentence()),
         }
-    };
-    if !receipt.is_applied() {
-        return Ok(Err(Progress::of(Step::Ended)));
     }
-    basis.bind_incarnation(&receipt);
-    let is_held = |outcome| matches!(outcome, Outcome::Lease(LeaseState { held: true, .. }));
-    if lease.is_some() && !receipt.outcomes.pop().is_some_and(is_held) {
-        return Ok(Err(Progress::of(Step::Taken)));
-    }
-    Ok(Ok((Outcomes::of(receipt), other)))
 }
 
-/// Write what came of a task, if what it was based on is as it was, and give its lease back, whether it was or not.
-pub(crate) fn write_back(
-    context: &Context<impl Host>,
-    bucket: BucketId<'_>,
-    job: &Job<'_>,
-    basis: &Checkpoint,
-    expectations: &[Expectation<'_>],
-    operations: &[Operation<'_>],
-) -> Result<Step, Failure> {
-    let mut operations = operations.to_vec();
-    operations.extend(lease_operation(context, job, 0));
-    if operations.is_empty() {
-        return Ok(Step::Done);
+impl<H: Host> TaskStep<'_, H> {
+    /// Reads what the step is about, under the task's lease: for as long as a step may take. (Stores without leases rely on
+    /// what is expected.)
+    pub(crate) fn read(&mut self, operations: &[Operation<'_>]) -> StepResult<Outcomes> {
+        let leased = self.leased(operations);
+        let receipt = store::transact(&self.context.host, &self.transaction(&[], &leased))?;
+        self.take_outcomes(receipt)
     }
-    let opening = basis.opening();
-    let status =
-        store::transact(&context.host, &Transaction { bucket, opening, expectations, operations: &operations })?;
-    Ok(match status.status {
-        Status::Applied | Status::Repeated => Step::Done,
-        Status::Unmet => {
-            // Nothing was written, the lease's end neither. That of another holder stays as it is.
-            write_back(context, bucket, job, basis, &[], &[])?;
-            Step::Taken
+
+    /// The same, and what another transaction reads in the same wait.
+    pub(crate) fn read_beside(
+        &mut self,
+        operations: &[Operation<'_>],
+        beside: Transaction<'_>,
+    ) -> StepResult<(Outcomes, Receipt)> {
+        let leased = self.leased(operations);
+        let receipts = store::transact_each(&self.context.host, &[self.transaction(&[], &leased), beside]);
+        let mut receipts = receipts.into_iter();
+        let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
+        let (receipt, other) = (next()?, next()?);
+        Ok((self.take_outcomes(receipt)?, other))
+    }
+
+    /// Reads more of the life that the step is about.
+    pub(crate) fn read_more(&self, operations: &[Operation<'_>]) -> StepResult<Outcomes> {
+        let found = store::read_bucket(&self.context.host, self.bucket, self.basis.opening(), operations)?;
+        found.ok_or(StepEnd::Step(Step::Ended))
+    }
+
+    /// Writes what came of a task, if what it was based on is as it was, and gives its lease back, whether it was or not.
+    pub(crate) fn write(
+        &self,
+        expectations: &[Expectation<'_>],
+        operations: &[Operation<'_>],
+    ) -> Result<Step, Failure> {
+        let mut operations = operations.to_vec();
+        operations.extend(self.lease_operation(0));
+        if operations.is_empty() {
+            return Ok(Step::Done);
         }
-        _ => Step::Ended,
-    })
-}
+        let receipt = store::transact(&self.context.host, &self.transaction(expectations, &operations))?;
+        Ok(match receipt.status {
+            Status::Applied | Status::Repeated => Step::Done,
+            Status::Unmet => {
+                // Nothing was written, the lease's end neither. That of another holder stays as it is.
+                self.write(&[], &[])?;
+                Step::Taken
+            }
+            _ => Step::Ended,
+        })
+    }
 
-pub(crate) fn lease_operation<'a>(
-    context: &Context<impl Host>,
-    job: &Job<'a>,
-    milliseconds: u64,
-) -> Option<Operation<'a>> {
-    let (lease, holder) = (job.name, job.holder);
-    context.host.capabilities().leases.then_some(Operation::lease(lease, holder, milliseconds))
+    /// There is nothing to do, or no more: gives the lease back.
+    pub(crate) fn finish(&self) -> StepResult {
+        Ok(Progress::of(self.write(&[], &[])?))
+    }
+
+    /// Everything stays as it was, and the next one need not wait for the lease to run out.
+    pub(crate) fn give_up(&self) -> StepResult {
+        self.write(&[], &[])?;
+        Ok(Progress::failed(FailureCode::Other.as_str(), "What the task needs was not available".to_owned()))
+    }
+
+    /// The step is done; what comes after it knows the life of the bucket, and nothing else.
+    pub(crate) fn begin_anew(&self, step: Step) -> Progress {
+        Progress { state: Some(initial_state(&self.basis.incarnation)), ..Progress::of(step) }
+    }
+
+    /// The next step goes on with what was found out, and with what it needs.
+    pub(crate) fn need(&self, need: Need) -> Progress {
+        Progress { state: Some(self.basis.write()), need: Some(need), ..Progress::of(Step::Needs) }
+    }
+
+    pub(crate) fn lease_operation(&self, milliseconds: u64) -> Option<Operation<'_>> {
+        let Job { name, holder, .. } = self.job;
+        self.context.host.capabilities().leases.then_some(Operation::lease(name, holder, milliseconds))
+    }
+
+    fn leased<'o>(&'o self, operations: &[Operation<'o>]) -> Vec<Operation<'o>> {
+        let mut leased = operations.to_vec();
+        leased.extend(self.lease_operation(self.job.lease_milliseconds.max(1)));
+        leased
+    }
+
+    fn transaction<'t>(
+        &'t self,
+        expectations: &'t [Expectation<'t>],
+        operations: &'t [Operation<'t>],
+    ) -> Transaction<'t> {
+        Transaction { bucket: self.bucket, opening: self.basis.opening(), expectations, operations }
+    }
+
+    /// From here on the step is about the life that it met. What was read, if the lease is held.
+    fn take_outcomes(&mut self, mut receipt: Receipt) -> StepResult<Outcomes> {
+        if !receipt.is_applied() {
+            return Err(StepEnd::Step(Step::Ended));
+        }
+        if self.basis.incarnation.is_empty() {
+            self.basis.incarnation.clone_from(&receipt.incarnation);
+        }
+        let is_held = |outcome| matches!(outcome, Outcome::Lease(LeaseState { held: true, .. }));
+        if self.context.host.capabilities().leases && !receipt.outcomes.pop().is_some_and(is_held) {
+            return Err(StepEnd::Step(Step::Taken));
+        }
+        Ok(Outcomes::of(receipt))
+    }
 }
 
 pub(crate) fn unreadable_state(job: &Job<'_>) -> Progress {

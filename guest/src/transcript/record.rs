@@ -12,8 +12,7 @@
 //! is not made with the text before it), `chat` (members that a chat message has beside its content, such as `name`),
 //! `source` (`import`, `summary`, or what an operator named; else as the role says), `trust` (`low`), `raw`. Readers that don't know `instruction` keep it and don't show it.
 
-use keepline_json as json;
-use keepline_json::{push_number, push_string};
+use keepline_json::{self as json, ObjectWriter};
 use std::borrow::Cow;
 
 use crate::text::json_values::{as_container, is_number, parse_count};
@@ -317,48 +316,44 @@ impl<'a> StoredRecord<'a> {
 
     /// As JSON.
     pub fn write(&self) -> String {
-        let mut out = String::with_capacity(160 + self.content.len() + self.content.len() / 16);
-        out.push_str("{\"v\":");
-        out.push_str(VERSION);
-        push_text(&mut out, "id", self.id.as_deref());
-        push_text(&mut out, "parent", self.parent.as_deref());
-        push_text(&mut out, "turn", Some(&self.turn));
-        push_flag(&mut out, "begins", self.begins);
-        push_count(&mut out, "total", self.total);
-        push_count(&mut out, "after", self.after);
-        push_text(&mut out, "kind", kind_name(self.kind));
-        push_text(&mut out, "role", Some(role_name(self.role)));
-        push_text(&mut out, "status", self.is_incomplete.then_some("incomplete"));
+        let mut out = ObjectWriter::with_capacity(160 + self.content.len() + self.content.len() / 16);
+        let flag = |is_set: bool| is_set.then_some("true");
+        out.json("v", Some(VERSION));
+        out.text("id", self.id.as_deref());
+        out.text("parent", self.parent.as_deref());
+        out.text("turn", Some(&self.turn));
+        out.json("begins", flag(self.begins));
+        out.count("total", self.total);
+        out.count("after", self.after);
+        out.text("kind", kind_name(self.kind));
+        out.text("role", Some(role_name(self.role)));
+        out.text("status", self.is_incomplete.then_some("incomplete"));
         match &self.parts {
-            Some(parts) => push_json(&mut out, "content", Some(parts)),
-            None => {
-                push_name(&mut out, "content");
-                self.content.push_to(&mut out);
-            }
+            Some(parts) => out.json("content", Some(parts)),
+            None => self.content.push_to(out.member("content")),
         }
-        push_json(&mut out, "at", Some(&self.at));
-        push_count(&mut out, "weight", Some(self.weight));
-        push_count(&mut out, "tokens", self.tokens);
+        out.json("at", Some(&self.at));
+        out.count("weight", Some(self.weight));
+        out.count("tokens", self.tokens);
         if let Some(tool) = &self.tool {
-            out.push_str(",\"tool\":{\"call_id\":");
-            push_string(&mut out, &tool.call_id);
-            push_text(&mut out, "name", Some(&tool.name));
-            push_text(&mut out, "arguments", tool.arguments.as_deref());
-            push_text(&mut out, "error", tool.error.as_deref());
-            push_text(&mut out, "whole", tool.whole.as_deref());
-            out.push('}');
+            out.object("tool", |out| {
+                out.text("call_id", Some(&tool.call_id));
+                out.text("name", Some(&tool.name));
+                out.text("arguments", tool.arguments.as_deref());
+                out.text("error", tool.error.as_deref());
+                out.text("whole", tool.whole.as_deref());
+            });
         }
-        push_json(&mut out, "files", self.files.as_deref());
-        push_flag(&mut out, "truncated", self.truncated);
-        push_json(&mut out, "model", self.model.as_deref());
-        push_json(&mut out, "metadata", self.metadata.as_deref());
-        push_flag(&mut out, "apart", self.is_apart);
-        push_json(&mut out, "chat", self.chat.as_deref());
-        push_json(&mut out, "raw", self.raw.as_deref());
-        push_text(&mut out, "source", self.source.as_deref());
-        push_text(&mut out, "trust", self.trust.as_deref());
-        out.push('}');
-        out
+        out.json("files", self.files.as_deref());
+        out.json("truncated", flag(self.truncated));
+        out.json("model", self.model.as_deref());
+        out.json("metadata", self.metadata.as_deref());
+        out.json("apart", flag(self.is_apart));
+        out.json("chat", self.chat.as_deref());
+        out.json("raw", self.raw.as_deref());
+        out.text("source", self.source.as_deref());
+        out.text("trust", self.trust.as_deref());
+        out.finish()
     }
 
     /// Take out what was said: what is left keeps its place in threads.
@@ -435,40 +430,6 @@ fn tool(raw: &str) -> Option<ToolDetails<'_>> {
         }
     })?;
     Some(tool)
-}
-
-fn push_name(out: &mut String, name: &str) {
-    out.push_str(",\"");
-    out.push_str(name);
-    out.push_str("\":");
-}
-
-fn push_text(out: &mut String, name: &str, text: Option<&str>) {
-    if let Some(text) = text {
-        push_name(out, name);
-        push_string(out, text);
-    }
-}
-
-fn push_json(out: &mut String, name: &str, json: Option<&str>) {
-    if let Some(json) = json {
-        push_name(out, name);
-        out.push_str(json);
-    }
-}
-
-fn push_count(out: &mut String, name: &str, count: Option<u64>) {
-    if let Some(count) = count {
-        push_name(out, name);
-        push_number(out, count);
-    }
-}
-
-fn push_flag(out: &mut String, name: &str, is_set: bool) {
-    if is_set {
-        push_name(out, name);
-        out.push_str("true");
-    }
 }
 
 /// Members of a chat message that its record keeps beside the content.

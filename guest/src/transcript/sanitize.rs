@@ -125,7 +125,7 @@ pub(crate) fn cleaned_text<'a>(options: &Options, mut text: Cow<'a, str>, is_ans
 /// With all patterns replaced. Of JSON, also what its strings spell with escapes, as many writers do with all but ASCII.
 pub(crate) fn redact_text<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str> {
     let text = replaced(options, text);
-    if options.redact.is_empty() || !text.as_bytes().contains(&b'\\') || json::as_strict_value(&text).is_none() {
+    if options.redact.0.is_empty() || !text.as_bytes().contains(&b'\\') || json::as_strict_value(&text).is_none() {
         return text;
     }
     let plain = respelled(&text);
@@ -205,7 +205,7 @@ fn respelled(json: &str) -> String {
 }
 
 fn replaced<'a>(options: &Options, mut text: Cow<'a, str>) -> Cow<'a, str> {
-    for pattern in &options.redact {
+    for pattern in &options.redact.0 {
         if let Some(replaced) = pattern.redact_matches(&text) {
             text = Cow::Owned(replaced);
         }
@@ -246,6 +246,7 @@ fn without_thoughts(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    use crate::options::reader::PatternList;
     use crate::text::redact::RedactPattern;
 
     #[test]
@@ -294,7 +295,7 @@ mod tests {
 
     #[test]
     fn texts_with_json_escapes_are_redacted() {
-        let redact = ["Müller", "c/o", "sk-{w6+}"].into_iter().flat_map(RedactPattern::parse).collect();
+        let redact = PatternList(["Müller", "c/o", "sk-{w6+}"].into_iter().flat_map(RedactPattern::parse).collect());
         let options = Options { redact, ..Options::default() };
         for (before, after) in [
             (r#"{"name": "M\u00fcller", "n": 1e2}"#, r#"{"name": "[redacted]", "n": 1e2}"#),
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn texts_are_redacted_before_they_are_cut() {
-        let redact = RedactPattern::parse("sk-{w6+}").into_iter().collect();
+        let redact = PatternList(RedactPattern::parse("sk-{w6+}").into_iter().collect());
         let options = Options { max_message_length: 12, strip_thinking: true, redact, ..Options::default() };
         let said = "<think>sk-1234567</think>a sk-1234567 and more";
         assert_eq!(sanitize_message(&options, said, true).text, "a [redacted]");

@@ -75,11 +75,6 @@ pub(crate) fn is_conversation_failure(failure: &Failure) -> bool {
     }
 }
 
-/// Whether a failure is about what only conversations need.
-pub(crate) fn is_conversation_part(failure: &Failure) -> bool {
-    is_conversation_failure(failure)
-}
-
 /// Which state of the messages it is; none: they were never changed.
 pub(crate) fn revision_number(revision: Option<&str>) -> u64 {
     revision.and_then(parse_count).unwrap_or(0)

@@ -2,7 +2,7 @@
 //!
 //! Cut texts are counted in the transaction that stores them, a skipped answer in one of its own; only a trace reads the counts.
 
-use keepline_json::push_number;
+use keepline_json::ObjectWriter;
 
 use crate::store::EntriesByKey;
 use crate::text::json_values::parse_count;
@@ -23,23 +23,21 @@ pub(crate) fn skip_reason_code(counter: &'static str) -> Option<&'static str> {
     counter.strip_prefix("skipped-")
 }
 
-/// The counts, of what was read, as members that follow others in a JSON object. Empty: nothing was left out.
-pub(crate) fn trace_members(once: &mut EntriesByKey) -> String {
-    let mut out = String::new();
-    let mut begin = ",\"skipped\":{\"";
-    for counter in COUNTERS {
-        let count = once.take(counter).as_deref().and_then(parse_count);
-        let name = skip_reason_code(counter);
-        if name.is_none() && !out.is_empty() {
-            out.push('}');
-        }
-        if let Some(count) = count {
-            out.push_str(if name.is_some() { begin } else { ",\"" });
-            out.push_str(name.unwrap_or(counter));
-            out.push_str("\":");
-            push_number(&mut out, count);
-            begin = ",\"";
-        }
+/// What was left out: a count for each of [`COUNTERS`], where there is one.
+pub(crate) type OmissionCounts = [Option<u64>; 4];
+
+/// The counts, of what was read.
+pub(crate) fn take_counts(once: &mut EntriesByKey) -> OmissionCounts {
+    COUNTERS.map(|counter| once.take(counter).as_deref().and_then(parse_count))
+}
+
+/// As members of the trace. None: nothing was left out.
+pub(crate) fn write_counts(counts: &OmissionCounts, out: &mut ObjectWriter) {
+    let counted = COUNTERS.into_iter().zip(counts);
+    let skipped: Vec<_> = counted.filter_map(|(name, count)| Some((skip_reason_code(name)?, (*count)?))).collect();
+    if !skipped.is_empty() {
+        out.object("skipped", |out| skipped.iter().for_each(|(reason, count)| out.count(reason, Some(*count))));
     }
-    out
+    let [.., truncated] = counts;
+    out.count(TRUNCATED, *truncated);
 }

@@ -1,6 +1,6 @@
 //! The stored summary of what was said up to a position, and summaries of other branches beside it.
 
-use keepline_json as json;
+use keepline_json::{self as json, ObjectWriter};
 use std::borrow::Cow;
 
 use crate::text::json_values::parse_count;
@@ -49,24 +49,14 @@ impl<'a> ThreadSummary<'a> {
 
     /// As an entry; `others` are entries, too.
     pub(crate) fn write(&self, others: &[Self]) -> String {
-        let mut out = String::from("{\"text\":");
-        json::push_string(&mut out, &self.text);
-        for (name, count) in [("to", self.to), ("total", self.total)] {
-            out.push_str(",\"");
-            out.push_str(name);
-            out.push_str("\":");
-            json::push_number(&mut out, count);
-        }
-        if self.has_low_trust {
-            out.push_str(",\"trust\":\"low\"");
-        }
-        let mut separator = ",\"others\":[";
-        for other in others {
-            out.push_str(separator);
-            separator = ",";
-            out.push_str(&other.write(&[]));
-        }
-        out.push_str(if separator == "," { "]}" } else { "}" });
-        out
+        let mut out = ObjectWriter::with_capacity(self.text.len() + 64);
+        out.text("text", Some(&self.text));
+        out.count("to", Some(self.to));
+        out.count("total", Some(self.total));
+        out.text("trust", self.has_low_trust.then_some("low"));
+        let others: Vec<String> = others.iter().map(|other| other.write(&[])).collect();
+        let others = (!others.is_empty()).then(|| ["[", &others.join(","), "]"].concat());
+        out.json("others", others.as_deref());
+        out.finish()
     }
 }

@@ -3,8 +3,7 @@
 //! Each record has the time of a use, and the session's entry in the map `sessions` has the latest one: superseded records are
 //! skipped on read and compacted periodically.
 
-use keepline_json as json;
-use keepline_json::push_string;
+use keepline_json::{self as json, ObjectWriter};
 
 use crate::contract::{FoundEntries, LogExtent};
 use crate::text::ids::is_session;
@@ -21,12 +20,10 @@ pub(crate) struct ActivityRecord {
 impl ActivityRecord {
     pub(crate) fn new(session: &str, incarnation: &str, at: &str) -> Self {
         let text = |name: &str, text: &str| {
-            let mut out = ["{\"", name, "\":"].concat();
-            push_string(&mut out, text);
-            out.push_str(",\"at\":");
-            out.push_str(at);
-            out.push('}');
-            out
+            let mut out = ObjectWriter::with_capacity(64);
+            out.text(name, Some(text));
+            out.json("at", Some(at));
+            out.finish()
         };
         Self { record: text("session", session), entry: text("incarnation", incarnation) }
     }

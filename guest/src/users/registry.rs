@@ -7,7 +7,7 @@
 //!
 //! Promises that no two users share a bucket, and that a session's memory goes only to its owner and to entries that name no user.
 
-use keepline_json::push_string;
+use keepline_json::ObjectWriter;
 use keepline_options::bucket_names::user_bucket_name;
 use std::borrow::Cow;
 use std::slice::from_ref;
@@ -196,13 +196,10 @@ fn with_session(
     node: &str,
     incarnation: &str,
 ) -> Result<RegistrationOutcome, Failure> {
-    let mut ids = String::new();
-    for (name, id) in [("app_id", &state.app_id), ("node_id", &state.node_id)] {
-        if let Some(id) = id {
-            push_member(&mut ids, name, id);
-        }
-    }
-    ids.push_str(if ids.is_empty() { "{}" } else { "}" });
+    let mut ids = ObjectWriter::with_capacity(64);
+    ids.text("app_id", state.app_id.as_deref());
+    ids.text("node_id", state.node_id.as_deref());
+    let ids = ids.finish();
     let listed = [PutEntry { key: node, text: &ids }];
     let user = state.user.as_deref().map(|text| PutEntry { key: OWNER, text });
     let mut operations = vec![Operation::put(NODES, &listed)];
@@ -217,14 +214,6 @@ fn with_session(
         Status::Unmet => RegistrationOutcome::Foreign,
         _ => RegistrationOutcome::Ended,
     })
-}
-
-/// A text as the next member of an object, the first one among them.
-fn push_member(out: &mut String, name: &str, text: &str) {
-    out.push_str(if out.is_empty() { "{\"" } else { ",\"" });
-    out.push_str(name);
-    out.push_str("\":");
-    push_string(out, text);
 }
 
 /// An id that is short enough to be listed.

@@ -3,12 +3,12 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, FoundEntries, Host, Operation, Size, Transaction, VALUES};
+use crate::contract::{BucketId, Failure, FoundEntries, Host, Operation, Size, VALUES};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::PlainTurnToken;
 use crate::entry::types::{Effect, Problem, QuestionReply};
 use crate::options::config::Config;
-use crate::store::{EntriesOutcome, Outcomes};
+use crate::store::EntriesOutcome;
 use crate::text::ids::is_key_name;
 use crate::text::quoting::python_repr;
 use crate::values::fitting::read_fitting;
@@ -29,21 +29,16 @@ pub(crate) fn open_and_attach(
     let read = Operation::get_all(VALUES, max_keys, max_context_bytes);
     let reads = [read, READ_SESSION_ID];
     let operations = if metadata.session_id.is_some() { reads.as_slice() } else { &reads[..1] };
-    let opening = context.config.create();
-    let transaction = Transaction { bucket: BucketId::session(session), opening, expectations: &[], operations };
-    let mut receipt = store::transact(&context.host, &transaction)?;
+    let bucket = BucketId::session(session);
     // Creating opens what is there and makes what is not: any other status is the store's fault.
-    if !receipt.is_applied() {
-        return Err(Failure::out_of_turn());
-    }
-    reply.turn = PlainTurnToken::write(session, &receipt.incarnation);
-    let incarnation = std::mem::take(&mut receipt.incarnation);
-    let mut outcomes = Outcomes::of(receipt);
+    let opened = store::read_bucket(&context.host, bucket, context.config.create(), operations)?;
+    let mut outcomes = opened.ok_or_else(Failure::out_of_turn)?;
+    reply.turn = PlainTurnToken::write(session, &outcomes.incarnation);
     let found = outcomes.take_entries()?;
     if metadata.session_id.is_some() && outcomes.take_text()?.is_none() {
         keep_session_id(context, metadata);
     }
-    attach_values(context, BucketId::session(session), &incarnation, metadata, found, reply)
+    attach_values(context, bucket, &outcomes.incarnation, metadata, found, reply)
 }
 
 /// Attach the values that were found, or as many of them as fit.

@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Failure, FoundEntries, Host, Opening, Operation, Transaction, VALUES};
+use crate::contract::{BucketId, Entry, Failure, FoundEntries, Host, Opening, Operation, VALUES};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store;
-use crate::store::{EntriesOutcome, KeyPage, Outcomes};
+use crate::store::{EntriesOutcome, KeyPage};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER, is_key_name};
 
 /// A memory that fits.
@@ -163,13 +163,8 @@ impl<H: Host> FittingReader<'_, H> {
             let page = Operation::page_keys(VALUES, "", MAX_KEYS, KEYS_BYTES);
             operations.push(page);
         }
-        let (bucket, opening) = (self.bucket, self.opening);
-        let transaction = Transaction { bucket, opening, expectations: &[], operations: &operations };
-        let receipt = store::transact(&self.context.host, &transaction)?;
-        if !receipt.is_applied() {
-            return Ok(None);
-        }
-        let mut outcomes = Outcomes::of(receipt);
+        let found = store::read_bucket(&self.context.host, self.bucket, self.opening, &operations)?;
+        let Some(mut outcomes) = found else { return Ok(None) };
         for index in wanted {
             let Some((key, slot)) = self.slots.get_mut(index) else { continue };
             *slot = match outcomes.take_entries()? {

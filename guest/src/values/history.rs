@@ -4,10 +4,10 @@
 //! by a [summary](super::history_summary), unless another writer did so first.
 
 use keepline_json::push_string;
+use keepline_options::kinds::push_list;
 
 use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, Receipt, Span, Transaction};
 use crate::options::config::Config;
-use crate::store::Outcomes;
 use crate::values::history_summary;
 use crate::values::history_summary::HistorySummary;
 use crate::{log, store};
@@ -45,17 +45,6 @@ pub(crate) fn push_timestamp(out: &mut String, timestamp: &str) {
     out.push_str(", \"timestamp\": ");
     out.push_str(timestamp);
     out.push('}');
-}
-
-pub(crate) fn push_list<'a>(out: &mut String, items: impl Iterator<Item = &'a str>) {
-    out.push('[');
-    for (index, item) in items.enumerate() {
-        if index > 0 {
-            out.push_str(", ");
-        }
-        push_string(out, item);
-    }
-    out.push(']');
 }
 
 /// Adds to a transaction the records that tell of it, and the question for what is too much then. Without records,
@@ -119,12 +108,10 @@ fn fold(
         // More is to be summarised, but the next record alone is over the limit: fetch it, or history
         // would grow for ever.
         let span = [Span { position: surplus.first + 1, count: 1 }];
-        let read = Operation::read_at(HISTORY_LOG, &span, MAX_BYTES);
-        let receipt = store::transact(host, &Transaction { operations: &[read], ..*transaction })?;
-        if !receipt.is_applied() {
-            return Ok(());
-        }
-        next = Outcomes::of(receipt).take_records()?;
+        let read = [Operation::read_at(HISTORY_LOG, &span, MAX_BYTES)];
+        let found = store::read_bucket(host, transaction.bucket, transaction.opening, &read)?;
+        let Some(mut outcomes) = found else { return Ok(()) };
+        next = outcomes.take_records()?;
         let Some(record) = next.records.first() else { return Ok(()) };
         summary.add(record);
         count = 2;

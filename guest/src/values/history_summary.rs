@@ -5,10 +5,11 @@
 
 use keepline_json as json;
 use keepline_json::{push_number, push_string};
+use keepline_options::kinds::push_list;
 use std::borrow::Cow;
 
 use crate::text::ids::is_key_shaped;
-use crate::values::history::{push_list, push_timestamp};
+use crate::values::history::push_timestamp;
 
 /// Bounds of a summary: it stays far below what one transaction looks at.
 const MAX_KEYS_TOUCHED: usize = 256;

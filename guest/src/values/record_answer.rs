@@ -50,7 +50,7 @@ impl AnswerParts {
     /// count is left.
     pub(crate) fn leave_out(&mut self, failure: &Failure) -> bool {
         let part = match (failure.code, &*failure.subject) {
-            _ if self.conversation && schema::is_conversation_part(failure) => &mut self.conversation,
+            _ if self.conversation && schema::is_conversation_failure(failure) => &mut self.conversation,
             (FailureCode::WrongType, LAST_ANSWER) => &mut self.text,
             (FailureCode::WrongType | FailureCode::NotACounter | FailureCode::CounterOverflow, ANSWER_COUNT) => {
                 &mut self.count

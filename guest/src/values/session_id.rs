@@ -7,7 +7,6 @@ use crate::context::Context;
 use crate::contract::{BucketId, Expectation, Failure, Host, Opening, Operation, PutEntry, Transaction};
 use crate::entry::metadata::{EntryMetadata, EntrySession};
 use crate::entry::types::{Effect, Problem};
-use crate::store::Outcomes;
 use crate::text::ids::{InvalidId, SessionIds, allowed_ids, hashed, is_hash};
 use crate::text::quoting::python_repr;
 use crate::transcript::schema::SESSION;
@@ -39,10 +38,8 @@ pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result
 
 /// Whether there is a session of that name that keeps no other id: what was called so before ids were hashed.
 pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Failure> {
-    let (bucket, opening) = (BucketId::session(name), Opening::LOOK);
-    let look = Transaction { bucket, opening, expectations: &[], operations: &[READ_SESSION_ID] };
-    let receipt = store::transact(host, &look)?;
-    Ok(receipt.is_applied() && Outcomes::of(receipt).take_text()?.is_none())
+    let found = store::read_bucket(host, BucketId::session(name), Opening::LOOK, &[READ_SESSION_ID])?;
+    found.map_or(Ok(false), |mut outcomes| Ok(outcomes.take_text()?.is_none()))
 }
 
 /// The metadata of an entry, and whose it is. The store is asked only for a session that is called like a hash.

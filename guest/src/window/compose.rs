@@ -9,6 +9,7 @@ use crate::store;
 use crate::text::json_values::push_member;
 use crate::text::tokens;
 use crate::transcript::record::{Role, StoredRecord};
+use crate::transcript::skip_counters::OmissionCounts;
 use crate::transcript::summary::ThreadSummary;
 use crate::transcript::thread::Branches;
 use crate::transcript::turns::{Turn, group_into_turns};
@@ -43,8 +44,8 @@ pub(crate) struct WindowInput<'r, 'a> {
 pub(crate) struct TraceInput<'r> {
     pub budget: u64,
     pub unreadable: u64,
-    /// Members of the trace: what was left out when it was stored.
-    pub omissions: &'r str,
+    /// What was left out when it was stored.
+    pub omissions: &'r OmissionCounts,
     /// Why the first turn does not stand before the window, though it is to.
     pub unpinned: Option<&'r str>,
 }

@@ -4,9 +4,7 @@
 //! begins as another one does. A call and its result keep their id; a message's files come before its
 //! text, in order, as they were given. Refuses nothing: a window is rendered whole.
 
-use keepline_json as json;
-use keepline_json::push_string;
-use std::borrow::Cow;
+use keepline_json::{self as json, ObjectWriter, push_string};
 
 use crate::options::conversation::Options;
 use crate::text;
@@ -193,10 +191,10 @@ fn images(files: Option<&str>) -> u64 {
 
 /// The summary, as a message of the user's.
 pub(crate) fn render_summary(text: &str) -> String {
-    let mut out = String::from("{\"role\":\"user\",\"content\":");
-    push_string(&mut out, &[SUMMARY, text].concat());
-    out.push('}');
-    out
+    let mut out = ObjectWriter::with_capacity(text.len() + 96);
+    out.text("role", Some("user"));
+    out.text("content", Some(&[SUMMARY, text].concat()));
+    out.finish()
 }
 
 /// What a summary weighs as a message.
@@ -205,8 +203,8 @@ pub(crate) fn summary_weight(text: &str) -> u64 {
 }
 
 /// As a JSON string.
-pub(crate) fn to_json_string(text: &str) -> Cow<'static, str> {
+pub(crate) fn to_json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     push_string(&mut out, text);
-    out.into()
+    out
 }

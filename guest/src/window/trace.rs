@@ -1,8 +1,9 @@
 //! `memory_trace`: what a question got, what it did not get, and why.
 
-use keepline_json::{push_number, push_string};
+use keepline_json::ObjectWriter;
 
 use crate::text::tokens::FORMULA;
+use crate::transcript::skip_counters::{OmissionCounts, write_counts};
 use crate::transcript::turns::Turn;
 use crate::window::select::ContextWindow;
 
@@ -16,8 +17,7 @@ pub(crate) struct WindowTrace<'f, 'r, 'a> {
     pub total: u64,
     pub summary_to: Option<u64>,
     pub unreadable: u64,
-    /// More members, each after a comma.
-    pub omissions: &'f str,
+    pub omissions: &'f OmissionCounts,
     /// Why the first turn does not stand before the window, though it is to.
     pub unpinned: Option<&'f str>,
     pub turns: &'f [Turn<'r, 'a>],
@@ -27,58 +27,40 @@ pub(crate) struct WindowTrace<'f, 'r, 'a> {
 impl WindowTrace<'_, '_, '_> {
     /// As a JSON object.
     pub(crate) fn write(&self) -> String {
-        let mut out = String::from("{\"estimate\":");
-        push_string(&mut out, FORMULA);
-        let counts = [
-            ("budget", Some(self.budget)),
-            ("tokens", Some(self.window.cost)),
-            ("thread_tokens", Some(self.total)),
-            ("stable_since", self.window.stable_since),
-            ("start", self.window.items.first().map(|item| item.position)),
-            ("summary_to", self.summary_to),
-            ("cleared_results", Some(self.window.cleared)),
-            ("unreadable", Some(self.unreadable)),
-        ];
-        for (name, count) in counts {
-            if let Some(count) = count {
-                out.push_str(",\"");
-                out.push_str(name);
-                out.push_str("\":");
-                push_number(&mut out, count);
-            }
-        }
-        out.push_str(self.omissions);
-        if let Some(why) = self.unpinned {
-            out.push_str(",\"first_turn\":");
-            push_string(&mut out, why);
-        }
-        if self.window.has_gap {
-            out.push_str(",\"gap\":true");
-        }
-        out.push_str(",\"turns\":[");
+        let mut out = ObjectWriter::with_capacity(512);
+        out.text("estimate", Some(FORMULA));
+        out.count("budget", Some(self.budget));
+        out.count("tokens", Some(self.window.cost));
+        out.count("thread_tokens", Some(self.total));
+        out.count("stable_since", self.window.stable_since);
+        out.count("start", self.window.items.first().map(|item| item.position));
+        out.count("summary_to", self.summary_to);
+        out.count("cleared_results", Some(self.window.cleared));
+        out.count("unreadable", Some(self.unreadable));
+        write_counts(self.omissions, &mut out);
+        out.text("first_turn", self.unpinned);
+        out.json("gap", self.window.has_gap.then_some("true"));
+        out.json("turns", Some(&self.turns()));
+        out.finish()
+    }
+
+    /// What became of the newest turns, as a JSON array.
+    fn turns(&self) -> String {
         let skipped = self.turns.len().saturating_sub(TURNS);
-        let mut newer = self
-            .turns
-            .iter()
-            .skip(skipped)
-            .fold((0, 0), |(cost, messages), turn| (cost + turn.cost(), messages + turn.messages()));
-        for (index, turn) in self.turns.iter().enumerate().skip(skipped) {
-            if index > skipped {
-                out.push(',');
-            }
-            out.push_str("{\"turn\":");
-            push_string(&mut out, turn.id);
-            out.push_str(",\"position\":");
-            push_number(&mut out, turn.first);
-            out.push_str(",\"tokens\":");
-            push_number(&mut out, turn.cost());
-            out.push_str(",\"fate\":\"");
-            out.push_str(self.fate(turn, newer));
-            out.push_str("\"}");
+        let shown = self.turns.get(skipped..).unwrap_or_default();
+        let mut newer =
+            shown.iter().fold((0, 0), |(cost, messages), turn| (cost + turn.cost(), messages + turn.messages()));
+        let mut told = Vec::with_capacity(shown.len());
+        for turn in shown {
+            let mut out = ObjectWriter::with_capacity(96);
+            out.text("turn", Some(turn.id));
+            out.count("position", Some(turn.first));
+            out.count("tokens", Some(turn.cost()));
+            out.text("fate", Some(self.fate(turn, newer)));
+            told.push(out.finish());
             newer = (newer.0 - turn.cost(), newer.1 - turn.messages());
         }
-        out.push_str("]}");
-        out
+        ["[", &told.join(","), "]"].concat()
     }
 
     /// `newer`: what it and all turns after it count for.

@@ -3,7 +3,7 @@
 mod history;
 
 use keepline_filter::admin;
-use keepline_filter::admin::sessions::HistoryPage;
+use keepline_filter::contract::sessions::HistoryPage;
 use keepline_filter::contract::{FailureCode, StoreCapabilities};
 use keepline_filter::{Config, Context, Host, SessionProblem, SessionProblemCode as Code};
 
@@ -346,7 +346,7 @@ fn sessions_are_listed_page_by_page() {
     assert_eq!((first.sessions, &*first.cursor), (vec!["a".into(), "b".into()], "b"));
     let rest = admin::list_sessions(&sessions, "b", 0).unwrap();
     assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
-    let capabilities = host.capabilities();
+    let capabilities = Host::capabilities(&&host);
     host.capabilities.set(Some(StoreCapabilities { listing: false, ..capabilities }));
     let problem = admin::list_sessions(&sessions, "", 2).unwrap_err();
     assert_eq!((problem.code, &*problem.store_code), (Code::Store, "unsupported"));

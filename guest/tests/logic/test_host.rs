@@ -574,7 +574,7 @@ impl Changing<'_> {
     }
 }
 
-impl Host for TestHost {
+impl Host for &TestHost {
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
         self.apply(transaction)
     }

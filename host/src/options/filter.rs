@@ -3,15 +3,12 @@
 use keepline_options::{
     bucket_names::SessionIds,
     conversation_options,
-    kinds::{
-        Boolean, BooleanShownIfFalse, DerivedInteger, Hours, Integer, IntegerOrZero, Kind, OneOf, Patterns, SomeOf,
-        Template, Text, Texts,
-    },
+    kinds::OptionValue as _,
     session_options,
     words::{MemoryMode, Recall, RecallLife, RecallSource, TtlMode, UnboundContext, WindowForm},
 };
 
-/// The Rust type of a kind, as an embedder's editor shows it: [`Kind::Value`].
+/// The Rust type of a kind, as an embedder's editor shows it.
 macro_rules! type_of {
     (Boolean) => { bool };
     (BooleanShownIfFalse) => { bool };
@@ -56,7 +53,7 @@ macro_rules! option_struct {
                 $(
                     if let Some(value) = &self.$name {
                         out.push_str(concat!(", \"", stringify!($name), "\": "));
-                        <$kind $(<$($bound),+>)? as Kind>::write(value, out);
+                        value.write(out);
                     }
                 )+
             }
@@ -105,6 +102,12 @@ mod tests {
 
     use super::*;
     use crate::{Keepline, Options, plugin, store::MemoryStore};
+
+    macro_rules! names {
+        ([] $( $(#[doc = $doc:literal])+ $name:ident: $kind:ty = $default:expr; )+) => {
+            [$( stringify!($name) ),+]
+        };
+    }
 
     fn written(options: FilterOptions) -> Value {
         serde_json::from_str(&String::from(options)).unwrap()
@@ -155,6 +158,7 @@ mod tests {
         let keepline = Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap();
         let effective: serde_json::Map<String, Value> = serde_json::from_str(&keepline.filter_options()).unwrap();
         let names: BTreeSet<&str> = effective.keys().map(String::as_str).collect();
-        assert_eq!(names, keepline_options::rows().iter().map(|row| row.name).collect());
+        let all = [session_options!(names!()).as_slice(), &["conversation"], &conversation_options!(names!())].concat();
+        assert_eq!(names, all.into_iter().collect());
     }
 }

@@ -70,14 +70,14 @@ impl Index {
         index
     }
 
-    pub fn rows(&self, query: &PassageQuery) -> Vec<Vec<u32>> {
-        query.rows.iter().map(|row| self.terms.get(&row.term).cloned().unwrap_or_default()).collect()
+    pub fn rows(&self, query: &PassageQuery) -> Vec<&[u32]> {
+        query.rows.iter().map(|row| self.terms.get(&row.term).map_or(&[][..], Vec::as_slice)).collect()
     }
 
     /// Positions in order of score.
     pub fn ask(&self, query: &PassageQuery) -> Vec<u64> {
         let rows = self.rows(query);
-        let found = rank_documents(query, IndexMatches { first: 0, marks: &self.marks, rows: &rows }, &[], 512);
+        let found = rank_documents(query, IndexMatches { first: 0, marks: &self.marks, rows: &rows }, 512);
         found.iter().map(|candidate| candidate.position).collect()
     }
 }

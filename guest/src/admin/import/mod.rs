@@ -14,9 +14,7 @@ use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
 use crate::contract::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, PutEntry, Status, Transaction};
 use crate::entry::directives;
-use crate::entry::session_problem::{
-    SessionProblem, SessionResult, check_status, conflict_problem, store_problem, store_result,
-};
+use crate::entry::session_problem::{SessionProblem, SessionResult, check_status, conflict_problem, write_problem};
 use crate::options::conversation::Options;
 use crate::recall::invalidate::{MessageFate, remove_copies};
 use crate::recall::{invalidate, remove};
@@ -64,9 +62,7 @@ pub fn set_messages(
     if messages.len() > MESSAGES_MAX {
         return Err(too_many(context, messages.len()));
     }
-    let options = context.config.conversation.as_deref();
-    let default = Options::default();
-    let options = options.unwrap_or(&default);
+    let options = &context.config.conversation.clone().unwrap_or_default();
     let (mut given, mut ids) = (Vec::with_capacity(messages.len()), Vec::new());
     let mut converter = ChatConverter::default();
     for (number, text) in (1..).zip(messages) {
@@ -98,7 +94,7 @@ pub fn set_messages(
             status => {
                 check_status(at.session, status)?;
                 if next.is_none() {
-                    store_result(at.session, remove::drop_orphans(&context.host, at.bucket()))?;
+                    remove::drop_orphans(&context.host, at.bucket())?;
                 }
                 for number in &placed.unpaired {
                     converter.notes.add("results that no call waits for are stored, but not shown to models", *number);
@@ -139,18 +135,18 @@ fn import_basis(
     ];
     let (bucket, opening) = (at.bucket(), Opening::LOOK);
     let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
-    let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(at.session, &failure))?;
+    let receipt = store::transact(&context.host, &look)?;
     let mut basis = ImportBasis::default();
     if receipt.is_applied() {
-        basis.life.clone_from(&receipt.incarnation);
         let mut outcomes = Outcomes::of(receipt);
-        basis.next = store_result(at.session, outcomes.take_records())?.extent.next();
-        let mut once = store_result(at.session, outcomes.take_entries_by_key())?;
+        basis.life.clone_from(&outcomes.incarnation);
+        basis.next = outcomes.take_records()?.extent.next();
+        let mut once = outcomes.take_entries_by_key()?;
         (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
         let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
         basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
         basis.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
-        let read = store_result(at.session, outcomes.take_records())?.records;
+        let read = outcomes.take_records()?.records;
         if next.is_some() {
             basis.read_open(&read);
         }
@@ -203,8 +199,7 @@ fn follow(
         }
         let (bucket, opening) = (at.bucket(), Opening::LOOK);
         let look = Transaction { bucket, opening, expectations: &[], operations: &[] };
-        let found = LocatedMessage::find_by_key(&context.host, &look, parent);
-        if let Some(found) = found.map_err(|failure| store_problem(at.session, &failure))? {
+        if let Some(found) = LocatedMessage::find_by_key(&context.host, &look, parent)? {
             let turn = found.question_turn(None).map(|asked| asked.turn).unwrap_or_default();
             return Ok(Some(PrecedingMessage { after: found.position, total: found.thread_weight(), turn }));
         }
@@ -305,7 +300,7 @@ fn write_messages(
     let opening = if bucket.kind == BucketKind::Node { directives::node_opening(options) } else { Opening::ANY };
     let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction);
-    Ok(receipt.map_err(|failure| store_problem(at.session, &failure))?.status)
+    Ok(receipt.map_err(|failure| write_problem(at.session, failure))?.status)
 }
 
 fn pairs<T: AsRef<str>>(entries: &[(String, T)]) -> Vec<PutEntry<'_>> {

@@ -1,7 +1,7 @@
 //! What is set for one session: its window, and its model.
 
 use keepline_filter::admin;
-use keepline_filter::options::settings::Settings;
+use keepline_filter::contract::transcripts::TranscriptSettings as Settings;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, SessionProblemCode as Code};
 use serde_json::{Value, json};

@@ -22,7 +22,7 @@ fn history_is_read_page_by_page_in_order_and_without_a_gap() {
     let host = TestHost::new();
     let sessions = sessions(&host, r#"{"auto_summarize":false}"#);
     admin::create_session(&sessions, "s").unwrap();
-    let empty = HistoryPage { entries: vec![], first: 0, oldest: 0, next: 0 };
+    let empty = HistoryPage { session: "s".into(), entries: vec![], first: 0, oldest: 0, next: 0 };
     for before in [None, Some(0), Some(7), Some(u64::MAX)] {
         assert_eq!(admin::read_history(&sessions, "s", before, 0).unwrap(), empty);
     }
