@@ -1,4 +1,4 @@
-//! What every function of the filter works with: the host, and the options.
+//! The context of every function of the filter: the host and the options.
 
 use crate::contract::Host;
 use crate::options::config::Config;

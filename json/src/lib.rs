@@ -33,7 +33,7 @@ pub fn has_escapes(raw: &str) -> bool {
     raw.as_bytes().contains(&b'\\')
 }
 
-/// Decodes a raw value that is a string; none if it is none. Half a surrogate pair becomes U+FFFD.
+/// Decodes a raw value that is a string; `None` if it is not. Half a surrogate pair becomes U+FFFD.
 pub fn decode_string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = inside(raw)?;
     Some(if is_literal(inner) { inner.into() } else { unescaped(inner).into() })

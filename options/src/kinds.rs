@@ -1,4 +1,4 @@
-//! What an option may hold: one type a kind, with its bounds as parameters, and the types of their values.
+//! The kinds of options: one type for each, with its bounds as parameters.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use keepline_json::{push_number, push_string};
 
 use crate::words::Word;
 
-/// A hundred years: beyond that, 0 (for ever) is the honest value.
+/// A hundred years: beyond that, 0 (no expiry) is the honest value.
 pub const MAX_HOURS: f64 = 876_000.0;
 
 /// What an option may hold.

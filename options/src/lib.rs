@@ -1,4 +1,4 @@
-//! What the filter and the library have in common beside the contract: the filter's options, and the names of buckets.
+//! The parts that the filter and the library share beside the contract: the filter's options, and the names of buckets.
 //!
 //! An option is one row: name, what it may hold, default, documentation. Everything else follows from the rows of
 //! [`session_options!`] and [`conversation_options!`]: the filter's structs, its reader with ranges and errors, the options

@@ -10,7 +10,7 @@ macro_rules! session_options {
     ($to:ident!($($with:tt)*)) => {
         $to! {
             [$($with)*]
-            /// Hours that a session lives. 0: for ever.
+            /// Hours that a session lives. 0: it does not expire.
             session_ttl_hours: Hours = 0.0;
             /// When they start to run: when the session is created, or with each use.
             session_ttl_mode: OneOf<TtlMode> = TtlMode::Fixed;
@@ -86,7 +86,7 @@ macro_rules! conversation_options {
             memory_mode: OneOf<MemoryMode> = MemoryMode::Conversation;
             /// Whether an entry in node mode that names no node fails, instead of passing without memory.
             require_node: Boolean = false;
-            /// Hours that an unused node's transcript lives. 0: for ever.
+            /// Hours that an unused node's transcript lives. 0: it does not expire.
             node_ttl_hours: Hours = 720.0;
             /// Records beyond which a conversation's oldest turns become due to be removed. 0: any number.
             max_session_messages: IntegerOrZero<10, 1_099_511_627_776> = 0;

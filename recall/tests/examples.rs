@@ -1,4 +1,4 @@
-//! What is found where people don't chat in English.
+//! Search in languages and scripts other than English.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 

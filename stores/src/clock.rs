@@ -189,7 +189,7 @@ pub(crate) struct ClockJump {
 /// What time it is, in microseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockReading {
-    /// What everything goes by, and what is stored.
+    /// The time that everything uses and that is stored.
     pub(crate) now: u64,
     /// What the clock shows: later than `now` while that is in doubt.
     pub(crate) shown: u64,

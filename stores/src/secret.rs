@@ -15,12 +15,12 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for whoever has to send it.
+    /// The text itself, for sending it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

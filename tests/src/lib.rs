@@ -1,4 +1,4 @@
-//! What the black-box tests share. A helper that can't do its part ends the test.
+//! Shared helpers of the black-box tests. A helper that can't do its part ends the test.
 
 pub mod confined;
 pub mod guests;

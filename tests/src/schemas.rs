@@ -1,4 +1,4 @@
-//! What a question got, held against the contract's JSON Schemas (`wit/schemas/`).
+//! Validates what a question got against the contract's JSON Schemas (`wit/schemas/`).
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Whether APIs for chat completions would take a window.
+//! Checks whether APIs for chat completions would accept a window.
 //!
 //! Promises to look at the messages alone, and to know nothing of how windows are made.
 

@@ -1,4 +1,4 @@
-//! What tests look at beside replies: the log, the process's memory, and a process of one's own.
+//! Observes what replies don't show: the log, the process's memory, and a process of the test's own.
 
 use std::{env, fs, process::Command};
 

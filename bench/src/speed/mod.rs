@@ -1,4 +1,4 @@
-//! What an entry costs, next to the lowest possible cost; and what a process costs.
+//! Measures the cost of an entry, next to the lowest possible cost, and that of a process.
 
 mod native;
 mod process;

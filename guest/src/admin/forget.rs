@@ -94,7 +94,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     };
     let mut gone = RemovedEntries { sessions: Vec::new(), nodes: Vec::new() };
     let mut broken = None;
-    // One that can't be read keeps no other: it stays in the lists, and is told in the end.
+    // An unreadable one does not hold up the others: it stays in the lists, and is reported at the end.
     let mut is_gone = |name: &str, looked: Result<(), Failure>| match looked {
         Err(failure) if failure.code == FailureCode::WrongType => {
             broken.get_or_insert_with(|| (name.to_owned(), failure));
@@ -132,7 +132,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     if done.remaining == 0 {
         let tombstone = [FORGOTTEN, ERASED].map(|key| PutEntry { key, text: &stamp });
         let operations = [Operation::put(USER, &tombstone)];
-        // Unless somebody forgets them anew, or they came back: that is for the next call.
+        // Unless they are being forgotten again, or came back: the next call handles that.
         let receipt = of_bucket(context, name, Opening::REPLACE, &expected(&stamp, next), &operations)?;
         done.remaining = u64::from(receipt.status == Status::Unmet);
     }
@@ -276,7 +276,7 @@ fn applied(receipt: Receipt) -> Result<Outcomes, Failure> {
     if receipt.is_applied() { Ok(Outcomes::of(receipt)) } else { Err(Failure::out_of_turn()) }
 }
 
-/// Nobody has begun to forget them since, and nothing was registered or noted.
+/// No other call has begun to forget them since, and nothing was registered or noted.
 fn expected(stamp: &str, next: u64) -> [Expectation<'_>; 2] {
     [Expectation::equal(USER, FORGOTTEN, stamp), Expectation::log(ACTIVITY, None, Some(next))]
 }

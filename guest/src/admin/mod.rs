@@ -1,4 +1,4 @@
-//! What operators and tools do to sessions, transcripts and users.
+//! Functions for operators and tools: sessions, transcripts, messages and users.
 //!
 //! Each function takes a [`Context`](crate::Context), follows the lanes' rules for names, values and limits, and refuses with a
 //! [`SessionProblem`](crate::SessionProblem).

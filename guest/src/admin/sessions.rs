@@ -84,7 +84,7 @@ pub fn list_sessions(context: &Context<impl Host>, cursor: &str, limit: u32) -> 
 pub fn delete_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionDeleted> {
     require_valid_session(session)?;
     match delete_nodes_and_copies(context, session) {
-        // What is broken can be deleted, too. What it has elsewhere nobody can tell.
+        // A broken session can be deleted, too, but what it has elsewhere is unknown.
         Err(problem) if problem.store_code == FailureCode::WrongType.as_str() => {
             let what = ["Session ", session, " is damaged (", &problem.message, ")", NOT_FOUND];
             log::warn(&context.host, log::SESSION, &what);
@@ -200,7 +200,7 @@ pub fn increment_value(context: &Context<impl Host>, session: &str, key: &str, a
     Ok(outcomes?.take_counter()?)
 }
 
-/// The count of answers must stay one: look at it, and add to it if nobody has written since.
+/// The count of answers must stay a count: read it, and add to it if nothing was written since.
 fn increment_count(
     context: &Context<impl Host>,
     session: &str,
@@ -219,7 +219,7 @@ fn increment_count(
             },
             EntriesOutcome::Oversize { .. } => None,
         };
-        // What is no counter, the increment itself will say so.
+        // The increment itself reports what is not a counter.
         let sum = count.map(|count| count.checked_add(amount));
         if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
             return Err(answer_count_problem(session));

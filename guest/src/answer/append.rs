@@ -456,7 +456,7 @@ fn find_insertion_point(
                 total: about.total.unwrap_or_else(|| found.thread_weight()),
                 next: found.next,
             });
-            // A parent that nobody knows is no reason to hide the rest.
+            // An unknown parent is no reason to hide the rest.
             InsertionPoint { fork, ..linear }
         }
     }))

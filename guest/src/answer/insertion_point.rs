@@ -52,7 +52,7 @@ pub(crate) struct QuestionTurn {
 }
 
 impl LocatedMessage {
-    /// Where to look: the bucket and its opening are those of `transaction`. None: nobody knows that message.
+    /// Where to look: the bucket and its opening are those of `transaction`. `None`: the message is unknown.
     pub(crate) fn find_by_key(
         host: &impl Host,
         transaction: &Transaction<'_>,

@@ -256,7 +256,7 @@ fn register<'a>(
 }
 
 impl TitlePlan {
-    /// Of a node, nobody reads a title.
+    /// Nodes have no titles.
     fn of(options: &Options, state: &TurnToken<'_>, question: Option<&str>, is_paired: bool) -> Self {
         let may_title = options.auto_generate_titles && state.node.is_none();
         let is_due = may_title && state.wants_title && question.is_some();

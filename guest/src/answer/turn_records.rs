@@ -172,7 +172,7 @@ impl<'a> TurnRecords<'a> {
             record.content = shown.into();
             if let Some(room) = self.room.checked_sub(text.len()) {
                 self.room = room;
-                // Providers number the calls of each reply anew, so a call's id alone is none.
+                // Providers restart their numbering of calls with each reply, so a call's id alone is not unique.
                 let number = self.results.len().to_string();
                 let key = to_map_key(&[about.turn, "/", &*number, "/", activity.call_id].concat()).into_owned();
                 tool.whole = Some(key.clone().into());

@@ -43,7 +43,7 @@ impl<'a> Opening<'a> {
     /// A look at a bucket that must be there, whatever its life, which is no use of it.
     pub(crate) const LOOK: Opening<'static> = Opening::Existing(ExistingLife { incarnation: None, renew: false });
 
-    /// Creates the bucket, to stay for ever, and deletes what was there.
+    /// Creates the bucket without expiry, and deletes what was there.
     pub(crate) const REPLACE: Opening<'static> = Opening::Replace(NewLife { time_to_live: None });
 
     /// Creates the bucket if it is absent.

@@ -1,4 +1,4 @@
-//! What the metadata of an entry say of its conversation.
+//! Reads the members of an entry's metadata that concern its conversation.
 //!
 //! A member of the wrong type counts as absent, with a warning where it was meant to switch something; but an entry whose `user_id`
 //! names no possible user gets no memory. The all-zero id as a parent means "the message before".
@@ -95,7 +95,7 @@ impl<'a> Directives<'a> {
                 self.parent = string().filter(|id| id != NOBODY);
                 self.expect(raw.starts_with('"'), raw, &["parent_message_id"], "a text");
             }
-            // Read by whoever looks for the session.
+            // Read where the session is determined.
             "message_id" => self.expect(raw.starts_with('"'), raw, &["message_id"], "a text"),
             "memory_question" => self.question = string(),
             "files" => self.files = as_container(raw, '['),
@@ -274,7 +274,7 @@ pub(crate) fn node_opening(options: &Options) -> Opening<'static> {
     Opening::create(milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: true }))
 }
 
-/// Why an entry passes that names a user whom nobody can be.
+/// Why an entry passes whose `user_id` is not possible.
 pub(crate) const INVALID_USER_ID: &str = ": its user_id is no text of at most 1,024 bytes";
 
 /// Of an entry in node mode that names no node, with `require_node`: the host hands its error on, whatever it does with those

@@ -1,4 +1,4 @@
-//! What comes with an entry, and what goes back.
+//! Entries, the metadata that come with them, and replies.
 
 pub(crate) mod directives;
 pub mod metadata;

@@ -120,7 +120,7 @@ impl Config {
     }
 }
 
-/// So many hours, at least one millisecond. None: for ever.
+/// This many hours, at least one millisecond. `None`: it does not expire.
 pub(crate) fn milliseconds(hours: f64) -> Option<u64> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded by MAX_HOURS")]
     let milliseconds = (hours * 3_600_000.0).ceil() as u64;

@@ -1,4 +1,4 @@
-//! What can be configured, and what can be set for one session.
+//! The filter's options, and the settings of single sessions.
 //!
 //! The table of options is the crate `keepline-options`: a row there is a field here, with its default, range, reader and
 //! place in `configure`'s reply.

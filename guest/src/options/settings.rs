@@ -1,4 +1,4 @@
-//! What is set for one session, or one entry, in place of the configuration: the size of windows, and the model.
+//! Settings of one session or one entry that replace options: the size of windows, and the model.
 //!
 //! Numbers out of range are refused when they are set, and ignored when they are read.
 

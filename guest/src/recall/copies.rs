@@ -1,4 +1,4 @@
-//! How far a session was copied into its user's memory: an entry of the map `posted`, by the session's name.
+//! Records how far a session was copied into its user's memory: an entry of the map `posted`, by the session's name.
 //!
 //! Two buckets can't change at once, so a correction comes in two steps: first the user's copies are removed and the entry gets the
 //! revision that the session is about to have, then the session changes. Copies are made only where the entry has the session's
@@ -103,10 +103,10 @@ impl SessionCopies<'_> {
     }
 }
 
-/// Told with each removal of copies: whoever is about to fold their terms begins anew.
+/// Changed with each removal of copies: a task that is about to fold their terms begins again.
 pub(crate) const RAISE_REVISION: Operation<'static> = Operation::increment(USER, REVISION, 1);
 
-/// Where all copies go: those of sessions that are still there are made anew.
+/// All copies are removed: those of sessions that still exist are made again.
 pub(crate) const RESET_COPY_STATES: Operation<'static> = Operation::reset_map(COPY_STATES, &[]);
 
 /// An entry is as it was.

@@ -1,4 +1,4 @@
-//! How far a transcript was indexed, and which records come next.
+//! Tracks how far a transcript was indexed, and which records come next.
 
 use crate::contract::{LogEnd, LogRecords, Operation, Span};
 use crate::recall::passage::PassageBatch;

@@ -137,8 +137,8 @@ fn try_remove_copies(
 }
 
 /// A store that is full takes what removes something: so the mark of a session that is about to be deleted is written beside
-/// the removal of an entry that nobody has.
+/// the removal of an entry that does not exist.
 const FOR_REMOVAL: Operation<'static> = Operation::remove("removal", &["-"]);
 
-/// What is forgotten with a transcript that begins anew.
+/// What is dropped when a transcript begins again.
 pub(crate) const INDEX_CURSOR_KEY: &str = RECALLED;

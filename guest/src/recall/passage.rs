@@ -1,4 +1,4 @@
-//! What is stored of a passage: its text with where it is from, and its terms.
+//! The stored form of a passage: its text with its source, and its terms.
 //!
 //! Promises that what is written is read. Refuses what is neither: nothing is made of it.
 

@@ -1,4 +1,4 @@
-//! What is recalled, as it is attached: one text for the model, and the same passage by passage.
+//! Renders recalled passages for a question: as one text for the model, and one by one.
 //!
 //! Promises that the text tells who spoke and when, in order of time, and that no passage can pass for another's line in it.
 
@@ -74,7 +74,7 @@ pub(crate) fn render_text(taken: &[RecalledPassage<'_>]) -> String {
         let goes_on = joins.is_some_and(|RecalledPassage { passage: before, .. }| {
             before.position == *position && before.session == *session && before.life == *life
         });
-        // People name themselves; nobody speaks in the name of a role.
+        // People choose their own names, but none may pass for a role.
         let is_named = role != "tool" && parse_speaker(said).is_some_and(|name| !is_role(name));
         if !goes_on && !is_named {
             text.push_str(role);

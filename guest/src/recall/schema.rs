@@ -20,7 +20,7 @@ pub(crate) const COPY_STATES: &str = "posted";
 /// How many are folded at a time, when there are twice as many.
 pub(crate) const COMPACT_BATCH: u64 = 64;
 
-/// More than ever wait to be folded, unless nobody does it.
+/// More than ever wait to be folded, unless the task never runs.
 const TAIL: u64 = 512;
 
 const TAIL_BYTES: u64 = 1 << 20;

@@ -45,7 +45,7 @@ fn keep_matches(found: &mut FoundMatches, row: Option<usize>, own: &mut Vec<u64>
     own.extend(offsets.iter().map(|offset| found.first + u64::from(*offset)));
 }
 
-/// A passage without terms is none.
+/// A passage without terms is not indexed.
 fn keep_terms(tail: &mut LogRecords, facet: u32, own: &mut Vec<u64>) {
     for (position, record) in (tail.first..).zip(&mut tail.records) {
         if decode_posting(record).is_some_and(|posting| posting.terms.binary_search(&facet).is_ok()) {

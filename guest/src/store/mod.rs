@@ -93,7 +93,7 @@ pub(crate) fn is_incarnation(text: &str) -> bool {
     (1..=INCARNATION_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What an applied transaction was told of the surplus of this log, if there is any.
+/// The surplus of this log in an applied transaction's receipt, if there is any.
 pub(crate) fn surplus_records<'r>(
     transaction: &Transaction<'_>,
     receipt: &'r Receipt,

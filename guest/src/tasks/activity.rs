@@ -20,7 +20,7 @@ use crate::users::registry::{ACTIVITY, SESSIONS};
 /// The task.
 pub(crate) const TASK: &str = "activity";
 
-/// What is kept of a list that is too long all the same.
+/// How much of a list that is still too long is kept.
 const RECORDS_MAX: u64 = 20_000;
 
 const TIDY_BYTES: u64 = 4 << 20;

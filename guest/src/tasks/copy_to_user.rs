@@ -23,7 +23,7 @@ use crate::users::registry;
 use crate::users::registry::{FORGOTTEN, SESSIONS, USER};
 use keepline_options::words::RecallLife;
 
-/// Seconds: whoever is at work on a session is done by then.
+/// Seconds, after which any other work on a session is done.
 const DAY: u64 = 86_400;
 
 /// How long the session has to live.
@@ -159,7 +159,7 @@ pub(crate) fn reset_copies(context: &Context<impl Host>, session: BucketId<'_>, 
     }))
 }
 
-/// All copies of a session's life go, to be made anew: it was changed without them, or has ended.
+/// Removes all copies of a session's life, to be made again: it was changed without them, or has ended.
 fn withdraw_copies(
     context: &Context<impl Host>,
     user: &str,
@@ -175,7 +175,7 @@ fn withdraw_copies(
     Ok(Step::Again)
 }
 
-/// A correction is under way, or was given up: it begins anew, or never.
+/// A correction is under way, or was abandoned: it begins again, or never.
 fn raise_revision(step: &TaskStep<'_, impl Host>, by: u64) -> Result<Step, Failure> {
     let amount = i64::try_from(by).unwrap_or(i64::MAX);
     let raise = [Operation::increment(SESSION, REVISION, amount)];
@@ -189,7 +189,7 @@ impl UserCopyState {
         Ok(Self { forgotten: once.take(FORGOTTEN), revision: once.take(REVISION), posted: outcomes.take_text()? })
     }
 
-    /// Nothing was corrected or forgotten, and nobody else has copied anything of this session.
+    /// Nothing was corrected or forgotten, and no other task has copied any of this session.
     fn unchanged<'a>(&'a self, session: &'a str) -> [Expectation<'a>; 3] {
         [
             registry::expect_not_forgotten(self.forgotten.as_deref()),

@@ -38,7 +38,7 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// Of a model's name.
 const NAME_BYTES: usize = 256;
 
-/// Where they are told of: beside the transcript, or with the user.
+/// Where they are recorded: beside the transcript, or with the user.
 fn once(bucket: BucketId<'_>) -> &'static str {
     if bucket.kind == BucketKind::User { USER } else { SESSION }
 }
@@ -68,7 +68,7 @@ pub(crate) fn embed_passages<'a>(mut step: TaskStep<'a, impl Host>, user: Option
         Some(NeedResult::Vectors(found)) => keep_vectors(step, &found.vectors),
         // It will be due again, and need not wait for the lease to run out.
         Some(NeedResult::Failed(_)) => step.give_up(),
-        // Nobody has any: another time, perhaps.
+        // The host has none: another time, perhaps.
         Some(_) => step.finish(),
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct PassageHome<'a> {
     /// The entry that tells how far it was read, and what stands there before that.
     pub entry: (&'a str, &'a str),
     pub prefix: &'a str,
-    /// Nothing was corrected, and nobody else has kept anything of this transcript.
+    /// Nothing was corrected, and no other task has indexed any of this transcript.
     pub unchanged: &'a [Expectation<'a>],
 }
 

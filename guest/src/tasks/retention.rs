@@ -112,7 +112,7 @@ struct RetentionSurplus {
 
 impl RetentionSurplus {
     fn of(options: &Options, records: u64, bytes: u64) -> Self {
-        // Down to nine tenths of a limit that is exceeded; a limit of 0 is none.
+        // Down to nine tenths of a limit that is exceeded; 0 means no limit.
         let over = |held: u64, limit: u64| if limit == 0 || held <= limit { 0 } else { held - (limit - limit / 10) };
         let is_twofold = |held: u64, limit: u64| over(held, limit.saturating_mul(2)) > 0;
         let (max_records, max_bytes) = (options.max_session_messages, options.max_session_bytes);

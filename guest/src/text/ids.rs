@@ -157,7 +157,7 @@ mod tests {
         ] {
             assert_eq!((session_name(strict, id), session_name(hash, id)), (Err(why), Ok(hashed(id).into())), "{id}");
         }
-        // Nobody reaches another session by the name that was made of its id.
+        // The name made of a session's id does not reach it as an id.
         assert_eq!(
             (session_name(strict, &reserved), session_name(hash, &reserved)),
             (Ok((&*reserved).into()), Ok(hashed(&reserved).into()))

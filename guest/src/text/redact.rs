@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn hard_texts_cost_no_more_than_easy_ones() {
-        // Tried at each position anew, these would be 10^10 steps and more.
+        // Tried again at each position, these would take 10^10 steps and more.
         let text = "a".repeat(200_000);
         for pattern in ["{w+}@", "a{w+}b", "{w+}a", "a{w+}{w+}", "aaaaaaaa{d+}"] {
             assert_eq!(RedactPattern::parse(pattern).unwrap().redact_matches(&text), None, "{pattern}");

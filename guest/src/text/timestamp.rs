@@ -19,7 +19,7 @@ pub fn format_timestamp(micros: u64) -> String {
     out
 }
 
-/// Microseconds of a moment so written, or as any plain decimal. None: it is none.
+/// Parses a time in this form, or as any plain decimal, to microseconds. `None`: it is not a time.
 pub fn parse_micros(timestamp: &str) -> Option<u64> {
     let (whole, fraction) = split_once(timestamp, ".").unwrap_or((timestamp, ""));
     let is_plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! How many tokens a text has: an estimate that knows no provider.
+//! Estimates the number of tokens in a text, independently of any provider.
 //!
 //! Promises the same number for the same text for ever, because it is stored with each record: another formula would be
 //! another version. `bytes-1`: a token for every four bytes of UTF-8, a fifth of the tokens left as reserve, and four

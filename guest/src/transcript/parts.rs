@@ -1,4 +1,4 @@
-//! Content that is a list of parts: texts, and what is none, such as images.
+//! Content that is a list of parts: texts, images and others.
 //!
 //! Promises to leave all but the texts as it is, as long as it fits. A part's text is its member `text`, or the part itself
 //! if that is a string. A part that is too large to be stored is replaced by a text that says so.
@@ -207,7 +207,7 @@ fn shortened(parts: &str, all: usize, characters: usize) -> Option<String> {
     Some(out)
 }
 
-/// With a note in the place of the largest part that is no text. None: there is none that is longer than a note.
+/// Replaces the largest part that is not text with a note. `None`: no such part is longer than a note.
 fn without_largest(parts: &str) -> Option<String> {
     let mut all = Vec::new();
     json::for_each_element(parts, |part| all.push(part))?;
@@ -233,7 +233,7 @@ fn text_part(text: &str, is_alone: bool) -> String {
     out
 }
 
-/// With other texts; a part goes for whose text there is none. `None`: it is no JSON.
+/// Replaces the texts; a part without a new text is removed. `None`: it is not JSON.
 pub(crate) fn map_part_texts(parts: &str, mut changed: impl FnMut(Cow<'_, str>) -> Option<String>) -> Option<String> {
     let mut out = String::from("[");
     json::for_each_element(parts, |part| {

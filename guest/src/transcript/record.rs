@@ -27,7 +27,7 @@ const VERSION: &str = "1";
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// And whoever is none of the others.
+    /// And anyone who is none of the others.
     User,
     /// The model.
     Assistant,
@@ -96,7 +96,7 @@ pub struct StoredRecord<'a> {
     pub parts: Option<ContentParts<'a>>,
     /// Seconds since 1970, as JSON.
     pub at: Cow<'a, str>,
-    /// Tokens, by [`tokens`]: for ever.
+    /// Tokens, estimated by [`tokens`]; never changes.
     pub weight: u64,
     /// Tokens, as the host counted them.
     pub tokens: Option<u64>,
@@ -228,7 +228,7 @@ impl<'a> StoredRecord<'a> {
         says || self.files.as_deref().is_some_and(parts::are_there)
     }
 
-    /// Tokens of what is no text: its files, and such parts.
+    /// Tokens of files and of parts that are not text.
     pub(crate) fn attached_weight(&self) -> u64 {
         self.file_weight() + self.parts.as_ref().map_or(0, |parts| parts.weight().others)
     }
@@ -263,7 +263,7 @@ impl<'a> StoredRecord<'a> {
         self.parts.as_deref().unwrap_or(&self.content)
     }
 
-    /// Read one; none if it is none of this version.
+    /// Reads a record; `None` if it is not one of this version.
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut record = Self::new("", Role::User, "".into(), "0");
         let (mut version, mut role, mut weight) = (None, None, None);

@@ -32,7 +32,7 @@ impl SkipReason {
         }
     }
 
-    /// None: whoever wants nothing written has nothing counted, either.
+    /// `None`: nothing is to be written, so nothing is counted.
     pub(crate) fn counter(self) -> Option<&'static str> {
         match self {
             Self::Blank => Some(BLANK),
@@ -301,7 +301,7 @@ mod tests {
             (r#"{"name": "M\u00fcller", "n": 1e2}"#, r#"{"name": "[redacted]", "n": 1e2}"#),
             (r#"["c\/o \"x\" \\", "\u0073k-123456"]"#, r#"["[redacted] \"x\" \\", "[redacted]"]"#),
             (r#""M\u00fcller \\ue""#, r#""[redacted] \\ue""#),
-            // What holds nothing of it stays as it is, and so does what is no JSON.
+            // Text without any of it stays as it is, and so does text that is not JSON.
             (r#"{"name": "M\u00f6ller"}"#, r#"{"name": "M\u00f6ller"}"#),
             (r#"M\u00fcller"#, r#"M\u00fcller"#),
         ] {

@@ -21,7 +21,7 @@ pub(crate) enum TitleOrigin<'a> {
     Message(&'a str),
     /// Somebody gave it.
     Given,
-    /// Nobody wrote it down: it is of a version that did not.
+    /// Not recorded: it is of a version that did not.
     Unknown,
 }
 

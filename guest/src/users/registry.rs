@@ -50,7 +50,7 @@ pub(crate) fn user_bucket(name: &str) -> BucketId<'_> {
     BucketId { kind: BucketKind::User, name }
 }
 
-/// The session is nobody's, or this user's.
+/// The session has no owner, or is this user's.
 pub(crate) fn expect_owner(name: &str) -> Expectation<'_> {
     Expectation::absent_or_equal(SESSION, OWNER, name)
 }
@@ -221,7 +221,7 @@ pub(crate) fn listable_id(id: Option<&str>) -> Option<&str> {
     id.filter(|id| id.len() <= ID_MAX)
 }
 
-/// A longer id names nobody in metadata either.
+/// Metadata can't name a longer id either.
 const USER_ID_MAX: usize = 1024;
 
 /// The name of a user's bucket.

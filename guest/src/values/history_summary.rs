@@ -1,4 +1,4 @@
-//! What many records of a history come to, in one.
+//! Compacts many records of a history into one.
 //!
 //! Promises to lose no count: a summary is merged with the ones before it, and what has no name any more is
 //! counted as `unknown`. Bounded whatever the records of others hold.
@@ -18,7 +18,7 @@ const MAX_OPS: usize = 32;
 
 const MAX_OP_BYTES: usize = 64;
 
-/// A summary longer than this is not ours, and is worth being written anew.
+/// A summary longer than this is foreign, and is written again.
 const MAX_SUMMARY_BYTES: usize = 96 << 10;
 
 /// The largest integer that every reader of JSON reads exactly.
@@ -207,7 +207,7 @@ impl<'a> HistorySummary<'a> {
     }
 }
 
-/// Whether a record is a summary that need not be written anew.
+/// Whether a record is a summary that need not be rewritten.
 pub(crate) fn is_summary(record: &str) -> bool {
     record.len() <= MAX_SUMMARY_BYTES && ParsedHistoryRecord::parse(record).is_summary()
 }
@@ -221,7 +221,7 @@ fn saturating(a: u64, b: u64) -> u64 {
     a.saturating_add(b).min(MAX_COUNT)
 }
 
-/// A count as somebody wrote it: nothing below 0, no fractions, no more than can be told.
+/// Parses a foreign count: not below 0, no fractions, saturating.
 fn read_count(raw: &str) -> u64 {
     if let Ok(count) = raw.parse::<u64>() {
         return count.min(MAX_COUNT);

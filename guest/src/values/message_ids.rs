@@ -1,4 +1,4 @@
-//! Message ids: an answer that has one is stored once, whoever sends it again.
+//! Message ids: an answer that has one is stored once, no matter who sends it again.
 //!
 //! Promises that the same id never counts twice while it is among the newest [`KEEP`], and that a session holds no
 //! more than [`LIMIT`] of them. Refuses to let the session's other parts suffer from what is broken here.
@@ -83,7 +83,7 @@ pub(crate) fn forget_surplus_ids(host: &impl Host, written: &Transaction<'_>, re
 
 /// If the log does not begin any more where it did, another writer was faster and did the work.
 fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplus: &LogRecords) -> Result<(), Failure> {
-    // What others wrote may be no id: it goes, and no entry with it.
+    // A foreign record may not be an id: it is dropped, with no entry.
     let ids = surplus.records.iter().filter_map(|record| json::decode_string(record));
     let mut keys: Vec<String> = ids.filter(|id| is_map_key(id)).map(Cow::into_owned).collect();
     store::sort_names(&mut keys);

@@ -15,7 +15,7 @@ use crate::{log, store};
 /// The id that a session's name was made of; of map `session`.
 pub(crate) const SESSION_ID_KEY: &str = "id";
 
-/// Longer ones than can be, so that they are told from none.
+/// Reads one byte more than an id may have, so that an oversize one is recognised.
 const ID_BYTES: u64 = 4096;
 
 /// What is read to know whether the id is kept.

@@ -7,10 +7,10 @@ use crate::transcript::skip_counters::{OmissionCounts, write_counts};
 use crate::transcript::turns::Turn;
 use crate::window::select::ContextWindow;
 
-/// No more turns are told of, counted from the newest.
+/// How many turns the trace lists, counted from the newest.
 const TURNS: usize = 64;
 
-/// What is told.
+/// What the trace reports.
 pub(crate) struct WindowTrace<'f, 'r, 'a> {
     pub budget: u64,
     pub message_limit: u64,

@@ -1,4 +1,4 @@
-//! What the options come to over a store that can do less.
+//! `configure` over stores that lack capabilities.
 
 use keepline_filter::contract::StoreCapabilities;
 use keepline_filter::{Config, Host};

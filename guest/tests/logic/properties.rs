@@ -1,4 +1,4 @@
-//! What holds for any input.
+//! Properties that hold for any input.
 
 use keepline_filter::values::history_summary::summarize_history;
 use keepline_filter::{Config, Effect};

@@ -7,7 +7,7 @@ use crate::terminal::truncate_text;
 /// Characters of a message that people see in a table.
 const PREVIEW_CHARACTERS: usize = 200;
 
-/// A member's text; empty if it is none.
+/// A member's text; empty if it is not a string.
 pub fn text_member(object: &Value, name: &str) -> String {
     object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

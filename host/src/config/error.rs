@@ -79,7 +79,7 @@ pub enum ConfigError {
         /// Whose document it is.
         origin: Origin,
     },
-    /// Fields for a profile that was not chosen, while the backend is Redis all the same.
+    /// Fields for a profile that was not chosen, while the backend is Redis anyway.
     #[error(
         "{origin} has fields in the object \"{profile}\", which are read only when that profile is selected, but the \
          backend is Redis without it: add \"profile\": \"{profile}\" or --profile {profile}, or move the fields out \

@@ -73,7 +73,7 @@ impl Config {
     }
 }
 
-/// The part of the command line that names a store, for messages; None if there is none.
+/// The part of the command line that names a store, for messages; `None` if it names none.
 fn typed_by(layers: &Layers, profile: Profile, profile_origin: &Origin, is_document_typed: bool) -> Option<String> {
     match profile_origin {
         Origin::CommandLine => Some(format!("profile {}", profile.name())),

@@ -9,7 +9,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The memory in a question's metadata. None: there is none.
+    /// The memory in a question's metadata, if any.
     ///
     /// # Errors
     /// When the metadata is not JSON, as it may be if it came so: `NaN` is no JSON.

@@ -215,7 +215,7 @@ mod tests {
         let rows = rows.as_array().unwrap();
         let pair = Pair::newest(rows).unwrap();
         assert_eq!((&*pair.user, &*pair.assistant), ("Which berth has shore power?", "Berth 7 has it."));
-        // Until there is an answer, there is none.
+        // Until there is an answer, there is no pair.
         assert_eq!(Pair::newest(&rows[..3]), Err(MemorySkip::NoPair));
         assert_eq!(Pair::newest(&rows[..2]), Err(MemorySkip::NoPair));
         // Who says something with the results asks.

@@ -29,7 +29,7 @@ pub enum SessionErrorCode {
     InvalidSession,
     /// This can't be a key.
     InvalidKey,
-    /// This can't be a value, or what is stored is none.
+    /// The text is not a value, or what is stored is not.
     InvalidValue,
     /// There is no such session.
     NotFound,

@@ -368,7 +368,7 @@ impl Sessions {
         search::search_user(self, user, words, after, limit).await
     }
 
-    /// As [`Self::search_user`], in one session, whoever owns it.
+    /// As [`Self::search_user`], in one session, regardless of its owner.
     pub(crate) async fn search_one_session(
         &mut self,
         session: &str,

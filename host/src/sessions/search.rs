@@ -96,7 +96,7 @@ pub(super) async fn search_user(
     }
 }
 
-/// As [`search_user`], in one session, whoever owns it.
+/// As [`search_user`], in one session, regardless of its owner.
 pub(super) async fn search_one_session(
     sessions: &mut Sessions,
     session: &str,

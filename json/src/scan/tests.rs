@@ -1,4 +1,4 @@
-//! That the scanner takes what a full parser takes, and hands out the same parts.
+//! Compares the scanner with a full parser: it accepts the same texts and yields the same parts.
 
 #![allow(clippy::unwrap_used)]
 use proptest::prelude::*;

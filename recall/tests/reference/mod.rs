@@ -1,4 +1,4 @@
-//! What ranking promises, written down as plainly as possible: strings, maps and nested loops.
+//! A plain reference of the ranking: strings, maps and nested loops.
 
 #![allow(dead_code)]
 

@@ -19,7 +19,7 @@ impl Expiry {
         self.at.is_some_and(|at| now_ms >= at)
     }
 
-    /// Milliseconds left; none: for ever.
+    /// Milliseconds left; `None`: it does not expire.
     pub(crate) fn remaining_ms(&self, now_ms: u64) -> Option<u64> {
         self.at.map(|at| at.saturating_sub(now_ms))
     }

@@ -155,7 +155,7 @@ impl BucketLog {
         position.checked_sub(self.first).map(saturating_usize)
     }
 
-    /// A log that was long once would keep its queue for ever.
+    /// A log that was long once would keep its capacity.
     fn shrink_capacity(&mut self) {
         if self.records.capacity() > 64 && self.records.capacity() / 4 > self.records.len() {
             self.records.shrink_to(self.records.len().saturating_mul(2));

@@ -31,7 +31,7 @@ pub struct DirectoryOptions {
     pub timeout: Duration,
     /// Threads that read, 1 to 64. By default 2.
     pub readers: usize,
-    /// Whose time it goes by: the machine's.
+    /// The clock that it uses: the machine's.
     pub clock: Arc<dyn Clock>,
 }
 

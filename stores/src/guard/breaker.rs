@@ -296,7 +296,7 @@ mod tests {
         breaker.probe_left_at(due, due + Duration::from_millis(30));
         assert_eq!(admission(&breaker, due + Duration::from_millis(59)), Admission::Refused);
         assert!(looking(due + Duration::from_millis(60)));
-        // Whoever was cancelled at once has held up nobody.
+        // A call that was cancelled at once has held up no other.
         let then = due + Duration::from_millis(60);
         breaker.probe_left_at(then, then);
         assert!(looking(then));

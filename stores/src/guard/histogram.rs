@@ -1,4 +1,4 @@
-//! How long something took, each time: cheap enough to count everything.
+//! A histogram of durations that is cheap enough to count every call.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

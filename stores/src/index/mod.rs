@@ -45,7 +45,7 @@ pub(crate) fn check_documents(post: &PostOperation) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses to look for what is no term, and for one twice.
+/// Refuses searches for invalid terms, or for one term twice.
 pub(crate) fn check_terms(terms: &[u32]) -> Result<(), Failure> {
     let mut seen = HashSet::with_capacity(terms.len());
     match terms.iter().find(|term| **term >= TERMS || !seen.insert(**term)) {

@@ -69,12 +69,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store that goes by the machine's clock.
+    /// An empty store that uses the machine's clock.
     pub fn new(limits: MemoryLimits) -> Self {
         Self::with_clock(limits, Arc::new(SystemClock))
     }
 
-    /// An empty store that goes by the given clock.
+    /// An empty store that uses the given clock.
     pub fn with_clock(limits: MemoryLimits, clock: Arc<dyn Clock>) -> Self {
         let watch = ClockWatch::new(&*clock);
         Self { clock, state: Mutex::new(MemoryState::new(limits, watch)) }

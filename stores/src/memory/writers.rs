@@ -85,7 +85,7 @@ impl RecentWriters {
                 _ => _ = self.0.pop_front(),
             }
         }
-        // Many at one time would keep their place for ever.
+        // Many at one time would keep their memory.
         if self.0.capacity() > 64 && self.0.len() < self.0.capacity() / 8 {
             self.0.shrink_to_fit();
         }

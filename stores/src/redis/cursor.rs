@@ -26,7 +26,7 @@ impl ScanCursor {
         Self { registry, ..Self::default() }
     }
 
-    /// What is no cursor of ours begins again.
+    /// A foreign cursor begins again.
     pub(super) fn parse_or_start(text: &str) -> Self {
         let read = || {
             let mut parts = text.split('.');

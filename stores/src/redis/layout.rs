@@ -1,4 +1,4 @@
-//! Where a bucket's keys are. On a single server, the original's layout:
+//! The keys of a bucket. On a single server, they are the original's:
 //!
 //! | key | type | content |
 //! |---|---|---|

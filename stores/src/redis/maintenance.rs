@@ -225,7 +225,7 @@ impl RedisStore {
             findings.iter().any(|found| found.name == "__keys__" && found.problem == problem_in_words("wrong type"));
         let mut all: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for Finding { name, problem, about, .. } in findings {
-            // What is no set names nothing: that is said already.
+            // A key that is not a set names nothing, and was reported before.
             if !(no_set && problem == problem_in_words(LACKS)) {
                 let key = if name == "__sessions__" { at.registry.key.clone() } else { [&*at.base, &name].concat() };
                 all.entry((key, problem)).or_default().extend(Some(about).filter(|about| !about.is_empty()));

@@ -39,7 +39,7 @@ const PAGE: u32 = 1000;
 const TRIES: u32 = 3;
 /// How often it is begun again because somebody else writes the same bucket to the target.
 const CONTESTS: u32 = 12;
-/// Pauses before that, random, so that two transfers don't stop each other for ever.
+/// Random pauses before that, so that two transfers don't keep stopping each other.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How the record begins that a moved bucket leaves among the stamps of its writers, before the incarnation.
@@ -347,7 +347,7 @@ impl Transfer {
         keys: &[Vec<u8>],
         theirs: usize,
     ) -> Result<bool, Failure> {
-        // A key whose value was evicted is none: it is not copied.
+        // A key whose value was evicted is not copied.
         let mut missing = 0;
         let mut left = keys;
         while !left.is_empty() {

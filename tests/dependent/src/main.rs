@@ -1,4 +1,4 @@
-//! What an embedder writes first: a plugin, a store, and one conversation that is remembered.
+//! The first program of an embedder: a plugin, a store, and one conversation that is remembered.
 
 use std::sync::Arc;
 

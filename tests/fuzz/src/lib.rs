@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all, for each place at which Keepline reads what strangers wrote.
+//! Fuzz targets: what must hold for any bytes, at each place where Keepline reads foreign data.
 //!
 //! `tests/fuzz/run` looks for bytes for which it does not, guided by what they reach; `cargo test` replays what
 //! it found worth keeping (`corpus/`).

@@ -1,4 +1,4 @@
-//! What a broken or hostile Redis replies: read as an answer of the right shape, or refused with short words.
+//! Replies of a broken or hostile Redis: read as an answer of the right shape, or refused with a short message.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a plugin returns for a question's metadata: refused in short words, or one object that no reader can take for
+//! Question metadata that a plugin returns: refused with a short message, or one object that no reader can take for
 //! more than that, of the same owner.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What others left in a session's keys and its history: an enrichment is JSON and attaches what is, a summary
+//! Foreign data in a session's keys and history: enrichment attaches what is valid JSON, a summary
 //! counts all that there was, and neither grows without bound.
 
 use keepline_filter::admin;

@@ -1,4 +1,4 @@
-//! What the fuzzer found worth keeping holds in an ordinary build, too.
+//! Replays the fuzzer's corpus in an ordinary build.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! What a power cut leaves.
+//! Makes the files that a power cut leaves.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

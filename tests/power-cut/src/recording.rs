@@ -1,4 +1,4 @@
-//! What happened to a directory, in its order.
+//! Records the changes to a directory, in order.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 

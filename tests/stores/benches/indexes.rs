@@ -1,4 +1,4 @@
-//! What an index costs on each store, in one run: `cargo bench -p keepline-stores -p keepline-stores-tests --bench indexes`.
+//! Measures an index on each store, in one run: `cargo bench -p keepline-stores -p keepline-stores-tests --bench indexes`.
 //!
 //! Documents have 48 terms each, spread as words are; they are posted 64 at a time. Looked for are 8 terms that 390 of 6,000
 //! documents have on average, which is harsh. `wall` is what a caller waits for, alone; `in Redis` is the script's time by

@@ -1,4 +1,4 @@
-//! What the suites of the stores share, and the black-box tests with them. A helper that can't do its part ends the
+//! Shared helpers of the stores' suites and the black-box tests. A helper that can't do its part ends the
 //! test.
 
 pub mod intercept;

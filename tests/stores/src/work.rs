@@ -1,4 +1,4 @@
-//! What processes do to a directory that they share, and are killed at; and what must be there afterwards.
+//! The work of processes that share a directory and are killed at it, and the checks afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

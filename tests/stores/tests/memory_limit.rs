@@ -1,4 +1,4 @@
-//! What a store in memory holds is what its limit says, as the process's memory has it, whatever fills it.
+//! The memory store's limit holds for the process's real memory, whatever fills it.
 
 use std::{env, fs, process::Command, sync::Arc};
 

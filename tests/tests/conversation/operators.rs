@@ -1,4 +1,4 @@
-//! What operators do with conversations, over every store: found, read, corrected, removed.
+//! Operators find, read, correct and remove messages, over every store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! What is stored of a conversation, and how it is found again.
+//! Storing conversations and reading them back.
 
 use keepline::pipe::{Answer, Effect};
 use keepline_tests::on_every_store;

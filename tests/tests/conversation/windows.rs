@@ -1,4 +1,4 @@
-//! What of a conversation a question gets.
+//! Windows of conversations, over every store.
 
 use keepline::pipe::Effect;
 use keepline_tests::on_every_store;

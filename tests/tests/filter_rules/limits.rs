@@ -1,4 +1,4 @@
-//! What is over a limit is left out and reported, and stored data stays as it was.
+//! Content over a limit is left out and reported, and stored data stays as it was.
 
 use std::sync::Arc;
 

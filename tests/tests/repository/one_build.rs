@@ -1,4 +1,4 @@
-//! What `make run` has compiled, `make test` and the programs that tests start use as it is.
+//! Builds of `make run` are reused by `make test` and by programs that tests start.
 //!
 //! Cargo compiles a dependency once for each set of features and each profile that some selection of packages asks of
 //! it, and with it all that depend on it: one feature more of a small crate in the tests, and wasmtime is compiled

@@ -140,7 +140,7 @@ pub(crate) struct ImportLayout<'a> {
     pub results: Vec<(String, String)>,
     /// Calls that were made, of an earlier piece those of its end as well.
     pub calls: Vec<ImportedCall>,
-    /// Results of calls that nobody made, or that have one already.
+    /// Results without a call, or whose call already has one.
     pub unpaired: Vec<u64>,
     /// Turns that have begun.
     pub turns: HashSet<String>,
@@ -283,7 +283,7 @@ impl ImportLayout<'_> {
                 }
                 return Some(question);
             }
-            // One more branch of a turn, and nobody can name it.
+            // Another branch of a turn, which has no name.
             (None, None) => [&*fallback_message_key(&record.turn), "-", &*position.to_string()].concat(),
         };
         // With an answer that has an id, a question is found where it stands.

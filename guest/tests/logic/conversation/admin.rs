@@ -1,4 +1,4 @@
-//! What operators and tools do with conversations.
+//! Operators and tools read and correct conversations.
 
 use keepline_filter::admin;
 use keepline_filter::admin::grep::LineQuery;

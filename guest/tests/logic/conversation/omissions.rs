@@ -1,4 +1,4 @@
-//! How much was left out when it was stored: counted with the session, told by the trace.
+//! Counts of what was cut or left out when it was stored, in the session and in the trace.
 
 use keepline_filter::admin;
 use keepline_filter::contract::FailureCode;

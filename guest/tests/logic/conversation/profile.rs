@@ -1,4 +1,4 @@
-//! What operators do with users: their values, the list of their sessions, and their end.
+//! Operators work with users: values, lists of sessions, and forgetting.
 
 use keepline_filter::admin;
 use keepline_filter::tasks::job::{Job, Step};

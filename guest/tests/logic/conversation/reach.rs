@@ -1,4 +1,4 @@
-//! What a question gets where less of the conversation was read, told or named than there is.
+//! Questions where less of the conversation was read, stored or named than exists.
 
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::transcript::record::{Role, StoredRecord};

@@ -1,4 +1,4 @@
-//! What is set for one session: its window, and its model.
+//! Settings of one session: its window and its model.
 
 use keepline_filter::admin;
 use keepline_filter::contract::transcripts::TranscriptSettings as Settings;

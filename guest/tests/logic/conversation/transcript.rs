@@ -1,4 +1,4 @@
-//! What is stored of a turn.
+//! The stored form of a turn.
 
 use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, Effect, QuestionEntry};

@@ -1,4 +1,4 @@
-//! How much of a conversation a question gets.
+//! How windows are chosen and rendered.
 
 use keepline_filter::text::tokens;
 use keepline_filter::transcript::record::{RecordKind, Role, StoredRecord, ToolDetails};

@@ -1,4 +1,4 @@
-//! What is stored of an answer: up to which limits, and what of it when something is broken or fails.
+//! Storing answers: limits, broken parts of a session, failures of the store.
 
 use keepline_filter::Effect;
 use keepline_filter::contract::FailureCode;

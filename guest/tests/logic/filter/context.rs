@@ -1,4 +1,4 @@
-//! What is attached to a question: up to which limits, and what of it when something is broken.
+//! Attaching values to questions: limits, broken parts of a session, failures of the store.
 
 use keepline_filter::Effect;
 use keepline_filter::contract::FailureCode;

@@ -1,4 +1,4 @@
-//! What the metadata of an entry say, and what of it nobody can forge.
+//! Reading the metadata of entries; members that nobody can forge.
 
 use keepline_filter::Effect;
 use keepline_filter::contract::FailureCode;

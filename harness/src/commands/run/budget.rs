@@ -24,7 +24,7 @@ struct NextLine {
     changed: Notify,
 }
 
-/// A part of the budget, returned when it is dropped. The default is none of it.
+/// A part of the budget, returned when it is dropped. The default is an empty part.
 #[derive(Default)]
 pub struct BudgetShare(Option<OwnedSemaphorePermit>);
 

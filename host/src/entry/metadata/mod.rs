@@ -19,7 +19,7 @@ const MOST_ADDED: usize = 10_000;
 /// Members that an object may have before it is worth a table to tell whether one is there twice.
 const SMALL_OBJECT_MEMBERS: usize = 8;
 
-/// Metadata, looked through once. What is no object has no owner.
+/// Metadata, scanned once. Metadata that is not an object has no owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryMetadata<'a> {
     text: &'a str,
@@ -34,7 +34,7 @@ pub(crate) struct EntryMetadata<'a> {
     attached: AttachedRanges,
     /// Whether a member's name is spelled with escapes.
     has_escaped_names: bool,
-    /// Where the value of the last member ends. 0: there is none.
+    /// Where the value of the last member ends; 0 if there is no member.
     end: usize,
 }
 

@@ -109,7 +109,7 @@ struct Walk<'a, 'limits> {
 }
 
 impl<'a> Walk<'a, '_> {
-    /// What can be told of a section before it is validated.
+    /// What is known of a section before it is validated.
     fn count_section(&mut self, payload: &Payload<'a>) -> Result<(), PluginError> {
         match payload {
             Payload::Version { encoding, .. } => self.open_scope(*encoding)?,
@@ -233,7 +233,7 @@ impl<'a> Walk<'a, '_> {
         Ok(())
     }
 
-    /// What can be told of a section once it is known to be valid.
+    /// What is known of a section once it is valid.
     fn count_validated(&mut self, payload: &Payload<'a>, valid: ValidPayload<'a>) -> Result<(), PluginError> {
         if let ValidPayload::Func(function, body) = valid {
             let mut validator = function.into_validator(std::mem::take(&mut self.allocations));

@@ -2,7 +2,7 @@
 //!
 //! An instance that is still computing at a tick goes on only while it has a slot, and gives it up at the next tick. (Ticks
 //! that passed while it waited don't count: one that has not computed for any needs no slot, and holds up no other.)
-//! All plugins of the process share one slot fewer than the machine has cores, and whoever has computed least goes
+//! All plugins of the process share one slot fewer than the machine has cores, and the one that has computed least goes
 //! first: forty looping instances hold up an entry of a few microseconds for one tick at most. Each tick of computing
 //! puts an instance behind those that arrive within the next [`BEHIND`] ticks, and no later ones: so every instance
 //! gets its turn, even on a machine too busy for all of them, where nearly every call meets a tick by chance.

@@ -1,4 +1,4 @@
-//! What a bucket does, held against a plain model.
+//! Compares a bucket with a plain model.
 
 mod model;
 

@@ -19,7 +19,7 @@ const BYTES: u64 = 8 << 20;
 static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
 
 impl StoreFiles {
-    /// Makes the reserve if it isn't there and there is room for it. False: there is none, and the disk is as good as full.
+    /// Makes the reserve if it is missing and there is room for it. False: there is no room, so the disk is practically full.
     pub(crate) fn ensure_reserve(&self) -> bool {
         let path = self.directory.join(RESERVE);
         if fs::metadata(&path).is_ok_and(|file| file.len() >= BYTES) {
@@ -36,7 +36,7 @@ impl StoreFiles {
         !made.is_err_and(|error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
     }
 
-    /// Gives the reserve back to the disk. False: there is none.
+    /// Gives the reserve back to the disk. False: there was no reserve.
     pub(crate) fn give_reserve(&self) -> bool {
         let is_given = fs::remove_file(self.directory.join(RESERVE)).is_ok();
         if is_given {

@@ -1,4 +1,4 @@
-//! What only a store in memory has: limits, accounting, and work that stays bounded. What all stores
+//! Tests of the memory store alone: limits, accounting, and bounded work.
 //! have in common is in the conformance suite.
 
 use std::{collections::BTreeSet, time::Duration};

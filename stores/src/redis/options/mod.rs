@@ -93,10 +93,10 @@ pub enum RedisOptionsError {
     /// The certificates can't be used.
     #[error("redis_tls_ca: {0}")]
     TlsCa(String),
-    /// A node's address that is none.
+    /// A node's address is not valid.
     #[error("redis_nodes: {0:?} is not a valid address: use host:port, with a port from 1 to 65535")]
     Node(String),
-    /// Nodes of what is no cluster.
+    /// Nodes without a cluster.
     #[error("redis_nodes requires redis_cluster: set it to true, or use redis_host and redis_port for a single server")]
     NodesOfNoCluster,
     /// A cluster has one database.

@@ -31,7 +31,7 @@ pub(crate) struct ReplicaProgress {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct KnownProgress {
-    /// How many of them it was told about.
+    /// How many of them have been reported.
     upto: u64,
     /// Since when it has been known that the replicas have not got that; none: they have.
     lagging_since: Option<Instant>,

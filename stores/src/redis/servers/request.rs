@@ -38,7 +38,7 @@ pub(crate) struct Requester {
 
 /// How long a key stays that is only written to be waited for.
 const CONFIRMING_MS: u64 = 1000;
-/// A redirection is followed at once, but not for ever.
+/// A redirection is followed at once, but only so many times.
 const REDIRECTIONS_IN_A_ROW: u32 = 4;
 
 /// Who was asked last, and what was last said.

@@ -50,7 +50,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         _ = self.subscribe_or_start(begin);
     }
 
-    /// Waits for the work under way, or for `begin` where there is none. Needs a tokio runtime.
+    /// Waits for the work under way, or starts it with `begin`. Needs a tokio runtime.
     pub(crate) async fn join_or_start<F>(&self, begin: impl FnOnce() -> F, deadline: Instant) -> Outcome<T>
     where
         F: Future<Output = Outcome<T>> + Send + 'static,

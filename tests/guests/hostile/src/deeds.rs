@@ -1,4 +1,4 @@
-//! What it does when it is told to.
+//! The attacks that the hostile component makes when asked to.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What operators call: it lies to them, too.
+//! The hostile component's functions for operators: it lies in these, too.
 
 use crate::bindings::Component;
 use crate::bindings::exports::keepline::memory::{sessions, transcripts, users};

@@ -1,4 +1,4 @@
-//! What the kit writes for short, and what an answer is compared with.
+//! Abbreviations and patterns of the conformance kit, and how answers are compared with them.
 
 use std::collections::{HashMap, HashSet};
 

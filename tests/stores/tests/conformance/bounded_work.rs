@@ -1,4 +1,4 @@
-//! What one transaction can make Redis do at one go. Seen by watching it: what is over a limit is not read.
+//! Bounds of the work that one transaction makes Redis do. Observed from outside: what is over a limit is not read.
 
 use std::{collections::BTreeMap, sync::Arc};
 

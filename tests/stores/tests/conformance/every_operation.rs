@@ -1,4 +1,4 @@
-//! What holds for any operation, tried with examples of each: what a store keeps twice goes on agreeing, and no way to
+//! Properties of every operation, tried with examples of each: duplicate bookkeeping stays consistent, and no way to
 //! create values gets past their limit.
 
 use std::{sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! What a store says of itself and of what it refuses.
+//! Capabilities that a store reports, and requests that it refuses.
 
 use std::sync::Arc;
 

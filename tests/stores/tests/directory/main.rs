@@ -1,4 +1,4 @@
-//! What only a store in a directory has: files, locks, a clock that outlives the process, limits of a disk, and the care
+//! Tests of the directory store alone: files, locks, a clock that outlives the process, limits of a disk, and the care
 //! that these take. What all stores have in common is in the conformance suite; processes that are killed are in
 //! `directory_killed`.
 

@@ -1,4 +1,4 @@
-//! What is opened, what is refused, and what is said then.
+//! Opening a directory: what is accepted, what is refused, and the messages.
 
 use std::fs;
 

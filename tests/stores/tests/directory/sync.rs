@@ -1,4 +1,4 @@
-//! Who waits for the disk, and who shares a sync. That what was acknowledged survives a power cut is shown elsewhere, by
+//! Waiting for the disk, and sharing a sync. That what was acknowledged survives a power cut is shown elsewhere, by
 //! cutting the power.
 
 use futures::{future::join_all, poll};

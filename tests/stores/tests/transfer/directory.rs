@@ -1,4 +1,4 @@
-//! What arrives in a directory: unseen until it is whole, whatever stops it, and refused where a directory can't hold it.
+//! Transfers into a directory: unseen until whole, whatever stops them, and refused where a directory can't hold them.
 
 use std::{fs, time::Instant};
 

@@ -1,4 +1,4 @@
-//! What takes the place of a bucket that is there: nobody misses the old one before the new one is whole, whatever stops
+//! Transfers that replace a bucket: the old one stays readable until the new one is whole, whatever stops
 //! it, and what was written to the old one meanwhile is not lost to a version that was made without it.
 
 use keepline_stores::transfer::{

@@ -1,4 +1,4 @@
-//! What every command has in common: help, configuration, exit codes, messages, JSON, plugins.
+//! The interface that all commands share: help, configuration, exit codes, messages, JSON, plugins.
 
 mod configuration;
 mod exit_codes;

@@ -1,4 +1,4 @@
-//! What a question may get: held against what was said, and against nothing of how windows are made.
+//! The windows that a question may get, derived from what was said alone, not from how windows are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 

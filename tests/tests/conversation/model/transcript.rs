@@ -1,4 +1,4 @@
-//! What was said, kept as the tree that a transcript stands for, and the messages that its threads come to.
+//! The model's transcript: the tree of what was said, and the messages of its threads.
 //!
 //! Promises to be told by the test alone, but for one thing: which records retention has taken is read from the store and held
 //! against what retention promises.

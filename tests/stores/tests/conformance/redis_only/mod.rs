@@ -1,4 +1,4 @@
-//! What can only be seen behind a Redis store's back: the keys, their expiry, and what others leave in them.
+//! Checks that look behind a Redis store's back: keys, their expiry, and foreign data in them.
 
 mod damage;
 mod indexes;

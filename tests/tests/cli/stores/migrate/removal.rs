@@ -1,4 +1,4 @@
-//! What a migration deletes, and what it claims about its copies.
+//! Deletions by a migration, and its claims about copies.
 
 use std::{sync::Arc, time::Instant};
 
