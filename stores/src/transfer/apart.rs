@@ -1,16 +1,22 @@
 //! Proves that two stores are apart, so that no session of the one is a session of the other.
 //!
 //! Addresses don't tell: one server has many names, a cluster's nodes, replicas and proxies have more, and a directory
-//! has as many as there are links and mounts. So each store is asked to delete a session of some random name. It remembers
-//! that call, and the other one, asked the same, must not. Prefixes and layouts are tried by that, too.
+//! has as many as there are links and mounts. So a bucket with a random name is created in each store, as a mark, and the
+//! other store must not have it. Prefixes and layouts are tried by that, too. A mark is not a session, and is deleted
+//! afterwards; one that is left behind expires.
 
 use std::time::Duration;
 
 use super::{Transfer, TransferStore};
-use crate::{BucketId, BucketKind, Deadline, Failure, FailureCode, Status, Writer, failure};
+use crate::{
+    BucketId, BucketKind, Deadline, ExistingLife, Failure, FailureCode, NewLife, Opening, Status, TimeToLive,
+    Transaction, Writer,
+};
 
 /// What is written on one server may be seen on another a little later, where that is its replica.
 const LAG: Duration = Duration::from_millis(200);
+/// Longer than both stores take to answer.
+const MARK_TTL: TimeToLive = TimeToLive { milliseconds: 60_000, sliding: false };
 
 /// Why two stores are not known to be apart.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -27,25 +33,40 @@ pub enum NotApart {
     Target(Failure),
 }
 
-/// The deletion of a session that there never was. A store forgets it after some minutes.
-struct Mark {
-    writer: Writer,
-    session: BucketId,
-}
+/// A bucket that is there to be found, and holds nothing.
+struct Mark(BucketId);
 
 impl Mark {
     fn new() -> Self {
-        let mut writer = Writer::new();
-        writer.advance();
-        let session = BucketId { kind: BucketKind::Session, name: format!("{:032x}", fastrand::u128(..)) };
-        Self { writer, session }
+        Self(BucketId { kind: BucketKind::Service, name: format!("apart-{:032x}", fastrand::u128(..)) })
     }
 
-    /// Leaves it in a store. Tells whether it was there already.
-    async fn leave(&self, store: &dyn TransferStore) -> Result<bool, Failure> {
-        let deletion = store.delete_bucket(&self.writer, &self.session, None, 0, Deadline::NEVER).await?;
-        Ok(deletion.status == Status::Repeated)
+    async fn leave(&self, store: &dyn TransferStore) -> Result<(), Failure> {
+        let life = NewLife { time_to_live: Some(MARK_TTL) };
+        self.transact(store, Opening::CreateNew(life)).await.map(drop)
     }
+
+    async fn is_in(&self, store: &dyn TransferStore) -> Result<bool, Failure> {
+        let life = ExistingLife { incarnation: None, renew: false };
+        Ok(self.transact(store, Opening::Existing(life)).await? == Status::Applied)
+    }
+
+    async fn remove(&self, store: &dyn TransferStore) {
+        // Otherwise it expires.
+        let _ = store.delete_bucket(&new_writer(), &self.0, None, 0, Deadline::NEVER).await;
+    }
+
+    async fn transact(&self, store: &dyn TransferStore, opening: Opening) -> Result<Status, Failure> {
+        let (expectations, operations) = (Vec::new(), Vec::new());
+        let transaction = Transaction { bucket: self.0.clone(), opening, expectations, operations };
+        Ok(store.transact(&new_writer(), &transaction, Deadline::NEVER).await?.status)
+    }
+}
+
+fn new_writer() -> Writer {
+    let mut writer = Writer::new();
+    writer.advance();
+    writer
 }
 
 impl Transfer {
@@ -58,22 +79,22 @@ impl Transfer {
     /// # Errors
     /// When they are the same, or when one of them can't be read or written, so that it can't be proved.
     pub async fn prove_apart(&self) -> Result<(), NotApart> {
-        let (in_source, in_target) = (Mark::new(), Mark::new());
-        match in_source.leave(&*self.from).await {
+        let (of_source, of_target) = (Mark::new(), Mark::new());
+        let outcome = self.look_for_marks(&of_source, &of_target).await;
+        of_source.remove(&*self.from).await;
+        of_target.remove(&*self.to).await;
+        outcome
+    }
+
+    async fn look_for_marks(&self, of_source: &Mark, of_target: &Mark) -> Result<(), NotApart> {
+        match of_source.leave(&*self.from).await {
             Err(failure) if failure.code != FailureCode::Full => return Err(NotApart::Source(failure)),
             _ => {}
         }
-        in_target.leave(&*self.to).await.map_err(NotApart::Target)?;
-        // Redis deletes even where it has no room to remember it.
-        if !in_target.leave(&*self.to).await.map_err(NotApart::Target)? {
-            return Err(NotApart::Target(failure(FailureCode::Full, "", "it takes nothing new")));
-        }
+        of_target.leave(&*self.to).await.map_err(NotApart::Target)?;
         tokio::time::sleep(LAG).await;
-        let is_in_source = match in_target.leave(&*self.from).await {
-            Err(failure) if failure.code == FailureCode::Full => false,
-            left => left.map_err(NotApart::Source)?,
-        };
-        if is_in_source || in_source.leave(&*self.to).await.map_err(NotApart::Target)? {
+        let is_in_source = of_target.is_in(&*self.from).await.map_err(NotApart::Source)?;
+        if is_in_source || of_source.is_in(&*self.to).await.map_err(NotApart::Target)? {
             return Err(NotApart::Same);
         }
         Ok(())
