@@ -25,7 +25,6 @@ fn attacks_are_refused_in_process_within_bounds() {
 #[test]
 fn a_component_just_below_the_limits_is_compiled_in_process_within_bounds() {
     let test = "loading::library::a_component_just_below_the_limits_is_compiled_in_process_within_bounds";
-    // The compiler process meets all of them each time.
     let every = if random::is_long() { 1 } else { 4 };
     for (name, component) in heavy().into_iter().step_by(every) {
         // Each in a process of its own: memory of the one before would count. Its name tells which it is.
