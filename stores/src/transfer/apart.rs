@@ -33,12 +33,19 @@ pub enum NotApart {
     Target(Failure),
 }
 
+const MARK_PREFIX: &str = "transfer-mark-";
+
 /// A bucket that is there to be found, and holds nothing.
 struct Mark(BucketId);
 
+/// Whether a bucket is the mark of some transfer.
+pub(super) fn is_mark(bucket: &BucketId) -> bool {
+    bucket.kind == BucketKind::Service && bucket.name.starts_with(MARK_PREFIX)
+}
+
 impl Mark {
     fn new() -> Self {
-        Self(BucketId { kind: BucketKind::Service, name: format!("apart-{:032x}", fastrand::u128(..)) })
+        Self(BucketId { kind: BucketKind::Service, name: format!("{MARK_PREFIX}{:032x}", fastrand::u128(..)) })
     }
 
     async fn leave(&self, store: &dyn TransferStore) -> Result<(), Failure> {
@@ -88,7 +95,9 @@ impl Transfer {
 
     async fn look_for_marks(&self, of_source: &Mark, of_target: &Mark) -> Result<(), NotApart> {
         match of_source.leave(&*self.from).await {
-            Err(failure) if failure.code != FailureCode::Full => return Err(NotApart::Source(failure)),
+            Err(failure) if !matches!(failure.code, FailureCode::Full | FailureCode::TooManyBuckets) => {
+                return Err(NotApart::Source(failure));
+            }
             _ => {}
         }
         of_target.leave(&*self.to).await.map_err(NotApart::Target)?;

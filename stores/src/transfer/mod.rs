@@ -104,7 +104,7 @@ fn contested() -> Failure {
     failure(FailureCode::Other, "", "another client keeps writing the same bucket to the target")
 }
 
-/// All buckets in a store's list, in order.
+/// All buckets in a store's list, in order, but for marks that a killed transfer left behind.
 ///
 /// # Errors
 /// When the store fails.
@@ -114,7 +114,8 @@ pub async fn list_all_buckets<S: Store + ?Sized>(store: &S) -> Result<Vec<Bucket
         let mut cursor = String::new();
         loop {
             let page = store.list_buckets(kind, &cursor, PAGE, Deadline::NEVER).await?;
-            buckets.extend(page.names.into_iter().map(|name| BucketId { kind, name }));
+            let listed = page.names.into_iter().map(|name| BucketId { kind, name });
+            buckets.extend(listed.filter(|bucket| !apart::is_mark(bucket)));
             cursor = page.cursor;
             if cursor.is_empty() {
                 break;
