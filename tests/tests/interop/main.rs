@@ -17,6 +17,7 @@ use keepline_tests::{
     lanes::{Node, StillClock, operations_told},
     servers,
     stores::{RawRedis, StoreUnderTest},
+    until::until_true,
 };
 use redis::cmd;
 use serde_json::{Value, json};
