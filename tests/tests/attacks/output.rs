@@ -51,8 +51,8 @@ fn unread_replies_are_bounded_and_written_in_order() {
 fn a_reply_larger_than_an_entry_and_its_memory_is_refused() {
     let lines: String = (0..20).map(|_| question("s1", "reply 31000000")).collect();
     // A busy machine may take long to make such a reply.
-    let ended = hostile(&["--set", "max_context_bytes=1000000", "--set", "sandbox_cpu_ms=60000"])
-        .args(["run", "--summary"])
+    let ended = hostile(&["--set", "max_context_bytes=1000000"])
+        .args(["--set", "sandbox_cpu_ms=60000", "--set", "store_timeout_ms=60000", "run", "--summary"])
         .input(&*lines)
         .run();
     assert_eq!((ended.code, ended.stdout), (Some(0), lines), "{}", ended.stderr);

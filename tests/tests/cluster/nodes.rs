@@ -72,7 +72,11 @@ async fn unconfirmed_writes_are_reported_and_reads_go_on() {
     let cluster = RedisCluster::start_with(1, 1, &[]).unwrap();
     let mut node = node(RedisOptions { wait_replicas: 1, ..options(&cluster) }).await;
     let mut single = RedisOptions { wait_replicas: 2, ..options(&cluster) };
-    assert_eq!(node.say("s", "one").await.effect, Effect::Stored);
+    let end = Instant::now() + LONG;
+    // The replica may have to catch up first.
+    while node.say("s", "one").await.effect != Effect::Stored {
+        assert!(Instant::now() < end);
+    }
     cluster.nodes()[1].pause().unwrap();
     for _ in 0..5 {
         let passed = node.say("s", "unconfirmed").await;
