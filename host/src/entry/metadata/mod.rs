@@ -32,8 +32,7 @@ pub(crate) struct EntryMetadata<'a> {
     /// Whether it has the member `memory`, the switches of one entry.
     pub(crate) has_switches: bool,
     attached: AttachedRanges,
-    /// Whether a member's name is spelled with escapes.
-    has_escaped_names: bool,
+    keys: KeyFilter,
     /// Where the value of the last member ends; 0 if there is no member.
     end: usize,
 }
@@ -80,6 +79,33 @@ impl<'a> From<&'a str> for MemberName<'a> {
     }
 }
 
+/// Roughly which members there are: of 64 kinds of names, those that occur. A name whose kind does not occur is new, and
+/// to know that takes no search.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyFilter(u64);
+
+impl KeyFilter {
+    fn insert_name(&mut self, key: MemberName<'_>) {
+        self.0 |= Self::kind(key);
+    }
+
+    fn may_have(self, key: MemberName<'_>) -> bool {
+        self.0 & Self::kind(key) != 0
+    }
+
+    /// By length and three letters. An escape spells a name in another way, so that it may be any.
+    fn kind(key: MemberName<'_>) -> u64 {
+        if key.has_escapes {
+            return u64::MAX;
+        }
+        let bytes = key.raw.as_bytes();
+        let byte = |at: usize| usize::from(bytes.get(at).copied().unwrap_or_default());
+        let length = bytes.len();
+        let mixed = length + 7 * byte(1) + 3 * byte(length / 2) + 13 * byte(length.saturating_sub(2));
+        1 << (mixed % 64)
+    }
+}
+
 /// The members that say whose an entry is, as they stand there. Of several of one name the last one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct OwnerMembers<'a> {
@@ -90,13 +116,20 @@ struct OwnerMembers<'a> {
 }
 
 impl<'a> OwnerMembers<'a> {
-    fn record_member(&mut self, name: &str, value: &'a str) {
-        let place = match name {
-            "session_id" => &mut self.session,
-            "user_id" => &mut self.user,
-            "app_id" => &mut self.app,
-            "node_id" => &mut self.node,
-            _ => return,
+    fn record_member(&mut self, key: MemberName<'a>, value: &'a str) {
+        let place = match key.raw {
+            "\"session_id\"" => &mut self.session,
+            "\"user_id\"" => &mut self.user,
+            "\"app_id\"" => &mut self.app,
+            "\"node_id\"" => &mut self.node,
+            _ if !key.has_escapes => return,
+            _ => match json::decode_string(key.raw).as_deref() {
+                Some("session_id") => &mut self.session,
+                Some("user_id") => &mut self.user,
+                Some("app_id") => &mut self.app,
+                Some("node_id") => &mut self.node,
+                _ => return,
+            },
         };
         *place = Some(value);
     }
@@ -104,27 +137,24 @@ impl<'a> OwnerMembers<'a> {
 
 impl<'a> EntryMetadata<'a> {
     pub(crate) fn parse(text: &'a str) -> Self {
-        let (mut owner, mut last) = (OwnerMembers::default(), None);
-        let (mut mode, mut names_message, mut has_switches, mut has_escaped_names) = (None, false, false, false);
+        let (mut owner, mut keys, mut last) = (OwnerMembers::default(), KeyFilter::default(), None);
+        let (mut mode, mut names_message, mut has_switches) = (None, false, false);
         let mut attached = AttachedRanges::default();
         let form = json::scan_object(text, |key, value| {
             let key = MemberName::from(key);
-            let name = key.name();
-            owner.record_member(&name, value);
-            match name.as_ref() {
+            owner.record_member(key, value);
+            match key.name().as_ref() {
                 "memory_mode" => mode = Some(value),
                 "message_id" | "parent_message_id" => names_message |= value.starts_with('"'),
                 "memory" => has_switches = true,
                 name => attached.record_member(text, name, value),
             }
-            has_escaped_names |= key.has_escapes;
+            keys.insert_name(key);
             last = Some(value);
         });
         let end = last.map_or(0, |value| json::offset_in(text, value) + value.len());
         match form {
-            Some(form) => {
-                Self { text, form, owner, mode, names_message, has_switches, attached, has_escaped_names, end }
-            }
+            Some(form) => Self { text, form, owner, mode, names_message, has_switches, attached, keys, end },
             None => Self { text, ..Self::default() },
         }
     }
@@ -163,11 +193,10 @@ impl<'a> EntryMetadata<'a> {
         let mut attached = self.attached.clone();
         let form = json::rest_of_object(returned, self.end, |key, value| {
             let key = MemberName::from(key);
-            let name = key.name();
-            owner.record_member(&name, value);
+            owner.record_member(key, value);
             keys.record_name(key);
-            keys.may_repeat |= self.has_escaped_names || own.contains(key.raw);
-            attached.record_member(returned, &name, value);
+            keys.may_repeat |= self.keys.may_have(key);
+            attached.record_member(returned, &key.name(), value);
         })?;
         Some(ScannedMetadata { form, owner, may_repeat: keys.may_repeat, attached })
     }
@@ -229,10 +258,9 @@ fn scan_whole_object(text: &str) -> Option<ScannedMetadata<'_>> {
     let (mut owner, mut keys, mut attached) = (OwnerMembers::default(), Keys::default(), AttachedRanges::default());
     let form = json::scan_object(text, |key, value| {
         let key = MemberName::from(key);
-        let name = key.name();
-        owner.record_member(&name, value);
+        owner.record_member(key, value);
         keys.record_name(key);
-        attached.record_member(text, &name, value);
+        attached.record_member(text, &key.name(), value);
     })?;
     Some(ScannedMetadata { form, owner, may_repeat: keys.may_repeat, attached })
 }
