@@ -1,6 +1,6 @@
 -- The floor: an answer, written by hand for this one purpose with the guarantees of transact.lua.
 -- KEYS: meta, keys, writers, history, last_answer, answer_count.
--- ARGV: incarnation, writer, sequence (0: the next), deadline, value, record, record, max_history, keep.
+-- ARGV: generation, writer, sequence (0: the next), deadline, value, record, record, max_history, keep.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 if now > tonumber(ARGV[4]) then return { 15 } end

@@ -6,7 +6,7 @@
 
 use crate::answer::commit_answer;
 use crate::context::Context;
-use crate::contract::{Host, Opening};
+use crate::contract::{Host, Precondition};
 use crate::entry::directives::missing_session_problem;
 use crate::entry::metadata::EntrySession;
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
@@ -24,7 +24,7 @@ use keepline_options::words::UnboundContext;
 
 /// Whether a question of this session saw it, so that its id is kept.
 fn saw(turn: &str, session: &EntrySession<'_>) -> bool {
-    let seen = TurnToken::parse(turn).filter(|state| !state.incarnation.is_empty());
+    let seen = TurnToken::parse(turn).filter(|state| !state.generation.is_empty());
     matches!((seen, session), (Some(seen), EntrySession::Named(name)) if seen.session == *name)
 }
 
@@ -68,23 +68,23 @@ fn answer(context: &Context<impl Host>, entry: &AnswerEntry<'_>) -> AnswerReply 
     if carried.is_none() && !turn.is_empty() {
         log_invalid_turn(context, turn);
     }
-    let (session, incarnation) = match (named, carried) {
+    let (session, generation) = match (named, carried) {
         (Some(session), Some(turn)) if turn.session != session => (session, None),
-        (Some(session), turn) => (session, turn.and_then(|turn| turn.incarnation)),
-        (None, Some(turn)) => (turn.session, turn.incarnation),
+        (Some(session), turn) => (session, turn.and_then(|turn| turn.generation)),
+        (None, Some(turn)) => (turn.session, turn.generation),
         (None, None) => return AnswerReply::of(Effect::Passed),
     };
 
     let Some(value) = encode_answer(context, text) else {
         return answer_too_long(context, session);
     };
-    let opening = match incarnation {
+    let precondition = match generation {
         None => context.config.create(),
-        incarnation => Opening::existing(incarnation),
+        generation => Precondition::existing(generation),
     };
     let message_id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref());
-    let reply = store_answer(context, session, opening, &value, message_id.and_then(MessageId::new).as_ref());
-    if reply.effect == Effect::Stored && incarnation.is_none() {
+    let reply = store_answer(context, session, precondition, &value, message_id.and_then(MessageId::new).as_ref());
+    if reply.effect == Effect::Stored && generation.is_none() {
         keep_session_id(context, &metadata);
     }
     reply

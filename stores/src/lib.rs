@@ -148,13 +148,13 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         deadline: Deadline,
     ) -> Result<BucketPage, Failure>;
 
-    /// Delete a bucket, or just this incarnation of it, with all that is in it, and name at most so many of the keys
+    /// Delete a bucket, or just this generation of it, with all that is in it, and name at most so many of the keys
     /// of its values.
     async fn delete_bucket(
         &self,
         writer: &Writer,
         bucket: &BucketId,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
         deadline: Deadline,
     ) -> Result<Deletion, Failure>;

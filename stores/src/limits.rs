@@ -4,8 +4,8 @@
 //! holds a store for tens of milliseconds at most, whatever is stored there already.
 
 use crate::{
-    Entry, Expectation, Failure, FailureCode, Opening, Operation, PositionMark, PostOperation, Transaction, failure,
-    index,
+    Entry, Expectation, Failure, FailureCode, Operation, PositionMark, PostOperation, Precondition, Transaction,
+    failure, index,
 };
 
 /// What each piece of a request, each entry or record in an answer, and each that is stored counts beside its bytes:
@@ -86,8 +86,8 @@ impl RequestSize {
         let mut size = Self::default();
         for transaction in transactions {
             size.add(transaction.bucket.name.len());
-            if let Opening::Existing(life) = &transaction.opening {
-                size.add(life.incarnation.as_ref().map_or(0, String::len));
+            if let Precondition::Existing(life) = &transaction.precondition {
+                size.add(life.generation.as_ref().map_or(0, String::len));
             }
             transaction.expectations.iter().for_each(|expectation| size.expectation(expectation));
             transaction.operations.iter().for_each(|operation| size.operation(operation));

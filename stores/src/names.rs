@@ -91,7 +91,7 @@ pub fn is_part(name: &str) -> bool {
     is_name(name, IN_PARTS, 32) && name.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// A key of any map but `values`, the holder of a lease, an incarnation: 1 to 256 characters from `!` to `~`.
+/// A key of any map but `values`, the holder of a lease, a generation: 1 to 256 characters from `!` to `~`.
 pub fn is_token(name: &str) -> bool {
     is_name(name, IN_TOKENS, 256)
 }
@@ -114,7 +114,7 @@ pub fn check_key(map: &str, key: &str) -> Result<(), Failure> {
     check_token("key", key)
 }
 
-/// Refuses a key, a holder or an incarnation outside its rule.
+/// Refuses a key, a holder or a generation outside its rule.
 pub fn check_token(what: &str, name: &str) -> Result<(), Failure> {
     refuse_unless(is_token(name), what, name, "1-256 printable ASCII characters without spaces")
 }

@@ -76,8 +76,8 @@ impl Host for NativeHost {
         self.memory.list(BucketKind::Session, cursor, limit)
     }
 
-    fn delete(&self, bucket: BucketId<'_>, incarnation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
-        self.memory.delete(bucket, incarnation, max_keys)
+    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
+        self.memory.delete(bucket, generation, max_keys)
     }
 
     fn capabilities(&self) -> StoreCapabilities {

@@ -208,10 +208,10 @@ const EXPECTATIONS = {
   },
 };
 
-export function checkTransaction({ bucket, opening, expectations, operations }) {
+export function checkTransaction({ bucket, precondition, expectations, operations }) {
   checkName('bucket', 'bucket', bucket.name);
-  const { incarnation, timeToLive: life } = opening.val;
-  if (incarnation !== undefined) checkName('incarnation', 'token', incarnation);
+  const { generation, timeToLive: life } = precondition.val;
+  if (generation !== undefined) checkName('generation', 'token', generation);
   if (life && (life.milliseconds < 1n || life.milliseconds > MAX_TIME_TO_LIVE)) {
     refuse('invalid', 'time-to-live', `a time to live is 1 to ${MAX_TIME_TO_LIVE} milliseconds`);
   }

@@ -55,7 +55,7 @@ function mistyped(value, type, path) {
 }
 
 const TYPED = {
-  transaction: 'transaction', transactions: 'list<transaction>', bucket: 'bucket-id', incarnation: 'option<string>',
+  transaction: 'transaction', transactions: 'list<transaction>', bucket: 'bucket-id', generation: 'option<string>',
   'max-keys': 'u32', kind: 'bucket-kind', cursor: 'string', limit: 'u32',
 };
 /// Stands for whatever a case remembers: texts, and positions among them.
@@ -119,11 +119,11 @@ class Piecemeal extends MemoryStore {
   async transact({ operations, ...rest }) {
     const receipt = super.transact({ ...rest, operations: operations.slice(0, 1) });
     if (receipt.status !== 'applied') return receipt;
-    const opening = { tag: 'existing', val: { incarnation: undefined, renew: true } };
+    const precondition = { tag: 'existing', val: { generation: undefined, renew: true } };
     const { bucket } = rest;
     for (const operation of operations.slice(1)) {
       await others();
-      const next = super.transact({ bucket, opening, expectations: [], operations: [operation] });
+      const next = super.transact({ bucket, precondition, expectations: [], operations: [operation] });
       receipt.outcomes.push(...next.outcomes);
     }
     return receipt;

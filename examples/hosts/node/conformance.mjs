@@ -38,7 +38,7 @@ export function argument(value, name, known, within) {
   }
   if (isObject(value)) {
     if (value.$sum) return `${value.$sum.map((one) => BigInt(argument(one, '', known))).reduce((sum, one) => sum + one)}`;
-    if (name === 'opening') return variant(value, known);
+    if (name === 'precondition') return variant(value, known);
     return record(value, (one, inner) => argument(one, inner, known, within));
   }
   return U64.has(name) && !(name === 'count' && within === 'spans') ? BigInt(value) : value;
@@ -59,7 +59,7 @@ async function send(store, step, known) {
     case 'transact-each': return spelled(await store.transactEach(given('transactions')));
     case 'list-buckets': return result(() => store.listBuckets(step.kind, given('cursor'), step.limit));
     case 'delete-bucket':
-      return result(() => store.deleteBucket(given('bucket'), given('incarnation'), step['max-keys']));
+      return result(() => store.deleteBucket(given('bucket'), given('generation'), step['max-keys']));
     case 'capabilities': return spelled(await store.capabilities());
     default: throw new Error(`the kit has a call that this replayer does not know: ${step.call}`);
   }

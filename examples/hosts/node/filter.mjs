@@ -64,7 +64,7 @@ export class Filter {
         transact: result((transaction) => store.transact(transaction)),
         transactEach: (transactions) => store.transactEach(transactions),
         listBuckets: result((kind, cursor, limit) => store.listBuckets(kind, cursor, limit)),
-        deleteBucket: result((bucket, incarnation, maxKeys) => store.deleteBucket(bucket, incarnation, maxKeys)),
+        deleteBucket: result((bucket, generation, maxKeys) => store.deleteBucket(bucket, generation, maxKeys)),
         capabilities: () => store.capabilities(),
       },
       'wasi:clocks/wall-clock': { now: clock, resolution: () => ({ seconds: 0n, nanoseconds: 1_000_000 }) },

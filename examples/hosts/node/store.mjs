@@ -60,7 +60,7 @@ function fitting(texts, maxBytes) {
 
 /// One life of a bucket, from its creation to its end.
 export class Life {
-  incarnation = randomUUID();
+  generation = randomUUID();
   maps = new Map();
   logs = new Map();
   leases = new Map();
@@ -343,18 +343,18 @@ export class MemoryStore {
 
   transact(transaction) {
     checkTransaction(transaction);
-    const { bucket, opening: { tag, val: opening }, expectations, operations } = transaction;
+    const { bucket, precondition: { tag, val: precondition }, expectations, operations } = transaction;
     const now = this.#tick();
     const { place, life: before, gone } = this.#find(bucket, now);
     const receipt = (status, life, more) => {
-      const named = life === undefined || life.incarnation === opening.incarnation;
-      const incarnation = named ? '' : life.incarnation;
-      return { status, now: BigInt(now), incarnation, created: false, unmet: undefined, outcomes: [], ...more };
+      const named = life === undefined || life.generation === precondition.generation;
+      const generation = named ? '' : life.generation;
+      return { status, now: BigInt(now), generation, created: false, unmet: undefined, outcomes: [], ...more };
     };
 
     if (tag === 'existing' && !before) return receipt(gone);
-    if (tag === 'existing' && (opening.incarnation ?? before.incarnation) !== before.incarnation) {
-      return receipt('another-life', before);
+    if (tag === 'existing' && (precondition.generation ?? before.generation) !== before.generation) {
+      return receipt('generation-mismatch', before);
     }
     if (tag === 'create-new' && before) return receipt('exists', before);
 
@@ -363,11 +363,11 @@ export class MemoryStore {
     if (unmet >= 0) return receipt('unmet', before, { unmet });
 
     const created = !before || tag === 'replace';
-    const life = created ? new Life(now, opening.timeToLive) : before;
+    const life = created ? new Life(now, precondition.timeToLive) : before;
     life.probe(operations, now);
     if (!before) this.#makeRoom(now);
     if (created) this.lives.set(place, life);
-    else if (life.timeToLive?.sliding && (opening.renew ?? true)) life.renew(now);
+    else if (life.timeToLive?.sliding && (precondition.renew ?? true)) life.renew(now);
     const room = new Room();
     const outcomes = operations.map((operation) => life.apply(operation, now, room));
     return receipt('applied', life, { created, outcomes });
@@ -400,16 +400,16 @@ export class MemoryStore {
     return { names: page, cursor: names.length > page.length ? page.at(-1) : '' };
   }
 
-  deleteBucket(bucket, incarnation, maxKeys) {
+  deleteBucket(bucket, generation, maxKeys) {
     checkName('bucket', 'bucket', bucket.name);
-    if (incarnation !== undefined) checkName('incarnation', 'token', incarnation);
+    if (generation !== undefined) checkName('generation', 'token', generation);
     const now = this.#tick();
     const { place, life, gone } = this.#find(bucket, now);
     const deletion = (status, keys) => ({
       status, now: BigInt(now), values: BigInt(keys.length), keys: keys.slice(0, most(maxKeys)),
     });
     if (!life) return deletion(gone, []);
-    if ((incarnation ?? life.incarnation) !== life.incarnation) return deletion('another-life', []);
+    if ((generation ?? life.generation) !== life.generation) return deletion('generation-mismatch', []);
     this.lives.delete(place);
     return deletion('applied', sorted(life.map('values').keys()));
   }

@@ -206,10 +206,10 @@ def check_operation(tag, step, tally):
 
 def check_transaction(transaction):
     check_name("bucket", BUCKET, transaction["bucket"]["name"])
-    _, opening = transaction["opening"]
-    if opening.get("incarnation") is not None:
-        check_name("incarnation", TOKEN, opening["incarnation"])
-    life = opening.get("time-to-live")
+    _, precondition = transaction["precondition"]
+    if precondition.get("generation") is not None:
+        check_name("generation", TOKEN, precondition["generation"])
+    life = precondition.get("time-to-live")
     if life is not None and not 1 <= life["milliseconds"] <= MAX_TIME_TO_LIVE:
         raise Failure("invalid", "time-to-live", f"a time to live is 1 to {MAX_TIME_TO_LIVE} milliseconds")
     Size([transaction])

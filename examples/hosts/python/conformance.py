@@ -49,8 +49,8 @@ def send(store, step, known):
         case "list-buckets":
             return result(lambda: store.list_buckets(step["kind"], given("cursor"), step["limit"]))
         case "delete-bucket":
-            bucket, incarnation = given("bucket"), given("incarnation")
-            return result(lambda: store.delete_bucket(bucket, incarnation, step["max-keys"]))
+            bucket, generation = given("bucket"), given("generation")
+            return result(lambda: store.delete_bucket(bucket, generation, step["max-keys"]))
         case "capabilities":
             return spelled(store.capabilities())
         case unknown:

@@ -45,7 +45,7 @@ def argument(value, known, name=""):
         value = known[value]
     if isinstance(value, str) and name in INTEGERS:
         return int(value)
-    if name == "opening":
+    if name == "precondition":
         return variant(value, known)
     if name in ("operations", "expectations"):
         return [variant(one, known) for one in value]

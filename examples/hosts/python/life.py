@@ -16,7 +16,7 @@ TOP = 2**63 - 1
 SCHEMA = """
 create table if not exists clock (one integer primary key, now integer not null);
 create table if not exists bucket (
-    id integer primary key autoincrement, kind text not null, name text not null, incarnation text not null,
+    id integer primary key autoincrement, kind text not null, name text not null, generation text not null,
     milliseconds integer, sliding integer not null, expires_at integer, unique (kind, name));
 create index if not exists expiry on bucket (expires_at) where expires_at is not null;
 create table if not exists entry (
@@ -91,7 +91,7 @@ class Life:
 
     def __init__(self, db, row):
         self.db = db
-        self.id, self.incarnation, self.milliseconds, self.sliding, self.expires_at = row
+        self.id, self.generation, self.milliseconds, self.sliding, self.expires_at = row
 
     def one(self, sql, *values):
         return self.db.execute(sql, (self.id, *values)).fetchone()

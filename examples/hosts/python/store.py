@@ -58,7 +58,7 @@ class SqliteStore:
 
     def _find(self, bucket, now):
         """The bucket's life, or none and why."""
-        sql = "select id, incarnation, milliseconds, sliding, expires_at from bucket where kind = ? and name = ?"
+        sql = "select id, generation, milliseconds, sliding, expires_at from bucket where kind = ? and name = ?"
         row = self.db.execute(sql, (bucket["kind"], bucket["name"])).fetchone()
         if row is None:
             return None, "absent"
@@ -86,19 +86,19 @@ class SqliteStore:
 
     def _transact(self, transaction, now):
         bucket, operations = transaction["bucket"], transaction["operations"]
-        tag, opening = transaction["opening"]
-        asked = opening.get("incarnation")
+        tag, precondition = transaction["precondition"]
+        asked = precondition.get("generation")
         before, gone = self._find(bucket, now)
 
         def receipt(status, life, created=False, unmet=None, outcomes=()):
-            named = life is None or life.incarnation == asked
-            return {"status": status, "now": now, "incarnation": "" if named else life.incarnation,
+            named = life is None or life.generation == asked
+            return {"status": status, "now": now, "generation": "" if named else life.generation,
                     "created": created, "unmet": unmet, "outcomes": list(outcomes)}
 
         if tag == "existing" and before is None:
             return receipt(gone, None)
-        if asked is not None and asked != before.incarnation:
-            return receipt("another-life", before)
+        if asked is not None and asked != before.generation:
+            return receipt("generation-mismatch", before)
         if tag == "create-new" and before is not None:
             return receipt("exists", before)
 
@@ -111,8 +111,8 @@ class SqliteStore:
         created = before is None or tag == "replace"
         if created and before is not None:
             self._delete(before)
-        life = self._create(bucket, opening["time-to-live"], now) if created else before
-        if not created and life.sliding and opening.get("renew", True):
+        life = self._create(bucket, precondition["time-to-live"], now) if created else before
+        if not created and life.sliding and precondition.get("renew", True):
             life.expires_at = now + life.milliseconds
             self.db.execute("update bucket set expires_at = ? where id = ?", (life.expires_at, life.id))
         parts = life.parts(now)
@@ -147,10 +147,10 @@ class SqliteStore:
         names = [name for (name,) in rows]
         return {"names": names[:limit], "cursor": names[limit - 1] if len(names) > limit else ""}
 
-    def delete_bucket(self, bucket, incarnation, max_keys):
+    def delete_bucket(self, bucket, generation, max_keys):
         check_name("bucket", BUCKET, bucket["name"])
-        if incarnation is not None:
-            check_name("incarnation", TOKEN, incarnation)
+        if generation is not None:
+            check_name("generation", TOKEN, generation)
 
         def work(now):
             def deletion(status, values=0, keys=()):
@@ -159,8 +159,8 @@ class SqliteStore:
             life, gone = self._find(bucket, now)
             if life is None:
                 return deletion(gone)
-            if incarnation not in (None, life.incarnation):
-                return deletion("another-life")
+            if generation not in (None, life.generation):
+                return deletion("generation-mismatch")
             values = life.entries("values")
             sql = "select key from entry where bucket = ? and map = 'values' order by key limit ?"
             keys = life.all(sql, min(max_keys, MAX_RECORDS))

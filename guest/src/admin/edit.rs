@@ -6,7 +6,7 @@
 use crate::admin::sessions::read_bucket;
 use crate::answer::turn_records;
 use crate::context::Context;
-use crate::contract::{Expectation, Host, Opening, Operation, PositionedRecord, Span, Status, Transaction};
+use crate::contract::{Expectation, Host, Operation, PositionedRecord, Precondition, Span, Status, Transaction};
 use crate::entry::session_problem::{
     SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem, write_problem,
 };
@@ -86,9 +86,9 @@ pub fn clear_messages(
 fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<u64> {
     for _ in 0..TRIES {
         let once = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024)];
-        let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::ANY, &once)?;
+        let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::ANY, &once)?;
         let mut once = outcomes.take_entries_by_key()?;
-        let life = &outcomes.incarnation;
+        let life = &outcomes.generation;
         let (owner, revision) = (once.take(OWNER), once.take(REVISION));
         let revision = revision.as_deref();
         remove_copies(context, at.session, life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
@@ -104,9 +104,9 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
             Operation::increment(SESSION, REVISION, 1),
         ];
         operations.extend(remove::RESET_PASSAGES);
-        let (bucket, opening) = (at.bucket(), Opening::life(life));
+        let (bucket, precondition) = (at.bucket(), Precondition::life(life));
         let expectations = [expect_session_entry(REVISION, revision)];
-        let cleared = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        let cleared = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
         let receipt = store::transact(&context.host, &cleared).map_err(|failure| write_problem(at.session, failure))?;
         if receipt.status == Status::Unmet {
             continue;
@@ -127,10 +127,10 @@ fn find_branch_members(context: &Context<impl Host>, at: &TranscriptAddress<'_>,
         let span = [Span { position, count: READ_RECORDS }];
         let operations =
             [Operation::get_all(BRANCHES, 10_000, 1 << 20), Operation::read_at(TRANSCRIPT, &span, READ_BYTES)];
-        let opening = if life.is_empty() { Opening::ANY } else { Opening::life(&life) };
-        let mut outcomes = read_bucket(context, at.session, at.bucket(), opening, &operations)?;
+        let precondition = if life.is_empty() { Precondition::ANY } else { Precondition::life(&life) };
+        let mut outcomes = read_bucket(context, at.session, at.bucket(), precondition, &operations)?;
         if life.is_empty() {
-            life.clone_from(&outcomes.incarnation);
+            life.clone_from(&outcomes.generation);
         }
         let branches = Branches::of(&outcomes.take_readable_entries()?);
         let run = outcomes.take_records()?;
@@ -171,14 +171,14 @@ fn edit_messages(
             ),
             Operation::read_at(TRANSCRIPT, &spans, READ_BYTES),
         ];
-        let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::ANY, &operations)?;
+        let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::ANY, &operations)?;
         let extent = outcomes.take_records()?.extent;
         let once = match outcomes.take_entries()? {
             EntriesOutcome::Entries(found) => found.entries,
             EntriesOutcome::Oversize { .. } => return Err(conflict_problem(at.session)),
         };
         let runs = outcomes.take_spans()?;
-        let life = &outcomes.incarnation;
+        let life = &outcomes.generation;
         let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
         let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
         let origin = title::TitleOrigin::parse(of(TITLE_OF), title.unwrap_or_default());
@@ -238,8 +238,8 @@ fn edit_messages(
             expect_session_entry(TITLE, title),
             Expectation::log(TRANSCRIPT, Some(extent.first), None),
         ];
-        let (bucket, opening) = (at.bucket(), Opening::life(life));
-        let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        let (bucket, precondition) = (at.bucket(), Precondition::life(life));
+        let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
         let receipt = store::transact(&context.host, &transaction);
         match receipt.map_err(|failure| write_problem(at.session, failure))?.status {
             Status::Unmet => {}

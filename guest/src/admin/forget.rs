@@ -7,7 +7,7 @@ use crate::admin::delete::remove_bucket;
 use crate::context::Context;
 use crate::contract::users::UserForgotten;
 use crate::contract::{
-    BucketId, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Opening, Operation, PutEntry,
+    BucketId, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Operation, Precondition, PutEntry,
     Receipt, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{SessionResult, write_problem};
@@ -64,7 +64,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
         page(SESSIONS),
     ];
     let expectations = [registry::expect_not_forgotten(before.as_deref())];
-    let receipt = of_bucket(context, name, Opening::create(None), &expectations, &operations)?;
+    let receipt = of_bucket(context, name, Precondition::create(None), &expectations, &operations)?;
     if receipt.status == Status::Unmet {
         // Somebody else has just begun: this one is called again.
         return Ok(done);
@@ -86,7 +86,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     let get = |map, keys| Operation::get_some(map, keys, KEYS_BYTES);
     let (nodes, sessions) = (borrowed(&nodes), borrowed(&sessions));
     let operations = [get(NODES, &nodes), get(SESSIONS, &sessions)];
-    let mut outcomes = applied(of_bucket(context, name, Opening::LOOK, &[], &operations)?)?;
+    let mut outcomes = applied(of_bucket(context, name, Precondition::LOOK, &[], &operations)?)?;
     let (EntriesOutcome::Entries(nodes), EntriesOutcome::Entries(sessions)) =
         (outcomes.take_entries()?, outcomes.take_entries()?)
     else {
@@ -133,7 +133,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
         let tombstone = [FORGOTTEN, ERASED].map(|key| PutEntry { key, text: &stamp });
         let operations = [Operation::put(USER, &tombstone)];
         // Unless they are being forgotten again, or came back: the next call handles that.
-        let receipt = of_bucket(context, name, Opening::REPLACE, &expected(&stamp, next), &operations)?;
+        let receipt = of_bucket(context, name, Precondition::REPLACE, &expected(&stamp, next), &operations)?;
         done.remaining = u64::from(receipt.status == Status::Unmet);
     }
     Ok(done)
@@ -171,7 +171,7 @@ fn unlist<'g>(
         terms,
         vectors,
     ];
-    let receipt = of_bucket(context, name, Opening::LOOK, expectations, &operations)?;
+    let receipt = of_bucket(context, name, Precondition::LOOK, expectations, &operations)?;
     if receipt.status == Status::Unmet {
         return Ok(None);
     }
@@ -196,7 +196,7 @@ fn retain_returned_entries(
 ) -> Result<u64, Failure> {
     let (log, end) = (ACTIVITY, LogEnd::Newest);
     let read = [Operation::read(log, end, ANEW, ANEW_BYTES)];
-    let run = applied(of_bucket(context, name, Opening::LOOK, &[], &read)?)?.take_records()?;
+    let run = applied(of_bucket(context, name, Precondition::LOOK, &[], &read)?)?.take_records()?;
     let back: Vec<String> = run.records.iter().filter_map(|record| activity_log::parse_session(record)).collect();
     let is_known = run.first <= since.max(run.extent.first) && back.len() == run.records.len();
     gone.sessions.retain(|entry| is_known && !back.contains(&entry.key));
@@ -233,12 +233,14 @@ fn forget_session(
         return Ok(());
     }
     let operations = [Operation::get(SESSION, &OWNER, 256), Operation::page_keys(NODES, "", MAX_KEYS, KEYS_BYTES)];
-    let (bucket, opening) = (BucketId::session(session), Opening::LOOK);
-    let Some(mut outcomes) = store::read_bucket(&context.host, bucket, opening, &operations)? else { return Ok(()) };
+    let (bucket, precondition) = (BucketId::session(session), Precondition::LOOK);
+    let Some(mut outcomes) = store::read_bucket(&context.host, bucket, precondition, &operations)? else {
+        return Ok(());
+    };
     let EntriesOutcome::Entries(owner) = outcomes.take_entries()? else { return Ok(()) };
     let is_theirs = match owner.entries.first() {
         Some(owner) => owner.text == user,
-        None => owner.unreadable.is_empty() && activity_log::entry_has_incarnation(entry, &outcomes.incarnation),
+        None => owner.unreadable.is_empty() && activity_log::entry_has_generation(entry, &outcomes.generation),
     };
     if !is_theirs {
         return Ok(());
@@ -246,7 +248,7 @@ fn forget_session(
     for node in outcomes.take_key_page()?.keys.iter().filter(|node| is_session(node)) {
         done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
     }
-    let life = Some(&*outcomes.incarnation).filter(|life| !life.is_empty());
+    let life = Some(&*outcomes.generation).filter(|life| !life.is_empty());
     done.sessions += u64::from(remove_bucket(context, BucketKind::Session, session, life)?);
     Ok(())
 }
@@ -258,13 +260,13 @@ fn owner_of(context: &Context<impl Host>, bucket: BucketId<'_>) -> Result<Option
 fn of_bucket(
     context: &Context<impl Host>,
     name: &str,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     expectations: &[Expectation<'_>],
     operations: &[Operation<'_>],
 ) -> Result<Receipt, Failure> {
     store::transact(
         &context.host,
-        &Transaction { bucket: registry::user_bucket(name), opening, expectations, operations },
+        &Transaction { bucket: registry::user_bucket(name), precondition, expectations, operations },
     )
 }
 

@@ -6,7 +6,7 @@
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::transcripts::{Message, MessageContent, MessagePage};
-use crate::contract::{Host, LogExtent, LogRecords, Opening, Operation, Span};
+use crate::contract::{Host, LogExtent, LogRecords, Operation, Precondition, Span};
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, conflict_problem};
 use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
@@ -92,7 +92,7 @@ fn message_page(
         Operation::get_some(MESSAGES, &keys, 1024),
         Operation::get_all(BRANCHES, 10_000, 1 << 20),
     ];
-    let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
+    let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
     let extent = outcomes.take_records()?.extent;
     let known = outcomes.take_readable_entries()?;
     let branches = outcomes.take_readable_entries()?;
@@ -133,7 +133,7 @@ fn message_page(
         }
         None => branches.newest_spans(end, extent.first, LOOK_RECORDS),
     };
-    let runs = read_runs(context, at, &outcomes.incarnation, &spans)?;
+    let runs = read_runs(context, at, &outcomes.generation, &spans)?;
     if runs.is_empty() && stood.replace(extent) != Some(extent) {
         return Ok(None);
     }
@@ -185,7 +185,7 @@ pub(crate) fn read_whole_text(
 ) -> SessionResult<String> {
     let span = [Span { position, count: 1 }];
     let read = Operation::read_at(TRANSCRIPT, &span, LOOK_BYTES);
-    let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &[read])?;
+    let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &[read])?;
     let run = outcomes.take_records()?;
     let record = run.records.first().and_then(|text| StoredRecord::parse(text));
     let Some(record) = record.filter(|record| !record.is_removed()) else {
@@ -193,8 +193,8 @@ pub(crate) fn read_whole_text(
     };
     if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
         let get = [Operation::get(RESULTS, &key, RESULT_BYTES)];
-        let opening = Opening::life(&outcomes.incarnation);
-        if let Some(whole) = read_bucket(context, at.session, at.bucket(), opening, &get)?.take_text()? {
+        let precondition = Precondition::life(&outcomes.generation);
+        if let Some(whole) = read_bucket(context, at.session, at.bucket(), precondition, &get)?.take_text()? {
             return Ok(whole);
         }
     }
@@ -210,7 +210,7 @@ fn read_runs(
 ) -> SessionResult<Vec<LogRecords>> {
     let read = |spans: &[Span]| {
         let read = [Operation::read_at(TRANSCRIPT, spans, LOOK_BYTES)];
-        let mut runs = read_bucket(context, at.session, at.bucket(), Opening::life(life), &read)?.take_spans()?;
+        let mut runs = read_bucket(context, at.session, at.bucket(), Precondition::life(life), &read)?.take_spans()?;
         let mut asked = spans.iter();
         let whole = runs.iter().take_while(|run| {
             let end = run.first + run.records.len() as u64;

@@ -5,7 +5,7 @@
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::{BucketId, Host, Opening, Operation, PutEntry, Status, Transaction};
+use crate::contract::{BucketId, Host, Operation, Precondition, PutEntry, Status, Transaction};
 use crate::entry::session_problem::{
     SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem,
 };
@@ -29,9 +29,9 @@ pub fn register_transcript(
     let at = transcript.resolve_address()?;
     let session = BucketId::session(at.session);
     let get = [Operation::get(SESSION, &OWNER, 256)];
-    let mut outcomes = read_bucket(context, at.session, session, Opening::LOOK, &get)?;
+    let mut outcomes = read_bucket(context, at.session, session, Precondition::LOOK, &get)?;
     let owner = outcomes.take_text()?;
-    let life = &*outcomes.incarnation;
+    let life = &*outcomes.generation;
     let named = user.map(checked_user_bucket_name).transpose()?;
     let foreign = || {
         let message = format!("Session {} belongs to another user", python_repr(at.session));
@@ -53,8 +53,8 @@ pub fn register_transcript(
     };
     if let Some(name) = &name {
         let operations = [Operation::get(SESSIONS, &at.session, 256), Operation::get(USER, &FORGOTTEN, 64)];
-        let (bucket, opening) = (registry::user_bucket(name), Opening::LOOK);
-        if let Some(mut outcomes) = store::read_bucket(&context.host, bucket, opening, &operations)? {
+        let (bucket, precondition) = (registry::user_bucket(name), Precondition::LOOK);
+        if let Some(mut outcomes) = store::read_bucket(&context.host, bucket, precondition, &operations)? {
             let is_of_life = |entry: String| !life.is_empty() && text::find_substring(&entry, life).is_some();
             state.is_owned = outcomes.take_text()?.is_some_and(is_of_life);
             state.forgotten = outcomes.take_text()?.map(Into::into);
@@ -73,8 +73,8 @@ pub fn register_transcript(
     if let (Some(text), None, None) = (&name, &owner, &at.node) {
         let owner = [PutEntry { key: OWNER, text }];
         let (expectations, operations) = ([registry::expect_owner(text)], [Operation::put(SESSION, &owner)]);
-        let opening = Opening::life(life);
-        let own = Transaction { bucket: session, opening, expectations: &expectations, operations: &operations };
+        let precondition = Precondition::life(life);
+        let own = Transaction { bucket: session, precondition, expectations: &expectations, operations: &operations };
         match store::transact(&context.host, &own)?.status {
             Status::Unmet => return Err(foreign()),
             status => check_status(at.session, status)?,

@@ -9,8 +9,8 @@ use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
 use crate::contract::{
-    BucketId, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, PutEntry,
-    Span, Status, Transaction, VALUES,
+    BucketId, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Operation, Precondition,
+    PutEntry, Span, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{
     MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, answer_count_problem, check_status,
@@ -44,22 +44,22 @@ const PAGE: u32 = 100;
 
 const PAGE_MAX: u32 = 10_000;
 
-/// Create a session that must not be there; its incarnation.
+/// Create a session that must not be there; its generation.
 pub fn create_session(context: &Context<impl Host>, session: &str) -> SessionResult<String> {
     require_valid_session(session)?;
-    let opening = Opening::create_new(context.config.time_to_live());
-    Ok(transact_session(context, session, opening, &[])?.incarnation)
+    let precondition = Precondition::create_new(context.config.time_to_live());
+    Ok(transact_session(context, session, precondition, &[])?.generation)
 }
 
 /// Look at a session, which counts as a use of it.
 pub fn resume_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
     require_valid_session(session)?;
-    let mut outcomes = transact_session(context, session, Opening::ANY, &[Operation::describe(true)])?;
+    let mut outcomes = transact_session(context, session, Precondition::ANY, &[Operation::describe(true)])?;
     let found = outcomes.take_description()?;
     let history = found.logs.iter().find(|log| log.log == HISTORY_LOG);
     Ok(SessionState {
         session: session.to_owned(),
-        incarnation: outcomes.incarnation,
+        generation: outcomes.generation,
         key_count: found.values,
         history_length: history.map_or(0, |log| log.extent.length),
         expires_in: found.expires_in,
@@ -130,7 +130,7 @@ pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> Ses
     valid_names(session, key)?;
     let limit = context.config.max_value_bytes;
     let get = Operation::get(VALUES, &key, limit);
-    let mut outcomes = transact_session(context, session, Opening::ANY, &[get])?;
+    let mut outcomes = transact_session(context, session, Precondition::ANY, &[get])?;
     let text = match outcomes.take_entries()? {
         EntriesOutcome::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
         EntriesOutcome::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
@@ -175,12 +175,12 @@ fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<S
     for _ in 0..TRIES {
         let (cleared, mut outcomes) = list_keys(context, session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
         let history = outcomes.take_records()?;
-        let opening = Opening::life(&outcomes.incarnation);
+        let precondition = Precondition::life(&outcomes.generation);
         let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
         let stamp = timestamp::format_timestamp(context.host.now_micros());
         let record = history::record_clear_all(&keys, &stamp);
         let (expectations, reset) = ([unmoved(history.extent)], Operation::reset_map(VALUES, &[]));
-        if apply(context, session, opening, &expectations, reset, &record, &stamp)?.is_some() {
+        if apply(context, session, precondition, &expectations, reset, &record, &stamp)?.is_some() {
             // A repeated call finds nothing left to remove: the expectation tells what was there.
             return Ok(cleared);
         }
@@ -209,7 +209,7 @@ fn increment_count(
 ) -> SessionResult<Outcomes> {
     let get = Operation::get(VALUES, &ANSWER_COUNT, context.config.max_value_bytes);
     for _ in 0..TRIES {
-        let mut outcomes = transact_session(context, session, Opening::ANY, &[get, WHERE_HISTORY_STANDS])?;
+        let mut outcomes = transact_session(context, session, Precondition::ANY, &[get, WHERE_HISTORY_STANDS])?;
         let (found, extent) = (outcomes.take_entries()?, outcomes.take_records()?.extent);
         let count = match &found {
             EntriesOutcome::Entries(found) => match &*found.entries {
@@ -227,8 +227,8 @@ fn increment_count(
         let stamp = timestamp::format_timestamp(context.host.now_micros());
         let record = history::format_record("increment", ANSWER_COUNT, &stamp);
         let expectations = [unmoved(extent), room(context)];
-        let opening = Opening::life(&outcomes.incarnation);
-        if let Some(outcomes) = apply(context, session, opening, &expectations, increment, &record, &stamp)? {
+        let precondition = Precondition::life(&outcomes.generation);
+        if let Some(outcomes) = apply(context, session, precondition, &expectations, increment, &record, &stamp)? {
             return Ok(outcomes);
         }
     }
@@ -241,7 +241,7 @@ fn list_keys(
     session: &str,
     operations: &[Operation<'_>],
 ) -> SessionResult<(Vec<String>, Outcomes)> {
-    let mut outcomes = transact_session(context, session, Opening::ANY, operations)?;
+    let mut outcomes = transact_session(context, session, Precondition::ANY, operations)?;
     let mut found = outcomes.take_key_page()?;
     let mut keys = found.keys;
     // A host may give less at a time than is asked for.
@@ -249,8 +249,8 @@ fn list_keys(
         if found.cursor.is_empty() || keys.len() as u64 > MAX_KEYS {
             break;
         }
-        let (opening, read) = (Opening::life(&outcomes.incarnation), [page_keys(&found.cursor)]);
-        let next = transact_session(context, session, opening, &read)?.take_key_page()?;
+        let (precondition, read) = (Precondition::life(&outcomes.generation), [page_keys(&found.cursor)]);
+        let next = transact_session(context, session, precondition, &read)?.take_key_page()?;
         found.cursor = next.cursor;
         keys.extend(next.keys);
     }
@@ -276,7 +276,7 @@ fn write_key(
 ) -> SessionResult<Outcomes> {
     let stamp = timestamp::format_timestamp(context.host.now_micros());
     let record = history::format_record(op, key, &stamp);
-    let applied = apply(context, session, Opening::ANY, &[room(context)], write, &record, &stamp)?;
+    let applied = apply(context, session, Precondition::ANY, &[room(context)], write, &record, &stamp)?;
     applied.ok_or_else(|| Failure::out_of_turn().into())
 }
 
@@ -284,7 +284,7 @@ fn write_key(
 fn apply(
     context: &Context<impl Host>,
     session: &str,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     expectations: &[Expectation<'_>],
     write: Operation<'_>,
     record: &str,
@@ -295,10 +295,10 @@ fn apply(
     operations.push(write);
     history::push_history_operations(&mut operations, &context.config, &records);
     let transaction =
-        Transaction { bucket: BucketId::session(session), opening, expectations, operations: &operations };
+        Transaction { bucket: BucketId::session(session), precondition, expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction).map_err(|failure| write_problem(session, failure))?;
     match receipt.status {
-        Status::AnotherLife => return Ok(None),
+        Status::GenerationMismatch => return Ok(None),
         Status::Unmet if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Room { .. })) => {
             let (session, limit) = (python_repr(session), context.config.max_keys);
             return Err(limit_problem(context, format!("Session {session} holds max_keys ({limit}) keys")));
@@ -314,10 +314,10 @@ fn apply(
 fn transact_session(
     context: &Context<impl Host>,
     session: &str,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     operations: &[Operation<'_>],
 ) -> SessionResult<Outcomes> {
-    read_bucket(context, session, BucketId::session(session), opening, operations)
+    read_bucket(context, session, BucketId::session(session), precondition, operations)
 }
 
 /// The same with any bucket of the session's, and writes that count nothing.
@@ -325,10 +325,10 @@ pub(crate) fn read_bucket(
     context: &Context<impl Host>,
     session: &str,
     bucket: BucketId<'_>,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     operations: &[Operation<'_>],
 ) -> SessionResult<Outcomes> {
-    let transaction = Transaction { bucket, opening, expectations: &[], operations };
+    let transaction = Transaction { bucket, precondition, expectations: &[], operations };
     let receipt = store::transact(&context.host, &transaction)?;
     check_status(session, receipt.status)?;
     Ok(Outcomes::of(receipt))
@@ -391,16 +391,16 @@ pub fn read_history(
 
 fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRecords> {
     let (end, max_records) = (LogEnd::Newest, u64::from(limit));
-    read_records(context, session, Opening::ANY, Operation::read(HISTORY_LOG, end, max_records, MAX_BYTES))
+    read_records(context, session, Precondition::ANY, Operation::read(HISTORY_LOG, end, max_records, MAX_BYTES))
 }
 
 fn records_before(context: &Context<impl Host>, session: &str, before: u64, limit: u32) -> SessionResult<LogRecords> {
     let mut count = u32::try_from(before).unwrap_or(limit).min(limit);
-    let mut opening = Opening::ANY;
+    let mut precondition = Precondition::ANY;
     loop {
         let span = [Span { position: before.saturating_sub(u64::from(count)), count }];
         let read = Operation::read_at(HISTORY_LOG, &span, MAX_BYTES);
-        let mut found = read_records(context, session, opening, read)?;
+        let mut found = read_records(context, session, precondition, read)?;
         if before > found.extent.next() {
             // Before what is still to come is all that there is.
             return newest_records(context, session, limit);
@@ -415,7 +415,7 @@ fn records_before(context: &Context<impl Host>, session: &str, before: u64, limi
         }
         // They are too much, and a store leaves out the newest of them: fewer will fit. This was a use of the
         // session already.
-        opening = Opening::LOOK;
+        precondition = Precondition::LOOK;
         count = u32::try_from(found.records.len()).unwrap_or(count).min(count / 2).max(1);
     }
 }
@@ -423,10 +423,10 @@ fn records_before(context: &Context<impl Host>, session: &str, before: u64, limi
 fn read_records(
     context: &Context<impl Host>,
     session: &str,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     read: Operation<'_>,
 ) -> SessionResult<LogRecords> {
-    Ok(transact_session(context, session, opening, &[read])?.take_records()?)
+    Ok(transact_session(context, session, precondition, &[read])?.take_records()?)
 }
 
 /// A call on the session with this id, by its name. What is refused names the id.
@@ -443,14 +443,14 @@ pub fn with_session_name<H: Host, T>(
     called.map_err(|problem| SessionProblem { message: problem.message.replace(&*name, &shown(id)), ..problem })
 }
 
-/// Create the session with this id, which must not be there; its incarnation.
+/// Create the session with this id, which must not be there; its generation.
 pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<String> {
     with_session_name(context, id, |context, name| {
-        let incarnation = create_session(context, name)?;
+        let generation = create_session(context, name)?;
         if name != id {
             store_session_id(&context.host, name, id)?;
         }
-        Ok(incarnation)
+        Ok(generation)
     })
 }
 

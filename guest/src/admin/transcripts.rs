@@ -3,7 +3,7 @@
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::transcripts::{TranscriptSettings, TranscriptState};
-use crate::contract::{Host, LogEnd, Opening, Operation, PutEntry, VALUES};
+use crate::contract::{Host, LogEnd, Operation, Precondition, PutEntry, VALUES};
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::text::ids::ANSWER_COUNT;
 use crate::text::json_values::parse_count;
@@ -36,7 +36,7 @@ pub fn describe_transcript(
         Operation::get(VALUES, &ANSWER_COUNT, 32),
         Operation::describe(false),
     ];
-    let mut outcomes = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
+    let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
     let newest = outcomes.take_records()?;
     let record = newest.records.first().and_then(|text| StoredRecord::parse(text));
     let mut once = outcomes.take_entries_by_key()?;
@@ -58,10 +58,10 @@ pub fn describe_transcript(
         bytes,
         answers: outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0),
         // Stores name a life by the second that it began.
-        created_at: parse_milliseconds(&outcomes.incarnation),
+        created_at: parse_milliseconds(&outcomes.generation),
         last_at: record.and_then(|record| parse_milliseconds(&record.at)),
         expires_in: outcomes.take_description()?.expires_in,
-        incarnation: outcomes.incarnation,
+        generation: outcomes.generation,
     })
 }
 
@@ -83,7 +83,7 @@ pub fn set_title(
         Some(_) => Operation::put(SESSION, &entries),
         None => Operation::remove(SESSION, &[TITLE, TITLE_OF]),
     };
-    read_bucket(context, at.session, at.bucket(), Opening::ANY, &[write])?;
+    read_bucket(context, at.session, at.bucket(), Precondition::ANY, &[write])?;
     Ok(title)
 }
 
@@ -100,5 +100,5 @@ pub fn set_settings(
         false => Operation::put(SESSION, &set),
         true => Operation::remove(SESSION, &[SETTINGS]),
     };
-    read_bucket(context, at.session, at.bucket(), Opening::ANY, &[write]).map(drop)
+    read_bucket(context, at.session, at.bucket(), Precondition::ANY, &[write]).map(drop)
 }

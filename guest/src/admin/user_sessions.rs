@@ -8,7 +8,7 @@ use std::slice::from_ref;
 use crate::admin::user_values::read_user_bucket;
 use crate::context::Context;
 use crate::contract::users::UserSessions;
-use crate::contract::{BucketId, Failure, Host, LogEnd, Opening, Operation, Receipt, Span, Transaction};
+use crate::contract::{BucketId, Failure, Host, LogEnd, Operation, Precondition, Receipt, Span, Transaction};
 use crate::entry::session_problem::SessionResult;
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
@@ -101,8 +101,8 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
     for chunk in sessions.chunks(RANGES) {
         let mut transactions = Vec::with_capacity(chunk.len());
         for noted in chunk {
-            let (bucket, opening) = (BucketId::session(&noted.session), Opening::LOOK);
-            transactions.push(Transaction { bucket, opening, expectations: &[], operations: &operations });
+            let (bucket, precondition) = (BucketId::session(&noted.session), Precondition::LOOK);
+            transactions.push(Transaction { bucket, precondition, expectations: &[], operations: &operations });
         }
         receipts.extend(store::transact_each(&context.host, &transactions));
     }
@@ -124,7 +124,7 @@ fn shown(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<String>
     let mut out = ObjectWriter::with_capacity(256);
     out.text("session", Some(kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session)));
     // Stores name a life by the second that it began.
-    out.json("began_at", Some(&*outcomes.incarnation).filter(|life| json::parse_number(life).is_some()));
+    out.json("began_at", Some(&*outcomes.generation).filter(|life| json::parse_number(life).is_some()));
     out.text("title", of(TITLE));
     out.count("records", Some(run.extent.length));
     if let Some(record) = run.records.first().and_then(|text| StoredRecord::parse(text)) {

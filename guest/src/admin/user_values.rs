@@ -6,7 +6,7 @@ use std::slice::from_ref;
 
 use crate::admin::sessions::{limit_problem, require_valid_value};
 use crate::context::Context;
-use crate::contract::{Entry, Expectation, Host, Opening, Operation, PutEntry, Status, Transaction, VALUES};
+use crate::contract::{Entry, Expectation, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES};
 use crate::entry::session_problem::{SessionResult, check_status, require_valid_key};
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
@@ -64,7 +64,7 @@ pub fn put_user_value(
     let limit = context.config.max_keys;
     let transaction = Transaction {
         bucket: registry::user_bucket(&name),
-        opening: Opening::create(None),
+        precondition: Precondition::create(None),
         expectations: &[Expectation::room(VALUES, limit)],
         operations: &[write],
     };
@@ -81,5 +81,5 @@ pub(crate) fn read_user_bucket(
     name: &str,
     operations: &[Operation<'_>],
 ) -> SessionResult<Option<Outcomes>> {
-    Ok(store::read_bucket(&context.host, registry::user_bucket(name), Opening::LOOK, operations)?)
+    Ok(store::read_bucket(&context.host, registry::user_bucket(name), Precondition::LOOK, operations)?)
 }

@@ -10,8 +10,8 @@ use crate::answer::insertion_point::{LocatedMessage, QuestionTurn};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
 use crate::contract::{
-    BucketId, EntryState, Expectation, Failure, Host, Opening, Operation, Outcome, PositionMark, PutEntry, Receipt,
-    Status, Transaction, VALUES,
+    BucketId, EntryState, Expectation, Failure, Host, Operation, Outcome, PositionMark, Precondition, PutEntry,
+    Receipt, Status, Transaction, VALUES,
 };
 use crate::entry::turn_token::ForkPoint;
 use crate::entry::types::{AnswerReply, Effect, Problem, Task};
@@ -43,7 +43,7 @@ const WITHOUT_QUESTION: &str = "without its question's message: the host has to 
 /// A step to be committed.
 pub(crate) struct PendingStep<'a> {
     pub bucket: BucketId<'a>,
-    pub opening: Opening<'a>,
+    pub precondition: Precondition<'a>,
     pub step: TurnRecords<'a>,
     pub about: TurnContext<'a>,
     /// Of map `messages`.
@@ -98,13 +98,7 @@ pub(crate) struct DueTasks {
 
 impl DueTasks {
     /// After a step that was applied.
-    fn tasks(
-        &self,
-        bucket: BucketId<'_>,
-        incarnation: &str,
-        written: &Transaction<'_>,
-        receipt: &Receipt,
-    ) -> Vec<Task> {
+    fn tasks(&self, bucket: BucketId<'_>, generation: &str, written: &Transaction<'_>, receipt: &Receipt) -> Vec<Task> {
         let counted = |wanted: &str| {
             let mut answered = written.operations.iter().zip(&receipt.outcomes);
             answered.find_map(|(operation, outcome)| match (operation, outcome) {
@@ -129,14 +123,14 @@ impl DueTasks {
             (is_over, retention::TASK),
         ];
         let due = due.into_iter().filter(|(is_due, _)| *is_due);
-        let mut due: Vec<Task> = due.map(|(_, name)| task::incarnation_task(bucket, name, incarnation)).collect();
+        let mut due: Vec<Task> = due.map(|(_, name)| task::generation_task(bucket, name, generation)).collect();
         // Passages are embedded once they are there.
         let tasks = [index_passages::TASK, embed::TASK].into_iter().take(1 + usize::from(self.vectors));
         if let Some(subject) = &self.recall {
             due.extend(tasks.map(|name| Task {
                 subject: subject.clone(),
                 name: name.to_owned(),
-                state: task::initial_state(incarnation),
+                state: task::initial_state(generation),
             }));
         }
         due.extend(self.activity.clone());
@@ -316,8 +310,8 @@ fn write_step(
     place: &InsertionPoint,
     parts: &mut AnswerParts,
 ) -> Result<WriteOutcome, Failure> {
-    let PendingStep { bucket, opening, step, about, .. } = commit;
-    let (bucket, opening) = (*bucket, *opening);
+    let PendingStep { bucket, precondition, step, about, .. } = commit;
+    let (bucket, precondition) = (*bucket, *precondition);
     let texts = StepTexts::of(commit, place);
     let last = u32::try_from(texts.records.len().saturating_sub(1)).unwrap_or(0);
     // A question without an id of its answer names the whole turn, so far.
@@ -342,7 +336,7 @@ fn write_step(
         lists.push(&mut operations, &texts, commit.due.max_records);
     }
     let expectations = expectations(context, commit, place, parts.conversation);
-    let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction)?;
     let name = bucket.name;
     Ok(match receipt.status {
@@ -352,17 +346,19 @@ fn write_step(
                 let what = step.left_out.join(", ");
                 log::warn(&context.host, log::LIMIT, &["Answer in session ", name, " stored without ", &what]);
             }
-            let incarnation = opening.incarnation().unwrap_or(&receipt.incarnation);
-            let mut due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
+            let generation = precondition.generation().unwrap_or(&receipt.generation);
+            let mut due = commit.due.tasks(bucket, generation, &transaction, &receipt);
             if commit.titling.is_late && is_alone(&transaction, &receipt) {
-                due.extend(entitle_late(context, commit, &texts, incarnation));
+                due.extend(entitle_late(context, commit, &texts, generation));
             }
             if place.asks && parts.conversation && commit.lacks_question {
                 parts.add_reason(MISSING_QUESTION, WITHOUT_QUESTION);
             }
             WriteOutcome::Done(AnswerReply { due, ..answer_stored(context, name, parts.take_problem()) })
         }
-        Status::Absent | Status::Expired | Status::AnotherLife => WriteOutcome::Done(answer_ended(context, name)),
+        Status::Absent | Status::Expired | Status::GenerationMismatch => {
+            WriteOutcome::Done(answer_ended(context, name))
+        }
         Status::Unmet => match store::unmet_expectation(&receipt, &transaction) {
             Some(Expectation::Entry(entry)) => match entry.state {
                 EntryState::Absent if entry.key == about.question_id => WriteOutcome::Conflict(StepConflict::Asked),
@@ -383,16 +379,16 @@ fn entitle_late(
     context: &Context<impl Host>,
     commit: &PendingStep<'_>,
     texts: &StepTexts,
-    incarnation: &str,
+    generation: &str,
 ) -> Option<Task> {
     let mut entries = vec![PutEntry { key: UNTITLED, text: "1" }];
     entries.extend(texts.title(&commit.titling));
     let operations = [Operation::put(SESSION, &entries)];
     let expectations = [TITLE, UNTITLED].map(|key| Expectation::absent(SESSION, key));
-    let (bucket, opening) = (commit.bucket, Opening::life(incarnation));
-    let titled = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let (bucket, precondition) = (commit.bucket, Precondition::life(generation));
+    let titled = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     match store::transact(&context.host, &titled) {
-        Ok(receipt) if receipt.is_applied() => Some(task::incarnation_task(bucket, generate_title::TASK, incarnation)),
+        Ok(receipt) if receipt.is_applied() => Some(task::generation_task(bucket, generate_title::TASK, generation)),
         Ok(_) => None,
         Err(failure) => {
             log::warn(&context.host, log::STORE, &["No title for session ", bucket.name, ": ", &failure.sentence()]);
@@ -409,8 +405,8 @@ fn find_insertion_point(
     moved: StepConflict,
 ) -> Result<Option<InsertionPoint>, Failure> {
     let about = &commit.about;
-    let opening = commit.opening.incarnation().map_or(Opening::LOOK, Opening::life);
-    let look = Transaction { bucket: commit.bucket, opening, expectations: &[], operations: &[] };
+    let precondition = commit.precondition.generation().map_or(Precondition::LOOK, Precondition::life);
+    let look = Transaction { bucket: commit.bucket, precondition, expectations: &[], operations: &[] };
     let linear = InsertionPoint { checks_head: false, ..place.clone() };
     Ok(Some(match (moved, place.fork) {
         // Its result has no call, or what was stored of the turn was removed.

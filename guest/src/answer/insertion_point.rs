@@ -52,7 +52,7 @@ pub(crate) struct QuestionTurn {
 }
 
 impl LocatedMessage {
-    /// Where to look: the bucket and its opening are those of `transaction`. `None`: the message is unknown.
+    /// Where to look: the bucket and its precondition are those of `transaction`. `None`: the message is unknown.
     pub(crate) fn find_by_key(
         host: &impl Host,
         transaction: &Transaction<'_>,
@@ -188,8 +188,8 @@ fn is_said(record: &StoredRecord<'_>) -> bool {
 /// Reads from the bucket of a transaction, which has to be there.
 fn read_existing(
     host: &impl Host,
-    Transaction { bucket, opening, .. }: &Transaction<'_>,
+    Transaction { bucket, precondition, .. }: &Transaction<'_>,
     operations: &[Operation<'_>],
 ) -> Result<Outcomes, Failure> {
-    store::read_bucket(host, *bucket, *opening, operations)?.ok_or_else(Failure::out_of_turn)
+    store::read_bucket(host, *bucket, *precondition, operations)?.ok_or_else(Failure::out_of_turn)
 }

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use crate::answer::append::{DueTasks, PendingStep, TitlePlan, append_step};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, Opening, Operation, Status, Transaction};
+use crate::contract::{BucketId, Failure, Host, Operation, Precondition, Status, Transaction};
 use crate::entry::directives::{Directives, missing_session_problem};
 use crate::entry::metadata::{EntryMetadata, EntrySession};
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
@@ -74,7 +74,7 @@ fn try_commit(
 
     let is_paired = !state.turn.is_empty();
     // A question that failed knows whose the turn is, and nothing of the conversation.
-    let is_seen = is_paired && !state.incarnation.is_empty();
+    let is_seen = is_paired && !state.generation.is_empty();
     if !is_paired {
         // Without a question the turn is the answer's own.
         state.turn = new_turn_id(context.host.now_micros(), 0, entry.text).into();
@@ -130,10 +130,10 @@ fn try_commit(
     let titling = TitlePlan::of(options, &state, question, is_paired);
     let pending = PendingStep {
         bucket: directives::transcript_bucket(&state.session, state.node.as_deref()),
-        opening: match (&*state.incarnation, &state.node) {
+        precondition: match (&*state.generation, &state.node) {
             ("", None) => context.config.create(),
-            ("", Some(_)) => directives::node_opening(options),
-            (incarnation, _) => Opening::existing(Some(incarnation)),
+            ("", Some(_)) => directives::node_precondition(options),
+            (generation, _) => Precondition::existing(Some(generation)),
         },
         lacks_question: state.has_text && question.is_none() && !state.is_unwritten,
         due: due_tasks(context, options, &state, said, &about, &registration, titling.is_due),
@@ -170,7 +170,7 @@ fn resolve_turn<'a>(
         // Of a question that was asked before conversations were configured.
         Some(turn) => Some(TurnToken {
             session: turn.session.into(),
-            incarnation: turn.incarnation.unwrap_or_default().into(),
+            generation: turn.generation.unwrap_or_default().into(),
             ..TurnToken::default()
         }),
         None => TurnToken::parse(entry.turn),
@@ -281,7 +281,7 @@ fn due_tasks(
 ) -> DueTasks {
     let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
     let owner = state.user.as_deref();
-    let used = state.session_life.as_deref().unwrap_or(&state.incarnation);
+    let used = state.session_life.as_deref().unwrap_or(&state.generation);
     let activity = match owner {
         Some(user) if registration.is_long => Some(activity::tidy_task(user)),
         Some(user) if !registration.is_first && !state.is_latest && !used.is_empty() => {
@@ -317,32 +317,32 @@ fn register_first_turn(
     at: &str,
     has_question: bool,
 ) -> Result<RegistrationOutcome, Failure> {
-    if let Some(node) = state.node.as_deref().filter(|_| state.incarnation.is_empty() && state.user.is_some()) {
+    if let Some(node) = state.node.as_deref().filter(|_| state.generation.is_empty() && state.user.is_some()) {
         // So that it is this life, or none, that the answer is stored in.
-        let (bucket, opening) =
-            (directives::transcript_bucket(&state.session, Some(node)), directives::node_opening(options));
-        let opened = Transaction { bucket, opening, expectations: &[], operations: &[] };
-        state.incarnation = store::transact(&context.host, &opened)?.incarnation.into();
+        let (bucket, precondition) =
+            (directives::transcript_bucket(&state.session, Some(node)), directives::node_precondition(options));
+        let opened = Transaction { bucket, precondition, expectations: &[], operations: &[] };
+        state.generation = store::transact(&context.host, &opened)?.generation.into();
     }
-    let known = if state.node.is_some() { state.session_life.take() } else { Some(state.incarnation.clone()) };
-    let mut incarnation = known.unwrap_or_default().into_owned();
-    if incarnation.is_empty() {
+    let known = if state.node.is_some() { state.session_life.take() } else { Some(state.generation.clone()) };
+    let mut generation = known.unwrap_or_default().into_owned();
+    if generation.is_empty() {
         // Without a question: the session has to be there before it is registered.
         let owner = state.user.as_deref().map(registry::expect_owner);
-        let (bucket, opening) = (BucketId::session(&state.session), context.config.create());
+        let (bucket, precondition) = (BucketId::session(&state.session), context.config.create());
         let expectations = owner.as_slice();
-        let opened = Transaction { bucket, opening, expectations, operations: &[] };
+        let opened = Transaction { bucket, precondition, expectations, operations: &[] };
         let receipt = store::transact(&context.host, &opened)?;
         match receipt.status {
-            Status::Applied | Status::Repeated => incarnation = receipt.incarnation,
+            Status::Applied | Status::Repeated => generation = receipt.generation,
             Status::Unmet => return Ok(RegistrationOutcome::Foreign),
             _ => return Err(Failure::out_of_turn()),
         }
         if state.node.is_none() {
-            state.incarnation = incarnation.clone().into();
+            state.generation = generation.clone().into();
         }
     }
-    registry::register_session(&context.host, state, &incarnation, at, has_question)
+    registry::register_session(&context.host, state, &generation, at, has_question)
 }
 
 /// `named` is the user whom the answer names.
@@ -383,8 +383,8 @@ pub(crate) fn count_skip(context: &Context<impl Host>, state: &TurnToken<'_>, us
     let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
     let owner = user.map(registry::expect_owner);
     let operations = [Operation::increment(SESSION, key, 1)];
-    let opening = Opening::life(&state.incarnation);
-    let counted = Transaction { bucket, opening, expectations: owner.as_slice(), operations: &operations };
+    let precondition = Precondition::life(&state.generation);
+    let counted = Transaction { bucket, precondition, expectations: owner.as_slice(), operations: &operations };
     if let Err(failure) = store::transact(&context.host, &counted) {
         let what = ["Skipped answer not counted in session ", &state.session, ": ", &failure.sentence()];
         log::warn(&context.host, log::STORE, &what);

@@ -29,8 +29,8 @@ impl Host for Imports {
         store::list_buckets(BucketKind::Session, cursor, limit)
     }
 
-    fn delete(&self, bucket: BucketId<'_>, incarnation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
-        store::delete_bucket(bucket, incarnation, max_keys)
+    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
+        store::delete_bucket(bucket, generation, max_keys)
     }
 
     fn capabilities(&self) -> StoreCapabilities {

@@ -31,8 +31,8 @@ fn on_transcript<T>(
 
 impl operator::Guest for Component {
     fn create(session: String) -> Reply<operator::SessionCreated> {
-        let incarnation = admin::create_with_id(&context(), &session)?;
-        Ok(operator::SessionCreated { session, incarnation })
+        let generation = admin::create_with_id(&context(), &session)?;
+        Ok(operator::SessionCreated { session, generation })
     }
 
     fn resume(session: String) -> Reply<operator::SessionState> {

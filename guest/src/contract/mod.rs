@@ -23,8 +23,8 @@ pub use bindings::keepline::memory::key_value::{
     BucketId, BucketKind, BucketPage, CounterValue, Deletion, Description, EntryCount, EntryPage,
     EntryParam as PutEntry, EntryResult as Entry, EntryState, Expectation, ExpectedEntry, Failure, FailureCode,
     FoundEntries, FoundMatches, IncrementOperation, IndexExtent, LeaseState, LogEnd, LogExtent, LogRecords, LogSpans,
-    Opening, Operation, Outcome, PositionMark, PositionedRecord, Posting, Receipt, Size, Span, SpanRecords, Status,
-    StoreCapabilities, TermMatches, TimeToLive, Transaction,
+    Operation, Outcome, PositionMark, PositionedRecord, Posting, Precondition, Receipt, Size, Span, SpanRecords,
+    Status, StoreCapabilities, TermMatches, TimeToLive, Transaction,
 };
 pub use bindings::wasi::logging::logging::Level;
 
@@ -42,9 +42,9 @@ pub trait Host {
     /// Names of the sessions, page by page.
     fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure>;
 
-    /// Delete a bucket (that incarnation, if one is named) and all that is in it, and name up to `max_keys` of its
+    /// Delete a bucket (that generation, if one is named) and all that is in it, and name up to `max_keys` of its
     /// values.
-    fn delete(&self, bucket: BucketId<'_>, incarnation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure>;
+    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure>;
 
     /// What the store can promise.
     fn capabilities(&self) -> StoreCapabilities;

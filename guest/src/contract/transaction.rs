@@ -1,4 +1,4 @@
-//! Builds the parts of a transaction, each in one call: openings, expectations, operations.
+//! Builds the parts of a transaction, each in one call: preconditions, expectations, operations.
 
 use std::slice::from_ref;
 
@@ -10,7 +10,7 @@ macro_rules! copy {
     ($($borrowed:ident)*) => { $(impl Copy for $borrowed<'_> {})* };
 }
 
-copy! { BucketId ExistingLife Opening ExpectedEntry ExpectedLog ExpectedRoom Expectation PutEntry PositionMark PositionedRecord }
+copy! { BucketId ExistingBucket Precondition ExpectedEntry ExpectedLog ExpectedRoom Expectation PutEntry PositionMark PositionedRecord }
 copy! { Posting GetOperation GetAllOperation PageOperation PutOperation IncrementOperation RemoveOperation ResetMapOperation }
 copy! { AppendOperation ReadOperation ReadAtOperation OverflowOperation ReplaceOldestOperation RewriteOperation }
 copy! { ResetLogOperation LeaseOperation PostOperation UnpostOperation MatchOperation Operation Transaction }
@@ -36,49 +36,51 @@ impl<'a> BucketId<'a> {
     }
 }
 
-impl<'a> Opening<'a> {
+impl<'a> Precondition<'a> {
     /// Use of a bucket that must be there, whatever its life.
-    pub(crate) const ANY: Opening<'static> = Opening::Existing(ExistingLife { incarnation: None, renew: true });
+    pub(crate) const ANY: Precondition<'static> =
+        Precondition::Existing(ExistingBucket { generation: None, renew: true });
 
     /// A look at a bucket that must be there, whatever its life, which is no use of it.
-    pub(crate) const LOOK: Opening<'static> = Opening::Existing(ExistingLife { incarnation: None, renew: false });
+    pub(crate) const LOOK: Precondition<'static> =
+        Precondition::Existing(ExistingBucket { generation: None, renew: false });
 
     /// Creates the bucket without expiry, and deletes what was there.
-    pub(crate) const REPLACE: Opening<'static> = Opening::Replace(NewLife { time_to_live: None });
+    pub(crate) const REPLACE: Precondition<'static> = Precondition::Replace(NewBucket { time_to_live: None });
 
     /// Creates the bucket if it is absent.
     pub(crate) const fn create(time_to_live: Option<TimeToLive>) -> Self {
-        Self::Create(NewLife { time_to_live })
+        Self::Create(NewBucket { time_to_live })
     }
 
     /// Creates the bucket, which must be absent.
     pub(crate) const fn create_new(time_to_live: Option<TimeToLive>) -> Self {
-        Self::CreateNew(NewLife { time_to_live })
+        Self::CreateNew(NewBucket { time_to_live })
     }
 
     /// Use of that life of a bucket; none: of whichever there is.
-    pub(crate) const fn existing(incarnation: Option<&'a str>) -> Self {
-        Self::Existing(ExistingLife { incarnation, renew: true })
+    pub(crate) const fn existing(generation: Option<&'a str>) -> Self {
+        Self::Existing(ExistingBucket { generation, renew: true })
     }
 
     /// Reopens the life that an earlier receipt named, without counting another use. A store that names none can't be
     /// asked for one.
-    pub(crate) fn life(incarnation: &'a str) -> Self {
-        let incarnation = Some(incarnation).filter(|stamp| !stamp.is_empty());
-        Self::Existing(ExistingLife { incarnation, renew: false })
+    pub(crate) fn life(generation: &'a str) -> Self {
+        let generation = Some(generation).filter(|stamp| !stamp.is_empty());
+        Self::Existing(ExistingBucket { generation, renew: false })
     }
 
     /// The life that it asks for, if it names one.
-    pub(crate) fn incarnation(self) -> Option<&'a str> {
+    pub(crate) fn generation(self) -> Option<&'a str> {
         match self {
-            Self::Existing(life) => life.incarnation,
+            Self::Existing(life) => life.generation,
             _ => None,
         }
     }
 
-    /// Reopens the life that a transaction with this opening met: its receipt names what the opening did not.
+    /// Reopens the life that a transaction with this precondition met: its receipt names what the precondition did not.
     pub(crate) fn again(self, receipt: &'a Receipt) -> Self {
-        Self::life(self.incarnation().unwrap_or(&receipt.incarnation))
+        Self::life(self.generation().unwrap_or(&receipt.generation))
     }
 }
 

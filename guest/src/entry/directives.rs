@@ -24,7 +24,7 @@ use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
-use crate::contract::{BucketId, BucketKind, Host, Opening, TimeToLive};
+use crate::contract::{BucketId, BucketKind, Host, Precondition, TimeToLive};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Problem;
 use crate::log;
@@ -269,9 +269,9 @@ pub(crate) fn transcript_bucket<'a>(session: &'a str, node: Option<&'a str>) -> 
 }
 
 /// How a node's bucket is opened where it may be a new one.
-pub(crate) fn node_opening(options: &Options) -> Opening<'static> {
+pub(crate) fn node_precondition(options: &Options) -> Precondition<'static> {
     let milliseconds = crate::options::config::milliseconds(options.node_ttl_hours);
-    Opening::create(milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: true }))
+    Precondition::create(milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: true }))
 }
 
 /// Why an entry passes whose `user_id` is not possible.

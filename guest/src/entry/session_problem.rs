@@ -24,7 +24,7 @@ pub(crate) fn check_status(session: &str, status: Status) -> SessionResult<()> {
     let (code, what) = match status {
         Status::Applied | Status::Repeated => return Ok(()),
         // Another life of it is not the session that the call began with.
-        Status::Absent | Status::AnotherLife => (Code::NotFound, "not found"),
+        Status::Absent | Status::GenerationMismatch => (Code::NotFound, "not found"),
         Status::Expired => (Code::Expired, "has expired"),
         Status::Exists => (Code::AlreadyExists, "already exists"),
         Status::Unmet => return Err(Failure::out_of_turn().into()),

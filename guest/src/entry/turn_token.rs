@@ -7,7 +7,7 @@ use keepline_json as json;
 use keepline_json::{push_number, split_before};
 use std::borrow::Cow;
 
-use crate::store::is_incarnation;
+use crate::store::is_generation;
 use crate::text::ascii::{push_ascii, push_escaped};
 use crate::text::ids::{is_map_key, is_session};
 use crate::text::json_values::{as_container, parse_count};
@@ -39,7 +39,7 @@ pub(crate) struct TurnToken<'a> {
     /// The bucket of the node, if it is not the session's.
     pub node: Option<Cow<'a, str>>,
     /// Empty: not known.
-    pub incarnation: Cow<'a, str>,
+    pub generation: Cow<'a, str>,
     /// The turn's id.
     pub turn: Cow<'a, str>,
     /// The key of the question's message.
@@ -62,7 +62,7 @@ pub(crate) struct TurnToken<'a> {
     pub total: u64,
     /// References to the question's files: a JSON array.
     pub files: Option<Cow<'a, str>>,
-    /// The session's incarnation, if the bucket is a node's.
+    /// The session's generation, if the bucket is a node's.
     pub session_life: Option<Cow<'a, str>>,
     /// The user: the name of their bucket.
     pub user: Option<Cow<'a, str>>,
@@ -95,7 +95,7 @@ impl<'a> TurnToken<'a> {
             match key.trim_matches('"') {
                 "s" => state.session = text(),
                 "n" => state.node = Some(text()),
-                "i" => state.incarnation = text(),
+                "i" => state.generation = text(),
                 "t" => state.turn = text(),
                 "q" => state.question = text(),
                 "c" => state.is_named = raw == "1",
@@ -128,12 +128,12 @@ impl<'a> TurnToken<'a> {
         }
         let is_good = is_session(&state.session)
             && state.node.as_deref().is_none_or(is_session)
-            && (state.incarnation.is_empty() || is_incarnation(&state.incarnation))
+            && (state.generation.is_empty() || is_generation(&state.generation))
             && is_map_key(&state.turn)
             && is_map_key(&state.question)
             && state.open.as_deref().is_none_or(is_map_key)
             && state.user.as_deref().is_none_or(is_session)
-            && state.session_life.as_deref().is_none_or(is_incarnation)
+            && state.session_life.as_deref().is_none_or(is_generation)
             && state.parent.as_deref().is_none_or(is_map_key);
         is_good.then_some(state)
     }
@@ -154,8 +154,8 @@ impl<'a> TurnToken<'a> {
             ("u", self.user.as_ref()),
             ("g", self.forgotten.as_ref()),
         ];
-        let incarnation = Some(&self.incarnation).filter(|stamp| is_incarnation(stamp));
-        for (name, text) in texts.into_iter().chain([("i", incarnation)]) {
+        let generation = Some(&self.generation).filter(|stamp| is_generation(stamp));
+        for (name, text) in texts.into_iter().chain([("i", generation)]) {
             if let Some(text) = text {
                 push_name(&mut out, name);
                 push_ascii(&mut out, text);
@@ -229,29 +229,29 @@ const PLAIN_MARK: &str = "k1:";
 pub struct PlainTurnToken<'a> {
     /// The session of the question.
     pub session: &'a str,
-    /// Its incarnation, if the question got as far as seeing it.
-    pub incarnation: Option<&'a str>,
+    /// Its generation, if the question got as far as seeing it.
+    pub generation: Option<&'a str>,
 }
 
 impl<'a> PlainTurnToken<'a> {
     /// Read a state; none if it is not one of ours.
     pub fn parse(state: &'a str) -> Option<Self> {
         let rest = state.strip_prefix(PLAIN_MARK)?;
-        let (session, incarnation) = match split_before(rest, b':') {
-            Some((session, rest)) => (session, Some(rest.strip_prefix(':').filter(|stamp| is_incarnation(stamp))?)),
+        let (session, generation) = match split_before(rest, b':') {
+            Some((session, rest)) => (session, Some(rest.strip_prefix(':').filter(|stamp| is_generation(stamp))?)),
             None => (rest, None),
         };
-        is_session(session).then_some(Self { session, incarnation })
+        is_session(session).then_some(Self { session, generation })
     }
 
     /// Write a state.
-    pub fn write(session: &str, incarnation: &str) -> String {
-        let mut state = String::with_capacity(PLAIN_MARK.len() + session.len() + incarnation.len() + 1);
+    pub fn write(session: &str, generation: &str) -> String {
+        let mut state = String::with_capacity(PLAIN_MARK.len() + session.len() + generation.len() + 1);
         state.push_str(PLAIN_MARK);
         state.push_str(session);
-        if is_incarnation(incarnation) {
+        if is_generation(generation) {
             state.push(':');
-            state.push_str(incarnation);
+            state.push_str(generation);
         }
         state
     }
@@ -264,7 +264,7 @@ mod tests {
     fn state() -> TurnToken<'static> {
         TurnToken {
             session: "s".into(),
-            incarnation: "17:3-\"~".into(),
+            generation: "17:3-\"~".into(),
             turn: "1a-0".into(),
             question: "t-1a-0".into(),
             total: 1234,
@@ -323,7 +323,7 @@ mod tests {
         let state = TurnToken {
             session: "s".repeat(128).into(),
             node: Some("n".repeat(128).into()),
-            incarnation: long.clone().into(),
+            generation: long.clone().into(),
             question: long.clone().into(),
             open: Some(long.clone().into()),
             parent: Some(long.into()),
@@ -353,10 +353,10 @@ mod tests {
 
     #[test]
     fn a_plain_token_that_is_written_is_read() {
-        for (session, incarnation) in [("s", "17:3-~"), ("a-b_C", ""), ("x", "1")] {
-            let state = PlainTurnToken::write(session, incarnation);
-            let incarnation = Some(incarnation).filter(|text| !text.is_empty());
-            assert_eq!(PlainTurnToken::parse(&state), Some(PlainTurnToken { session, incarnation }));
+        for (session, generation) in [("s", "17:3-~"), ("a-b_C", ""), ("x", "1")] {
+            let state = PlainTurnToken::write(session, generation);
+            let generation = Some(generation).filter(|text| !text.is_empty());
+            assert_eq!(PlainTurnToken::parse(&state), Some(PlainTurnToken { session, generation }));
         }
     }
 

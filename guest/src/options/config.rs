@@ -12,7 +12,7 @@ use keepline_options::words::{TtlMode, UnboundContext};
 use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
 
-use crate::contract::{Host, Level, Opening, TimeToLive};
+use crate::contract::{Host, Level, Precondition, TimeToLive};
 use crate::log;
 use crate::options::conversation::Options;
 use crate::options::reader::{ConfigProblem, Read, Reader};
@@ -115,8 +115,8 @@ impl Config {
     }
 
     /// Open a session's bucket, or create it with the configured life.
-    pub(crate) fn create(&self) -> Opening<'static> {
-        Opening::create(self.time_to_live())
+    pub(crate) fn create(&self) -> Precondition<'static> {
+        Precondition::create(self.time_to_live())
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
 use crate::contract::{
-    BucketId, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
-    Transaction, VALUES,
+    BucketId, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Operation, Precondition, Receipt, Span,
+    Status, Transaction, VALUES,
 };
 use crate::options::config;
 use crate::options::conversation::Options;
@@ -59,7 +59,7 @@ pub(crate) struct ReadPlan<'a> {
     /// The name of the user's bucket.
     pub user: Option<&'a str>,
     pub bucket: BucketId<'a>,
-    pub opening: Opening<'a>,
+    pub precondition: Precondition<'a>,
     /// As far as it is known without what is set for the session.
     pub budget: u64,
     /// The key of the message that the question follows.
@@ -81,7 +81,7 @@ pub(crate) struct ReadPlan<'a> {
 /// What was read in the first transaction.
 #[derive(Default)]
 pub(crate) struct QuestionSnapshot {
-    pub incarnation: String,
+    pub generation: String,
     /// The session's, if that is another bucket.
     pub session_life: Option<String>,
     pub values: EntriesOutcome,
@@ -113,7 +113,7 @@ pub(crate) fn load_snapshot(
     options: &Options,
     plan: &ReadPlan<'_>,
 ) -> Result<Option<QuestionSnapshot>, Failure> {
-    let ReadPlan { session, user, bucket, opening, only_looks, recall, .. } = *plan;
+    let ReadPlan { session, user, bucket, precondition, only_looks, recall, .. } = *plan;
     let of_user = plan.recalls_of_user();
     let once = plan.session_keys();
     let operations = plan.operations(context, options, &once);
@@ -121,14 +121,14 @@ pub(crate) fn load_snapshot(
     let is_node = bucket.kind != BucketKind::Session;
     let owned = user.map(registry::expect_owner);
     let expectations = owned.as_slice();
-    let mut transactions = vec![Transaction { bucket, opening, expectations, operations: &operations }];
+    let mut transactions = vec![Transaction { bucket, precondition, expectations, operations: &operations }];
     let checked = [[OWNER].as_slice(), plan.id_key()].concat();
     let check = [Operation::get_some(SESSION, &checked, 4096)];
     if is_node {
-        let opening = if only_looks { Opening::LOOK } else { context.config.create() };
+        let precondition = if only_looks { Precondition::LOOK } else { context.config.create() };
         transactions.push(Transaction {
             bucket: BucketId::session(session),
-            opening,
+            precondition,
             expectations,
             operations: &check,
         });
@@ -139,8 +139,9 @@ pub(crate) fn load_snapshot(
         query.push_operations(&mut reads);
     }
     if let Some(name) = user {
-        let (bucket, opening) = (registry::user_bucket(name), if only_looks { Opening::LOOK } else { Opening::ANY });
-        transactions.push(Transaction { bucket, opening, expectations: &[], operations: &reads });
+        let (bucket, precondition) =
+            (registry::user_bucket(name), if only_looks { Precondition::LOOK } else { Precondition::ANY });
+        transactions.push(Transaction { bucket, precondition, expectations: &[], operations: &reads });
     }
     let mut receipts = match &*transactions {
         [one] => vec![store::transact(&context.host, one)],
@@ -245,13 +246,13 @@ impl ReadPlan<'_> {
         receipt: Receipt,
         of_session: Option<Receipt>,
     ) -> Result<QuestionSnapshot, Failure> {
-        let mut snapshot = QuestionSnapshot { incarnation: receipt.incarnation.clone(), ..QuestionSnapshot::default() };
+        let mut snapshot = QuestionSnapshot { generation: receipt.generation.clone(), ..QuestionSnapshot::default() };
         let mut outcomes = Outcomes::of(receipt);
         snapshot.values = outcomes.take_entries()?;
         let mut once = outcomes.take_entries_by_key()?;
         match of_session {
             Some(receipt) => {
-                snapshot.session_life = Some(receipt.incarnation.clone());
+                snapshot.session_life = Some(receipt.generation.clone());
                 let mut of_session = Outcomes::of(receipt).take_entries_by_key()?;
                 snapshot.owner = of_session.take(OWNER);
                 snapshot.lacks_id = self.has_id && of_session.take(SESSION_ID_KEY).is_none();
@@ -303,7 +304,7 @@ pub(crate) fn widen_snapshot(
     }
     let (max_records, max_bytes) = (records_of(options, budget), bytes_of(budget));
     let read = Operation::read(TRANSCRIPT, LogEnd::Newest, max_records, max_bytes);
-    let found = store::read_bucket(&context.host, bucket, Opening::life(&seen.incarnation), &[read])?;
+    let found = store::read_bucket(&context.host, bucket, Precondition::life(&seen.generation), &[read])?;
     if let Some(mut outcomes) = found {
         let extent = *extent;
         let mut newest = outcomes.take_records()?;
@@ -318,13 +319,13 @@ pub(crate) fn widen_snapshot(
 pub(crate) fn read_oldest(
     context: &Context<impl Host>,
     bucket: BucketId<'_>,
-    incarnation: &str,
+    generation: &str,
     tokens: u64,
 ) -> Result<LogRecords, Failure> {
     // Calls of tools are short, and what is around them is not; and there may be other answers among them.
     let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
     let read = Operation::read(TRANSCRIPT, end, max_records, max_bytes);
-    let found = store::read_bucket(&context.host, bucket, Opening::life(incarnation), &[read])?;
+    let found = store::read_bucket(&context.host, bucket, Precondition::life(generation), &[read])?;
     found.ok_or_else(Failure::out_of_turn)?.take_records()
 }
 
@@ -380,7 +381,7 @@ impl QuestionSnapshot {
         max_bytes: u64,
     ) -> Result<Vec<LogRecords>, Failure> {
         let read = [Operation::read_at(TRANSCRIPT, spans, max_bytes)];
-        let found = store::read_bucket(&context.host, bucket, Opening::life(&self.incarnation), &read)?;
+        let found = store::read_bucket(&context.host, bucket, Precondition::life(&self.generation), &read)?;
         found.map_or(Ok(Vec::new()), |mut outcomes| outcomes.take_spans())
     }
 

@@ -13,7 +13,7 @@ use keepline_options::words::Recall;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, Opening};
+use crate::contract::{BucketId, Failure, Host, Precondition};
 use crate::entry::directives::{Directives, INVALID_USER_ID, NO_NODE};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::TurnToken;
@@ -128,7 +128,7 @@ impl<'q> ConversationQuestion<'q> {
         turn: String,
     ) -> TurnToken<'_> {
         TurnToken {
-            incarnation: seen.incarnation.clone().into(),
+            generation: seen.generation.clone().into(),
             parent: self.parent.as_deref().filter(|_| resolved.is_parent_known).map(Into::into),
             fork: resolved.fork,
             total: resolved.total,
@@ -208,7 +208,7 @@ pub(crate) fn enrich_question(
         let what = ["Values of the user left out of a question of session ", session, ": over a limit"];
         log::warn(&context.host, log::LIMIT, &what);
     }
-    attach_values(context, question.bucket(), &seen.incarnation, metadata, values, reply)?;
+    attach_values(context, question.bucket(), &seen.generation, metadata, values, reply)?;
     let loaded = LoadedQuestion { context, options, question, seen, resolved: &resolved, budget };
     let ComposedWindow { mut members, shown, tokens } = if said.has_window == Some(false) {
         // So whatever was said may be recalled.
@@ -269,9 +269,9 @@ fn read_snapshot(
         session,
         user: question.user.as_deref(),
         bucket: question.bucket(),
-        opening: match question.node {
-            _ if question.only_looks() => Opening::LOOK,
-            Some(_) => directives::node_opening(options),
+        precondition: match question.node {
+            _ if question.only_looks() => Precondition::LOOK,
+            Some(_) => directives::node_precondition(options),
             None => context.config.create(),
         },
         budget: question.budget(options),
@@ -336,7 +336,7 @@ fn compose_window(
     oldest = seen.oldest.as_ref().map(OldestRecords::of);
     let mut first_turn = oldest.as_ref().map_or(FirstTurn::None, first_of);
     if matches!(first_turn, FirstTurn::Cut) {
-        more = read_oldest(context, question.bucket(), &seen.incarnation, budget / 4)?;
+        more = read_oldest(context, question.bucket(), &seen.generation, budget / 4)?;
         of_more = OldestRecords::of(&more);
         first_turn = first_of(&of_more);
     }
@@ -378,7 +378,7 @@ fn recalled(
         // A user's, or that of the transcript.
         user: question.user.as_deref().filter(|_| query.is_of_user),
         bucket: question.bucket(),
-        incarnation: &seen.incarnation,
+        generation: &seen.generation,
         session: question.session,
         shown,
         shown_tokens,
@@ -396,7 +396,7 @@ fn recalled(
 }
 
 /// The token of a question that failed before its session was read: whose turn it is and what is to be stored of it, as its
-/// metadata say. An empty incarnation says that nothing else is known.
+/// metadata say. An empty generation says that nothing else is known.
 pub(crate) fn token_of_failed_question(
     context: &Context<impl Host>,
     options: &Options,

@@ -5,7 +5,7 @@
 //! revision, so a writer that read the old words finds another revision or a changed entry. Where the entry is ahead, because a
 //! correction is under way or was given up, the session's revision is raised to it, and a correction under way begins again.
 
-use crate::contract::{Expectation, Failure, Host, Opening, Operation};
+use crate::contract::{Expectation, Failure, Host, Operation, Precondition};
 use crate::recall::cursor::IndexCursor;
 use crate::recall::passage::{Passage, session_facet};
 use crate::recall::remove::{PassageRemoval, RemovalResult};
@@ -93,8 +93,8 @@ impl SessionCopies<'_> {
                 && life.is_none_or(|life| passage.life.as_deref() == Some(life))
                 && positions.is_none_or(|positions| positions.contains(&passage.position))
         };
-        let (bucket, opening) = (registry::user_bucket(user), Opening::LOOK);
-        PassageRemoval { bucket, opening, facets: &facets, is_meant: &is_meant }.remove_batch(
+        let (bucket, precondition) = (registry::user_bucket(user), Precondition::LOOK);
+        PassageRemoval { bucket, precondition, facets: &facets, is_meant: &is_meant }.remove_batch(
             host,
             expectations,
             operations,

@@ -5,7 +5,7 @@
 //! messages are indexed again.
 
 use crate::context::Context;
-use crate::contract::{Failure, Host, Opening, Operation, PutEntry};
+use crate::contract::{Failure, Host, Operation, Precondition, PutEntry};
 use crate::entry::session_problem::{SessionResult, conflict_problem, write_problem};
 use crate::recall::copies::{CopyState, RAISE_REVISION, SessionCopies, expect_entry};
 use crate::recall::cursor::IndexCursor;
@@ -46,8 +46,8 @@ pub(crate) fn remove_passages(
     }
     let facets: Vec<u32> = positions.iter().map(|position| message_facet(*position)).collect();
     let is_meant = |passage: &Passage<'_>| positions.contains(&passage.position);
-    let (bucket, opening) = (at.bucket(), Opening::life(life));
-    let removing = PassageRemoval { bucket, opening, facets: &facets, is_meant: &is_meant };
+    let (bucket, precondition) = (at.bucket(), Precondition::life(life));
+    let removing = PassageRemoval { bucket, precondition, facets: &facets, is_meant: &is_meant };
     for _ in 0..TRIES {
         let Some(before) = &recalled else { return Ok(None) };
         let mut read = IndexCursor::parse(before);

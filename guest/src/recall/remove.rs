@@ -5,8 +5,8 @@
 //! again.
 
 use crate::contract::{
-    BucketId, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, PositionedRecord, Span,
-    Status, Transaction,
+    BucketId, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Operation, PositionedRecord, Precondition,
+    Span, Status, Transaction,
 };
 use crate::recall::passage::{Passage, decode_posting};
 use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
@@ -53,7 +53,7 @@ pub(crate) enum RemovalResult {
 /// What is taken out of a bucket: passages that have one of these terms, and are meant.
 pub(crate) struct PassageRemoval<'a> {
     pub bucket: BucketId<'a>,
-    pub opening: Opening<'a>,
+    pub precondition: Precondition<'a>,
     pub facets: &'a [u32],
     pub is_meant: &'a dyn Fn(&Passage<'_>) -> bool,
 }
@@ -61,7 +61,7 @@ pub(crate) struct PassageRemoval<'a> {
 impl PassageRemoval<'_> {
     /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
     fn find(&self, host: &impl Host) -> Result<Option<FoundPassages>, Failure> {
-        let Self { bucket, opening, is_meant, .. } = *self;
+        let Self { bucket, precondition, is_meant, .. } = *self;
         // Two may be the same number, and each is asked for once.
         let mut once: Vec<u32> = Vec::with_capacity(self.facets.len());
         for facet in self.facets {
@@ -70,7 +70,7 @@ impl PassageRemoval<'_> {
             }
         }
         let facets = &*once;
-        let look = |operations: &[Operation<'_>]| store::read_bucket(host, bucket, opening, operations);
+        let look = |operations: &[Operation<'_>]| store::read_bucket(host, bucket, precondition, operations);
         let tail = Operation::read(TERMS, LogEnd::Newest, TAIL.into(), TAIL_BYTES);
         let operations = [Operation::match_terms(INDEX, facets, ALL_POSITIONS, MATCH_BYTES), tail, WHERE_PASSAGES_ARE];
         let Some(mut outcomes) = look(&operations)? else { return Ok(None) };
@@ -139,7 +139,7 @@ impl PassageRemoval<'_> {
         operations: &[Operation<'_>],
         last: Option<Operation<'_>>,
     ) -> Result<RemovalResult, Failure> {
-        let Self { bucket, opening, .. } = *self;
+        let Self { bucket, precondition, .. } = *self;
         let Some(removal) = self.find(host)? else { return Ok(RemovalResult::NoBucket) };
         let [passages, terms] = removal.first;
         let keys = vector_keys(removal.positions.iter().copied());
@@ -161,7 +161,7 @@ impl PassageRemoval<'_> {
         for (log, first) in [(PASSAGES, passages), (TERMS, terms)] {
             expected.push(Expectation::log(log, Some(first), None));
         }
-        let done = Transaction { bucket, opening, expectations: &expected, operations: &all };
+        let done = Transaction { bucket, precondition, expectations: &expected, operations: &all };
         Ok(match store::transact(host, &done)?.status {
             Status::Applied | Status::Repeated if removal.is_whole => RemovalResult::Complete,
             Status::Applied | Status::Repeated if !removal.positions.is_empty() => RemovalResult::Partial,
@@ -219,12 +219,12 @@ pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>) -> Result<(),
     if !host.capabilities().indexes {
         return Ok(());
     }
-    while let Some(mut outcomes) = store::read_bucket(host, bucket, Opening::LOOK, &READ_ORPHANS)? {
+    while let Some(mut outcomes) = store::read_bucket(host, bucket, Precondition::LOOK, &READ_ORPHANS)? {
         let positions = parse_orphans(&mut outcomes)?;
         if positions.is_empty() {
             break;
         }
-        store::read_bucket(host, bucket, Opening::LOOK, &[Operation::unpost(INDEX, &positions)])?;
+        store::read_bucket(host, bucket, Precondition::LOOK, &[Operation::unpost(INDEX, &positions)])?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use keepline_recall::{
 };
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span};
+use crate::contract::{BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Operation, Precondition, Span};
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
@@ -203,7 +203,7 @@ pub(crate) struct RecallScope<'a> {
     /// In whose sessions it is looked for; none: in this transcript.
     pub user: Option<&'a str>,
     pub bucket: BucketId<'a>,
-    pub incarnation: &'a str,
+    pub generation: &'a str,
     pub session: &'a str,
     /// Positions that the window shows, ascending.
     pub shown: Vec<u64>,
@@ -236,9 +236,9 @@ pub(crate) fn search_passages(
     let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
     // Where the order is not known yet, there is a choice.
     let choice = if keys.is_empty() { 0 } else { budget.min(SPARE_MAX) };
-    let (bucket, opening) = match asking.user {
-        Some(user) => (registry::user_bucket(user), Opening::LOOK),
-        None => (asking.bucket, Opening::life(asking.incarnation)),
+    let (bucket, precondition) = match asking.user {
+        Some(user) => (registry::user_bucket(user), Precondition::LOOK),
+        None => (asking.bucket, Precondition::life(asking.generation)),
     };
     let of_life = asking.user.is_some() && options.recall_life == RecallLife::Session;
     let shown_from = seen.shown_from(wanted, asking);
@@ -254,7 +254,7 @@ pub(crate) fn search_passages(
         let mut operations = vec![Operation::read_at(PASSAGES, &spans, max_bytes)];
         operations.extend((is_first && of_life).then_some(READ_COPY_STATES));
         operations.extend((is_first && !keys.is_empty()).then(|| vectors::read_vectors_operation(&keys)));
-        let found = store::read_bucket(&context.host, bucket, opening, &operations)?;
+        let found = store::read_bucket(&context.host, bucket, precondition, &operations)?;
         let Some(mut outcomes) = found else { return Ok(None) };
         runs.extend(outcomes.take_spans()?);
         if is_first && of_life {
@@ -359,7 +359,7 @@ fn lives(posted: &[Entry], passage: &Passage<'_>, now: u64) -> bool {
 
 impl RecallScope<'_> {
     fn wants(&self, options: &Options, passage: &Passage<'_>) -> bool {
-        let origin = PassageOrigin { session: self.session, life: self.incarnation };
+        let origin = PassageOrigin { session: self.session, life: self.generation };
         let is_own = self.user.is_none() || passage.is_from(&origin);
         let is_in_reach = !is_own
             || (passage.position >= self.first

@@ -1,6 +1,6 @@
 //! Transactions whose receipts are checked against what was asked.
 //!
-//! Promises receipts that the contract allows: a status that the opening and the expectations explain, and for each operation an
+//! Promises receipts that the contract allows: a status that the precondition and the expectations explain, and for each operation an
 //! outcome of its kind, within its limits, sorted and without duplicates. Small faults are mended, larger ones are a failure of
 //! the store. Texts are not looked at.
 
@@ -14,11 +14,11 @@ pub(crate) use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
 use std::collections::BinaryHeap;
 
 use crate::contract::{
-    BucketId, Deletion, Expectation, Failure, Host, LogRecords, Opening, Operation, Outcome, Receipt, Status,
+    BucketId, Deletion, Expectation, Failure, Host, LogRecords, Operation, Outcome, Precondition, Receipt, Status,
     Transaction,
 };
 
-/// Incarnations are the store's; this bounds what we carry for it.
+/// Generations are the store's; this bounds what we carry for it.
 const INCARNATION_MAX: usize = 256;
 
 /// Let the store apply a transaction.
@@ -30,10 +30,10 @@ pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Resul
 pub(crate) fn read_bucket(
     host: &impl Host,
     bucket: BucketId<'_>,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     operations: &[Operation<'_>],
 ) -> Result<Option<Outcomes>, Failure> {
-    let receipt = transact(host, &Transaction { bucket, opening, expectations: &[], operations })?;
+    let receipt = transact(host, &Transaction { bucket, precondition, expectations: &[], operations })?;
     Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn read_entry_text(
     key: &str,
 ) -> Result<Option<String>, Failure> {
     let get = [Operation::get(map, &key, 256)];
-    let Some(mut outcomes) = read_bucket(host, bucket, Opening::LOOK, &get)? else { return Ok(None) };
+    let Some(mut outcomes) = read_bucket(host, bucket, Precondition::LOOK, &get)? else { return Ok(None) };
     match outcomes.take_entries()? {
         EntriesOutcome::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
         EntriesOutcome::Oversize(_) => Err(Failure::out_of_turn()),
@@ -63,23 +63,23 @@ pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) 
 }
 
 fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-    if !is_incarnation(&receipt.incarnation) {
-        receipt.incarnation.clear();
+    if !is_generation(&receipt.generation) {
+        receipt.generation.clear();
     }
     if mend(&mut receipt, transaction) { Ok(receipt) } else { Err(Failure::out_of_turn()) }
 }
 
-/// Delete a bucket (that incarnation, if one is named), and name up to `max_keys` of its values.
+/// Delete a bucket (that generation, if one is named), and name up to `max_keys` of its values.
 pub(crate) fn delete_bucket(
     host: &impl Host,
     bucket: BucketId<'_>,
-    incarnation: Option<&str>,
+    generation: Option<&str>,
     max_keys: u32,
 ) -> Result<Deletion, Failure> {
-    let mut deletion = host.delete(bucket, incarnation, max_keys)?;
+    let mut deletion = host.delete(bucket, generation, max_keys)?;
     match deletion.status {
         Status::Applied | Status::Repeated | Status::Absent | Status::Expired => {}
-        Status::AnotherLife if incarnation.is_some() => {}
+        Status::GenerationMismatch if generation.is_some() => {}
         _ => return Err(Failure::out_of_turn()),
     }
     sort_names(&mut deletion.keys);
@@ -88,8 +88,8 @@ pub(crate) fn delete_bucket(
     Ok(deletion)
 }
 
-/// Whether this can be named in an opening, and carried in a turn.
-pub(crate) fn is_incarnation(text: &str) -> bool {
+/// Whether this can be named in a precondition, and carried in a turn.
+pub(crate) fn is_generation(text: &str) -> bool {
     (1..=INCARNATION_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
@@ -117,8 +117,8 @@ fn mend(receipt: &mut Receipt, transaction: &Transaction<'_>) -> bool {
         }
         // Also what is created may be gone when an earlier try of the call had created it.
         Status::Absent | Status::Expired => true,
-        Status::Exists => matches!(transaction.opening, Opening::CreateNew(_)),
-        Status::AnotherLife => transaction.opening.incarnation().is_some(),
+        Status::Exists => matches!(transaction.precondition, Precondition::CreateNew(_)),
+        Status::GenerationMismatch => transaction.precondition.generation().is_some(),
         Status::Unmet => unmet_expectation(receipt, transaction).is_some(),
     }
 }
@@ -227,20 +227,24 @@ mod tests {
 
     const GONE: Deletion = Deletion { status: Status::Absent, now: 0, values: 0, keys: Vec::new() };
 
-    fn told(receipt: Receipt, opening: Opening<'_>, operations: &[Operation<'_>]) -> Result<Receipt, Failure> {
+    fn told(
+        receipt: Receipt,
+        precondition: Precondition<'_>,
+        operations: &[Operation<'_>],
+    ) -> Result<Receipt, Failure> {
         let expectations = [Expectation::room(VALUES, 1)];
         let transaction =
-            Transaction { bucket: BucketId::session("s"), opening, expectations: &expectations, operations };
+            Transaction { bucket: BucketId::session("s"), precondition, expectations: &expectations, operations };
         transact(&Says(receipt, GONE), &transaction)
     }
 
     fn receipt(status: Status, outcomes: Vec<Outcome>) -> Receipt {
-        Receipt { status, now: 0, incarnation: "1-2".into(), created: false, unmet: None, outcomes }
+        Receipt { status, now: 0, generation: "1-2".into(), created: false, unmet: None, outcomes }
     }
 
     /// What becomes of an outcome of this operation.
     fn mended(operation: Operation<'_>, outcome: Outcome) -> Option<Outcome> {
-        let told = told(receipt(Status::Applied, vec![outcome]), Opening::ANY, &[operation]).ok()?;
+        let told = told(receipt(Status::Applied, vec![outcome]), Precondition::ANY, &[operation]).ok()?;
         told.outcomes.into_iter().next()
     }
 
@@ -265,25 +269,29 @@ mod tests {
 
     #[test]
     fn a_status_needs_a_reason() {
-        let life = Opening::life("1-2");
-        let new = Opening::create_new(None);
+        let life = Precondition::life("1-2");
+        let new = Precondition::create_new(None);
         let cases = [
-            (Status::Applied, Opening::ANY, true),
+            (Status::Applied, Precondition::ANY, true),
             (Status::Repeated, new, true),
             (Status::Absent, new, true),
-            (Status::Expired, Opening::ANY, true),
+            (Status::Expired, Precondition::ANY, true),
             (Status::Exists, new, true),
-            (Status::Exists, Opening::ANY, false),
-            (Status::AnotherLife, life, true),
-            (Status::AnotherLife, Opening::ANY, false),
-            (Status::Unmet, Opening::ANY, false),
+            (Status::Exists, Precondition::ANY, false),
+            (Status::GenerationMismatch, life, true),
+            (Status::GenerationMismatch, Precondition::ANY, false),
+            (Status::Unmet, Precondition::ANY, false),
         ];
-        for (status, opening, is_right) in cases {
-            assert_eq!(told(receipt(status, vec![]), opening, &[]).is_ok(), is_right, "{status:?} {opening:?}");
+        for (status, precondition, is_right) in cases {
+            assert_eq!(
+                told(receipt(status, vec![]), precondition, &[]).is_ok(),
+                is_right,
+                "{status:?} {precondition:?}"
+            );
         }
         for (index, is_right) in [(0, true), (1, false), (u32::MAX, false)] {
             let unmet = Receipt { unmet: Some(index), ..receipt(Status::Unmet, vec![]) };
-            assert_eq!(told(unmet, Opening::ANY, &[]).is_ok(), is_right, "{index}");
+            assert_eq!(told(unmet, Precondition::ANY, &[]).is_ok(), is_right, "{index}");
         }
     }
 
@@ -292,10 +300,10 @@ mod tests {
         let counter = || Outcome::Counter(CounterValue { value: 1 });
         let changed = |count| Outcome::Changed(EntryCount { count });
         let put = Operation::put(VALUES, &[PutEntry { key: "k", text: "1" }]);
-        assert!(told(receipt(Status::Applied, vec![]), Opening::ANY, &[GET]).is_err());
-        assert!(told(receipt(Status::Applied, vec![counter()]), Opening::ANY, &[]).is_err());
+        assert!(told(receipt(Status::Applied, vec![]), Precondition::ANY, &[GET]).is_err());
+        assert!(told(receipt(Status::Applied, vec![counter()]), Precondition::ANY, &[]).is_err());
         // The outcomes of what was not applied mean nothing.
-        assert!(told(receipt(Status::Absent, vec![counter()]), Opening::ANY, &[]).is_ok());
+        assert!(told(receipt(Status::Absent, vec![counter()]), Precondition::ANY, &[]).is_ok());
         let operations = [
             GET,
             GET_ALL,
@@ -369,7 +377,7 @@ mod tests {
             EntryPage { entries: vec![entry("b"), entry("a")], unreadable: vec!["b".into()], cursor: "c".into() };
         let page = told(
             receipt(Status::Applied, vec![Outcome::Page(page)]),
-            Opening::ANY,
+            Precondition::ANY,
             &[Operation::page_keys(VALUES, "", 2, 1)],
         );
         let page = Outcomes::of(page.unwrap()).take_key_page().unwrap();
@@ -491,8 +499,8 @@ mod tests {
         let long = "1".repeat(257);
         for (stamp, kept) in [("1-2~", "1-2~"), ("", ""), ("a b", ""), ("é", ""), ("a\n", ""), (&long, "")] {
             let told =
-                told(Receipt { incarnation: stamp.into(), ..receipt(Status::Applied, vec![]) }, Opening::ANY, &[]);
-            assert_eq!(told.unwrap().incarnation, kept);
+                told(Receipt { generation: stamp.into(), ..receipt(Status::Applied, vec![]) }, Precondition::ANY, &[]);
+            assert_eq!(told.unwrap().generation, kept);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::store::sort_names;
 /// The answers of an applied transaction, to be read in the order of its operations.
 pub(crate) struct Outcomes {
     /// The life of the bucket.
-    pub incarnation: String,
+    pub generation: String,
     rest: std::vec::IntoIter<Outcome>,
 }
 
@@ -46,7 +46,7 @@ impl Default for EntriesOutcome {
 
 impl Outcomes {
     pub(crate) fn of(receipt: Receipt) -> Self {
-        Self { incarnation: receipt.incarnation, rest: receipt.outcomes.into_iter() }
+        Self { generation: receipt.generation, rest: receipt.outcomes.into_iter() }
     }
 
     /// Of `get`, `get_some` and `get_all`.

@@ -3,12 +3,12 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Expectation, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
+use crate::contract::{BucketId, Expectation, Host, LogEnd, Operation, Precondition, PutEntry, Transaction};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Task;
 use crate::options::config::MAX_KEYS;
 use crate::store;
-use crate::store::{EntriesOutcome, Outcomes, is_incarnation};
+use crate::store::{EntriesOutcome, Outcomes, is_generation};
 use crate::tasks::job::{Job, Progress, Step};
 use crate::tasks::task;
 use crate::tasks::task::StepResult;
@@ -26,10 +26,10 @@ const RECORDS_MAX: u64 = 20_000;
 const TIDY_BYTES: u64 = 4 << 20;
 
 /// To note that a session was used.
-pub(crate) fn activity_task(user: &str, state: &TurnToken<'_>, incarnation: &str, at: &str) -> Task {
+pub(crate) fn activity_task(user: &str, state: &TurnToken<'_>, generation: &str, at: &str) -> Task {
     // None of them has blanks in it.
     let forgotten = state.forgotten.as_deref().unwrap_or_default();
-    Task { state: [&state.session, incarnation, at, forgotten].join(" "), ..tidy_task(user) }
+    Task { state: [&state.session, generation, at, forgotten].join(" "), ..tidy_task(user) }
 }
 
 /// To drop records.
@@ -44,17 +44,17 @@ pub(crate) fn record_activity(context: &Context<impl Host>, bucket: BucketId<'_>
     }
     let mut parts = job.state.split(' ');
     let mut next = || parts.next().unwrap_or_default();
-    let (session, incarnation, at, forgotten) = (next(), next(), next(), next());
-    if !is_session(session) || !is_incarnation(incarnation) || json::parse_number(at).is_none() {
+    let (session, generation, at, forgotten) = (next(), next(), next(), next());
+    if !is_session(session) || !is_generation(generation) || json::parse_number(at).is_none() {
         return Ok(task::unreadable_state(job));
     }
-    let ActivityRecord { record, entry } = ActivityRecord::new(session, incarnation, at);
+    let ActivityRecord { record, entry } = ActivityRecord::new(session, generation, at);
     let (record, forgotten) = ([&*record], Some(forgotten).filter(|stamp| !stamp.is_empty()));
     let listed = [PutEntry { key: session, text: &entry }];
     let operations = [Operation::append(ACTIVITY, &record, &[]), Operation::put(SESSIONS, &listed)];
     let expectations = [registry::expect_not_forgotten(forgotten), Expectation::present(SESSIONS, session)];
-    let opening = Opening::LOOK;
-    let noted = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let precondition = Precondition::LOOK;
+    let noted = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &noted)?;
     if !receipt.is_applied() {
         return Ok(Progress::of(Step::Ended));
@@ -69,8 +69,8 @@ fn tidy_activity(context: &Context<impl Host>, bucket: BucketId<'_>) -> StepResu
         Operation::read(ACTIVITY, LogEnd::Oldest, MAX_KEYS, TIDY_BYTES),
         Operation::get_all(SESSIONS, MAX_KEYS, TIDY_BYTES),
     ];
-    let opening = Opening::LOOK;
-    let Some(mut outcomes) = store::read_bucket(&context.host, bucket, opening, &operations)? else {
+    let precondition = Precondition::LOOK;
+    let Some(mut outcomes) = store::read_bucket(&context.host, bucket, precondition, &operations)? else {
         return Ok(Progress::of(Step::Ended));
     };
     let run = outcomes.take_records()?;
@@ -92,7 +92,7 @@ fn tidy_activity(context: &Context<impl Host>, bucket: BucketId<'_>) -> StepResu
     }
     let expectations = [Expectation::log(ACTIVITY, Some(run.extent.first), None)];
     let operations = [Operation::replace_oldest(ACTIVITY, count, &kept)];
-    let tidied = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let tidied = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     // Somebody else has done it otherwise.
     store::transact(&context.host, &tidied)?;
     Ok(Progress::of(Step::Done))

@@ -2,8 +2,8 @@
 
 use keepline_json::{self as json, ObjectWriter};
 
-use crate::contract::{Expectation, Opening};
-use crate::store::is_incarnation;
+use crate::contract::{Expectation, Precondition};
+use crate::store::is_generation;
 use crate::text::ascii;
 use crate::text::json_values::parse_count;
 use crate::transcript::schema::{REVISION, SESSION};
@@ -11,7 +11,7 @@ use crate::transcript::schema::{REVISION, SESSION};
 /// The state of a task: what its next write expects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
-    pub incarnation: String,
+    pub generation: String,
     /// The entry that is to be replaced, as it was; none: there was none.
     pub before: Option<String>,
     /// Which state of the messages it is made of.
@@ -35,7 +35,7 @@ pub(crate) struct Checkpoint {
 impl Checkpoint {
     pub(crate) fn write(&self) -> String {
         let mut out = ObjectWriter::with_capacity(192);
-        out.text("i", Some(&self.incarnation));
+        out.text("i", Some(&self.generation));
         out.text("b", self.before.as_deref());
         out.text("r", self.revision.as_deref());
         out.text("f", Some(&*self.fallback).filter(|text| !text.is_empty()));
@@ -59,7 +59,7 @@ impl Checkpoint {
         json::for_each_member(text, |key, raw| {
             let text = || json::decode_string(raw).unwrap_or_default().into_owned();
             match key.trim_matches('"') {
-                "i" => basis.incarnation = text(),
+                "i" => basis.generation = text(),
                 "b" => basis.before = Some(text()),
                 "r" => basis.revision = Some(text()),
                 "f" => basis.fallback = text(),
@@ -73,12 +73,12 @@ impl Checkpoint {
                 _ => {}
             }
         })?;
-        (basis.incarnation.is_empty() || is_incarnation(&basis.incarnation)).then_some(basis)
+        (basis.generation.is_empty() || is_generation(&basis.generation)).then_some(basis)
     }
 
     /// The bucket is the one that the task is about; to look after it is no use of it.
-    pub(crate) fn opening(&self) -> Opening<'_> {
-        Opening::life(&self.incarnation)
+    pub(crate) fn precondition(&self) -> Precondition<'_> {
+        Precondition::life(&self.generation)
     }
 
     /// The entry, and the messages, are as they were.

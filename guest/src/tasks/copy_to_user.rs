@@ -6,7 +6,9 @@
 use std::slice::from_ref;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
+use crate::contract::{
+    BucketId, Entry, Expectation, Failure, Host, LogEnd, Operation, Precondition, PutEntry, Transaction,
+};
 use crate::recall::copies::{CopyState, RAISE_REVISION, SessionCopies, copy_state_prefix, expect_entry};
 use crate::recall::cursor;
 use crate::recall::passage::{Passage, PassageBatch, PassageOrigin, is_older_than, oldest_at};
@@ -41,7 +43,7 @@ pub(crate) fn allow_copying_again(host: &impl Host, user: &str, session: &str, l
     // Where the entry has changed meanwhile, somebody else decides.
     store::transact(
         host,
-        &Transaction { bucket, opening: Opening::LOOK, expectations: &expectations, operations: &operations },
+        &Transaction { bucket, precondition: Precondition::LOOK, expectations: &expectations, operations: &operations },
     )?;
     Ok(())
 }
@@ -70,8 +72,8 @@ pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> Ste
         READ_OLDEST_PASSAGE,
     ];
     theirs.extend((options.recall_life == RecallLife::Session).then_some(READ_COPY_STATES));
-    let (bucket, opening) = (registry::user_bucket(user), Opening::LOOK);
-    let look = Transaction { bucket, opening, expectations: &[], operations: &theirs };
+    let (bucket, precondition) = (registry::user_bucket(user), Precondition::LOOK);
+    let look = Transaction { bucket, precondition, expectations: &[], operations: &theirs };
     let (mut outcomes, receipt) = step.read_beside(&own, look)?;
     let mut once = outcomes.take_entries_by_key()?;
     let owner = once.take(OWNER);
@@ -92,7 +94,7 @@ pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> Ste
         false => None,
     };
 
-    let life = &*step.basis.incarnation;
+    let life = &*step.basis.generation;
     let revision = revision_number(step.basis.revision.as_deref());
     let origin = PassageOrigin { session: session.name, life };
     let expectations = theirs.unchanged(session.name);
@@ -101,7 +103,7 @@ pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> Ste
     let listed = [&expectations[..], &[is_listed]].concat();
     let mut home = PassageHome {
         bucket,
-        opening: Opening::life(&outcomes.incarnation),
+        precondition: Precondition::life(&outcomes.generation),
         entry: (COPY_STATES, session.name),
         prefix: "",
         unchanged: &listed,

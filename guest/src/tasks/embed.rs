@@ -48,7 +48,7 @@ pub(crate) fn embed_passages<'a>(mut step: TaskStep<'a, impl Host>, user: Option
     if step.job.result.is_none() && step.basis.to == 0 {
         // What was said meanwhile is cut before: whoever was to do that may come later.
         let begun = Checkpoint {
-            incarnation: if user.is_some() { String::new() } else { step.basis.incarnation.clone() },
+            generation: if user.is_some() { String::new() } else { step.basis.generation.clone() },
             to: 1,
             ..Checkpoint::default()
         };
@@ -175,7 +175,7 @@ fn write_vectors(step: &TaskStep<'_, impl Host>, by: &str, vectors: &[(&str, Emb
         expect_entry(map, REVISION, basis.revision.as_deref()),
         Expectation::log(PASSAGES, Some(basis.total), None),
     ];
-    let mut state = Checkpoint { incarnation: basis.incarnation.clone(), to: 1, ..Checkpoint::default() };
+    let mut state = Checkpoint { generation: basis.generation.clone(), to: 1, ..Checkpoint::default() };
     let done = match step.write(&expectations, &operations)? {
         Step::Done => Step::Again,
         // Others came in between, with a correction, say: once more, which the state tells.

@@ -1,7 +1,7 @@
 //! The task `recall`: cuts new messages into passages, appends them, moves terms into the index, drops what has expired.
 
 use crate::contract::{
-    BucketId, BucketKind, Expectation, Failure, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, Posting,
+    BucketId, BucketKind, Expectation, Failure, Host, LogEnd, LogExtent, LogRecords, Operation, Posting, Precondition,
     PutEntry, Status, Transaction,
 };
 use crate::recall::cursor;
@@ -31,7 +31,7 @@ const DROP_BYTES: u64 = 2 << 20;
 /// Where the passages of a transcript are kept.
 pub(crate) struct PassageHome<'a> {
     pub bucket: BucketId<'a>,
-    pub opening: Opening<'a>,
+    pub precondition: Precondition<'a>,
     /// The entry that tells how far it was read, and what stands there before that.
     pub entry: (&'a str, &'a str),
     pub prefix: &'a str,
@@ -78,7 +78,7 @@ pub(crate) fn index_passages(mut step: TaskStep<'_, impl Host>) -> StepResult {
     let unchanged = step.basis.expect_unchanged(RECALLED);
     let home = PassageHome {
         bucket,
-        opening: step.basis.opening(),
+        precondition: step.basis.precondition(),
         entry: (SESSION, RECALLED),
         prefix: "",
         unchanged: &unchanged,
@@ -208,7 +208,7 @@ fn drop_oldest(
 
 impl PassageHome<'_> {
     fn read(&self, step: &TaskStep<'_, impl Host>, operations: &[Operation<'_>]) -> StepResult<Outcomes> {
-        let found = store::read_bucket(&step.context.host, self.bucket, self.opening, operations)?;
+        let found = store::read_bucket(&step.context.host, self.bucket, self.precondition, operations)?;
         found.ok_or(StepEnd::Step(Step::Ended))
     }
 }
@@ -223,10 +223,10 @@ fn write_passages(
     if home.bucket == step.bucket || operations.is_empty() {
         return Ok(step.write(expectations, operations)?);
     }
-    let written = Transaction { bucket: home.bucket, opening: home.opening, expectations, operations };
+    let written = Transaction { bucket: home.bucket, precondition: home.precondition, expectations, operations };
     let released = step.lease_operation(0);
-    let (bucket, opening) = (step.bucket, step.basis.opening());
-    let release = Transaction { bucket, opening, expectations: &[], operations: released.as_slice() };
+    let (bucket, precondition) = (step.bucket, step.basis.precondition());
+    let release = Transaction { bucket, precondition, expectations: &[], operations: released.as_slice() };
     let receipts = store::transact_each(&step.context.host, &[written, release]);
     let receipt = receipts.into_iter().next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
     Ok(match receipt.status {

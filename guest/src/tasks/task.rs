@@ -13,13 +13,13 @@ use crate::tasks::job::{Job, Need, Progress, Step};
 use crate::text::quoting::python_repr;
 
 /// A task about a life of a bucket.
-pub(crate) fn incarnation_task(bucket: BucketId<'_>, name: &str, incarnation: &str) -> Task {
-    Task { state: initial_state(incarnation), ..bare_task(bucket, name) }
+pub(crate) fn generation_task(bucket: BucketId<'_>, name: &str, generation: &str) -> Task {
+    Task { state: initial_state(generation), ..bare_task(bucket, name) }
 }
 
 /// Of a task about a life of a bucket, of which nothing else is known.
-pub(crate) fn initial_state(incarnation: &str) -> String {
-    Checkpoint { incarnation: incarnation.to_owned(), ..Checkpoint::default() }.write()
+pub(crate) fn initial_state(generation: &str) -> String {
+    Checkpoint { generation: generation.to_owned(), ..Checkpoint::default() }.write()
 }
 
 /// A task about a bucket, in whichever life.
@@ -97,7 +97,7 @@ impl<H: Host> TaskStep<'_, H> {
 
     /// Reads more of the life that the step is about.
     pub(crate) fn read_more(&self, operations: &[Operation<'_>]) -> StepResult<Outcomes> {
-        let found = store::read_bucket(&self.context.host, self.bucket, self.basis.opening(), operations)?;
+        let found = store::read_bucket(&self.context.host, self.bucket, self.basis.precondition(), operations)?;
         found.ok_or(StepEnd::Step(Step::Ended))
     }
 
@@ -137,7 +137,7 @@ impl<H: Host> TaskStep<'_, H> {
 
     /// The step is done; what comes after it knows the life of the bucket, and nothing else.
     pub(crate) fn begin_anew(&self, step: Step) -> Progress {
-        Progress { state: Some(initial_state(&self.basis.incarnation)), ..Progress::of(step) }
+        Progress { state: Some(initial_state(&self.basis.generation)), ..Progress::of(step) }
     }
 
     /// The next step goes on with what was found out, and with what it needs.
@@ -161,7 +161,7 @@ impl<H: Host> TaskStep<'_, H> {
         expectations: &'t [Expectation<'t>],
         operations: &'t [Operation<'t>],
     ) -> Transaction<'t> {
-        Transaction { bucket: self.bucket, opening: self.basis.opening(), expectations, operations }
+        Transaction { bucket: self.bucket, precondition: self.basis.precondition(), expectations, operations }
     }
 
     /// From here on the step is about the life that it met. What was read, if the lease is held.
@@ -169,8 +169,8 @@ impl<H: Host> TaskStep<'_, H> {
         if !receipt.is_applied() {
             return Err(StepEnd::Step(Step::Ended));
         }
-        if self.basis.incarnation.is_empty() {
-            self.basis.incarnation.clone_from(&receipt.incarnation);
+        if self.basis.generation.is_empty() {
+            self.basis.generation.clone_from(&receipt.generation);
         }
         let is_held = |outcome| matches!(outcome, Outcome::Lease(LeaseState { held: true, .. }));
         if self.context.host.capabilities().leases && !receipt.outcomes.pop().is_some_and(is_held) {

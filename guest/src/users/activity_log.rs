@@ -18,23 +18,22 @@ pub(crate) struct ActivityRecord {
 }
 
 impl ActivityRecord {
-    pub(crate) fn new(session: &str, incarnation: &str, at: &str) -> Self {
+    pub(crate) fn new(session: &str, generation: &str, at: &str) -> Self {
         let text = |name: &str, text: &str| {
             let mut out = ObjectWriter::with_capacity(64);
             out.text(name, Some(text));
             out.json("at", Some(at));
             out.finish()
         };
-        Self { record: text("session", session), entry: text("incarnation", incarnation) }
+        Self { record: text("session", session), entry: text("incarnation", generation) }
     }
 }
 
 /// Whether a session's entry is about this life of it.
-pub(crate) fn entry_has_incarnation(entry: &str, incarnation: &str) -> bool {
+pub(crate) fn entry_has_generation(entry: &str, generation: &str) -> bool {
     let mut is_its_life = false;
     let read = json::for_each_member(entry, |key, raw| {
-        is_its_life |=
-            json::key_matches(key, "incarnation") && json::decode_string(raw).as_deref() == Some(incarnation);
+        is_its_life |= json::key_matches(key, "incarnation") && json::decode_string(raw).as_deref() == Some(generation);
     });
     read.is_some() && is_its_life
 }

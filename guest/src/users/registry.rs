@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::slice::from_ref;
 
 use crate::contract::{
-    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Opening, Operation, PutEntry,
-    Receipt, Status, Transaction, VALUES,
+    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Operation, Precondition,
+    PutEntry, Receipt, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::entry::turn_token::TurnToken;
@@ -121,26 +121,26 @@ pub(crate) enum RegistrationOutcome {
     Ended,
 }
 
-/// Register the session, and the node, with the user; then the node with the session. `incarnation` is the session's. One
+/// Register the session, and the node, with the user; then the node with the session. `generation` is the session's. One
 /// wait for each of the two; two more where an answer without a question meets a tombstone.
 pub(crate) fn register_session(
     host: &impl Host,
     state: &mut TurnToken<'_>,
-    incarnation: &str,
+    generation: &str,
     at: &str,
     has_question: bool,
 ) -> Result<RegistrationOutcome, Failure> {
     let mut is_long = false;
     if let Some(user) = state.user.clone().filter(|_| !state.is_owned || state.node.is_some()) {
-        let mut noted = with_user(host, state, &user, incarnation, at)?;
+        let mut noted = with_user(host, state, &user, generation, at)?;
         if noted.is_none() && !has_question && outlived(host, state, &user, at)? {
-            noted = with_user(host, state, &user, incarnation, at)?;
+            noted = with_user(host, state, &user, generation, at)?;
         }
         let Some(extent) = noted else { return Ok(RegistrationOutcome::Ended) };
         is_long = activity_log::is_compaction_due(extent);
     }
     if let Some(node) = &state.node {
-        let registered = with_session(host, state, node, incarnation)?;
+        let registered = with_session(host, state, node, generation)?;
         return Ok(if registered == DONE { RegistrationOutcome::Done { is_long } } else { registered });
     }
     Ok(RegistrationOutcome::Done { is_long })
@@ -171,18 +171,18 @@ fn with_user(
     host: &impl Host,
     state: &TurnToken<'_>,
     user: &str,
-    incarnation: &str,
+    generation: &str,
     at: &str,
 ) -> Result<Option<LogExtent>, Failure> {
-    let ActivityRecord { record, entry } = ActivityRecord::new(&state.session, incarnation, at);
+    let ActivityRecord { record, entry } = ActivityRecord::new(&state.session, generation, at);
     let records = [&*record];
     let listed = [PutEntry { key: &state.session, text: &entry }];
     let node = state.node.as_deref().map(|node| PutEntry { key: node, text: &state.session });
     let mut operations = vec![Operation::append(ACTIVITY, &records, &[]), Operation::put(SESSIONS, &listed)];
     operations.extend(node.as_ref().map(|node| Operation::put(NODES, from_ref(node))));
     let expectations = [expect_not_forgotten(state.forgotten.as_deref())];
-    let (bucket, opening) = (user_bucket(user), Opening::create(None));
-    let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let (bucket, precondition) = (user_bucket(user), Precondition::create(None));
+    let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     let receipt = store::transact(host, &transaction)?;
     if !receipt.is_applied() {
         return Ok(None);
@@ -194,7 +194,7 @@ fn with_session(
     host: &impl Host,
     state: &TurnToken<'_>,
     node: &str,
-    incarnation: &str,
+    generation: &str,
 ) -> Result<RegistrationOutcome, Failure> {
     let mut ids = ObjectWriter::with_capacity(64);
     ids.text("app_id", state.app_id.as_deref());
@@ -205,10 +205,10 @@ fn with_session(
     let mut operations = vec![Operation::put(NODES, &listed)];
     operations.extend(user.as_ref().map(|user| Operation::put(SESSION, from_ref(user))));
     let owner = state.user.as_deref().map(expect_owner);
-    let incarnation = Some(incarnation).filter(|life| !life.is_empty());
-    let opening = Opening::existing(incarnation);
+    let generation = Some(generation).filter(|life| !life.is_empty());
+    let precondition = Precondition::existing(generation);
     let (bucket, expectations) = (BucketId::session(&state.session), owner.as_slice());
-    let receipt = store::transact(host, &Transaction { bucket, opening, expectations, operations: &operations })?;
+    let receipt = store::transact(host, &Transaction { bucket, precondition, expectations, operations: &operations })?;
     Ok(match receipt.status {
         Status::Applied | Status::Repeated => DONE,
         Status::Unmet => RegistrationOutcome::Foreign,

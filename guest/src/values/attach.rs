@@ -33,19 +33,19 @@ pub(crate) fn open_and_attach(
     // Creating opens what is there and makes what is not: any other status is the store's fault.
     let opened = store::read_bucket(&context.host, bucket, context.config.create(), operations)?;
     let mut outcomes = opened.ok_or_else(Failure::out_of_turn)?;
-    reply.turn = PlainTurnToken::write(session, &outcomes.incarnation);
+    reply.turn = PlainTurnToken::write(session, &outcomes.generation);
     let found = outcomes.take_entries()?;
     if metadata.session_id.is_some() && outcomes.take_text()?.is_none() {
         keep_session_id(context, metadata);
     }
-    attach_values(context, bucket, &outcomes.incarnation, metadata, found, reply)
+    attach_values(context, bucket, &outcomes.generation, metadata, found, reply)
 }
 
 /// Attach the values that were found, or as many of them as fit.
 pub(crate) fn attach_values(
     context: &Context<impl Host>,
     bucket: BucketId<'_>,
-    incarnation: &str,
+    generation: &str,
     metadata: &EntryMetadata<'_>,
     found: EntriesOutcome,
     reply: &mut QuestionReply,
@@ -55,7 +55,7 @@ pub(crate) fn attach_values(
         EntriesOutcome::Entries(values) => attach_entries(context, session, metadata, values, reply),
         EntriesOutcome::Oversize(Size { entries, .. }) => {
             let mut message = oversize_message(context, session, entries);
-            let fitting = read_fitting(context, bucket, incarnation, entries)?;
+            let fitting = read_fitting(context, bucket, generation, entries)?;
             attach_entries(context, session, metadata, fitting.values, reply);
             if reply.effect != Effect::Enriched {
                 reply.effect = Effect::Limited;

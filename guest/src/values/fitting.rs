@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Failure, FoundEntries, Host, Opening, Operation, VALUES};
+use crate::contract::{BucketId, Entry, Failure, FoundEntries, Host, Operation, Precondition, VALUES};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store;
 use crate::store::{EntriesOutcome, KeyPage};
@@ -24,20 +24,20 @@ pub(crate) struct FittingValues {
     pub left_out_count: u64,
 }
 
-/// Read what fits from a session of this incarnation, which was told to have so many entries. Nothing fits when it
+/// Read what fits from a session of this generation, which was told to have so many entries. Nothing fits when it
 /// has ended since.
 #[cold]
 #[inline(never)]
 pub(crate) fn read_fitting(
     context: &Context<impl Host>,
     bucket: BucketId<'_>,
-    incarnation: &str,
+    generation: &str,
     entries: u64,
 ) -> Result<FittingValues, Failure> {
     let mut memory = FittingReader {
         context,
         bucket,
-        opening: Opening::life(incarnation),
+        precondition: Precondition::life(generation),
         room: context.config.max_context_bytes,
         keys: context.config.max_keys,
         slots: [LAST_ANSWER, ANSWER_COUNT].map(|key| (key.to_owned(), ValueSlot::Unknown)).into(),
@@ -48,7 +48,7 @@ pub(crate) fn read_fitting(
 struct FittingReader<'a, H> {
     context: &'a Context<H>,
     bucket: BucketId<'a>,
-    opening: Opening<'a>,
+    precondition: Precondition<'a>,
     /// Bytes that are left.
     room: u64,
     /// Keys that are left.
@@ -163,7 +163,7 @@ impl<H: Host> FittingReader<'_, H> {
             let page = Operation::page_keys(VALUES, "", MAX_KEYS, KEYS_BYTES);
             operations.push(page);
         }
-        let found = store::read_bucket(&self.context.host, self.bucket, self.opening, &operations)?;
+        let found = store::read_bucket(&self.context.host, self.bucket, self.precondition, &operations)?;
         let Some(mut outcomes) = found else { return Ok(None) };
         for index in wanted {
             let Some((key, slot)) = self.slots.get_mut(index) else { continue };

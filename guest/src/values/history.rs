@@ -80,7 +80,7 @@ pub(crate) fn compact_history(
     let Some(surplus) = store::surplus_records(written, receipt, HISTORY_LOG) else { return };
     let bucket = written.bucket;
     let transaction =
-        Transaction { bucket, opening: written.opening.again(receipt), expectations: &[], operations: &[] };
+        Transaction { bucket, precondition: written.precondition.again(receipt), expectations: &[], operations: &[] };
     if let Err(failure) = fold(host, config, &transaction, surplus, timestamp) {
         let parts = ["History of session ", bucket.name, " not summarized: ", &failure.sentence()];
         log::warn(host, log::STORE, &parts);
@@ -109,7 +109,7 @@ fn fold(
         // would grow for ever.
         let span = [Span { position: surplus.first + 1, count: 1 }];
         let read = [Operation::read_at(HISTORY_LOG, &span, MAX_BYTES)];
-        let found = store::read_bucket(host, transaction.bucket, transaction.opening, &read)?;
+        let found = store::read_bucket(host, transaction.bucket, transaction.precondition, &read)?;
         let Some(mut outcomes) = found else { return Ok(()) };
         next = outcomes.take_records()?;
         let Some(record) = next.records.first() else { return Ok(()) };

@@ -90,7 +90,7 @@ fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplu
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let transaction = Transaction {
         bucket: written.bucket,
-        opening: written.opening.again(receipt),
+        precondition: written.precondition.again(receipt),
         expectations: &[Expectation::log(ANSWERS_LOG, Some(surplus.extent.first), None)],
         operations: &[
             Operation::replace_oldest(ANSWERS_LOG, surplus.records.len() as u64, &[]),

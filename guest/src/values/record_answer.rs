@@ -7,7 +7,7 @@ use keepline_json as json;
 
 use crate::context::Context;
 use crate::contract::{
-    BucketId, Expectation, Failure, FailureCode, Host, Opening, Operation, PutEntry, Status, Transaction, VALUES,
+    BucketId, Expectation, Failure, FailureCode, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES,
 };
 use crate::entry::types::{AnswerReply, Effect, Problem};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
@@ -112,14 +112,14 @@ pub(crate) fn encode_answer(context: &Context<impl Host>, text: &str) -> Option<
 pub(crate) fn store_answer(
     context: &Context<impl Host>,
     session: &str,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     value: &str,
     id: Option<&MessageId<'_>>,
 ) -> AnswerReply {
     let stamp = timestamp::format_timestamp(context.host.now_micros());
     let mut parts = AnswerParts { conversation: false, ..AnswerParts::all() };
     loop {
-        match write_answer(context, session, opening, value, id, &stamp, &mut parts) {
+        match write_answer(context, session, precondition, value, id, &stamp, &mut parts) {
             Ok(reply) => return reply,
             // Nothing was changed by it: a transaction is applied as a whole.
             Err(failure) if parts.leave_out(&failure) => {}
@@ -131,7 +131,7 @@ pub(crate) fn store_answer(
 fn write_answer(
     context: &Context<impl Host>,
     session: &str,
-    opening: Opening<'_>,
+    precondition: Precondition<'_>,
     value: &str,
     id: Option<&MessageId<'_>>,
     stamp: &str,
@@ -163,11 +163,11 @@ fn write_answer(
     let expectations = [id.map_or_else(room, MessageId::is_new), room()];
     let expectations = expectations.get(usize::from(id.is_none())..).unwrap_or_default();
     let transaction =
-        Transaction { bucket: BucketId::session(session), opening, expectations, operations: &operations };
+        Transaction { bucket: BucketId::session(session), precondition, expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction)?;
     let reply = match receipt.status {
         Status::Applied | Status::Repeated => answer_stored(context, session, parts.problem.take()),
-        Status::Absent | Status::Expired | Status::AnotherLife => answer_ended(context, session),
+        Status::Absent | Status::Expired | Status::GenerationMismatch => answer_ended(context, session),
         Status::Unmet => match store::unmet_expectation(&receipt, &transaction) {
             Some(Expectation::Entry(_)) => answer_repeated(context, session),
             _ => answer_finds_no_room(context, session),

@@ -4,7 +4,7 @@
 //! name.
 
 use crate::context::Context;
-use crate::contract::{BucketId, Expectation, Failure, Host, Opening, Operation, PutEntry, Transaction};
+use crate::contract::{BucketId, Expectation, Failure, Host, Operation, Precondition, PutEntry, Transaction};
 use crate::entry::metadata::{EntryMetadata, EntrySession};
 use crate::entry::types::{Effect, Problem};
 use crate::text::ids::{InvalidId, SessionIds, allowed_ids, hashed, is_hash};
@@ -32,13 +32,14 @@ pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result
     let entry = [PutEntry { key: SESSION_ID_KEY, text: id }];
     let operations = [Operation::put(SESSION, &entry)];
     let bucket = BucketId::session(name);
-    let keep = Transaction { bucket, opening: Opening::LOOK, expectations: &expectations, operations: &operations };
+    let keep =
+        Transaction { bucket, precondition: Precondition::LOOK, expectations: &expectations, operations: &operations };
     store::transact(host, &keep).map(drop)
 }
 
 /// Whether there is a session of that name that keeps no other id: what was called so before ids were hashed.
 pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Failure> {
-    let found = store::read_bucket(host, BucketId::session(name), Opening::LOOK, &[READ_SESSION_ID])?;
+    let found = store::read_bucket(host, BucketId::session(name), Precondition::LOOK, &[READ_SESSION_ID])?;
     found.map_or(Ok(false), |mut outcomes| Ok(outcomes.take_text()?.is_none()))
 }
 

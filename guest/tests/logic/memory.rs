@@ -33,12 +33,12 @@ impl Memory {
     pub fn delete(
         &self,
         bucket: wit::BucketId<'_>,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
     ) -> Result<wit::Deletion, wit::Failure> {
         let mut writer = self.writer.borrow_mut();
         let bucket = bucket.convert();
-        at_once(self.store.delete_bucket(writer.advance(), &bucket, incarnation, max_keys, Deadline::NEVER)).convert()
+        at_once(self.store.delete_bucket(writer.advance(), &bucket, generation, max_keys, Deadline::NEVER)).convert()
     }
 
     pub fn capabilities(&self) -> wit::StoreCapabilities {
@@ -133,11 +133,11 @@ enums! {
     wit::LogEnd => stores::LogEnd { Oldest, Newest }
 }
 records! {
-    wit::Transaction<'_> => stores::Transaction { bucket, opening, expectations, operations }
+    wit::Transaction<'_> => stores::Transaction { bucket, precondition, expectations, operations }
     wit::BucketId<'_> => stores::BucketId { kind, name }
     wit::TimeToLive => stores::TimeToLive { milliseconds, sliding }
-    wit::ExistingLife<'_> => stores::ExistingLife { incarnation, renew }
-    wit::NewLife => stores::NewLife { time_to_live }
+    wit::ExistingBucket<'_> => stores::ExistingBucket { generation, renew }
+    wit::NewBucket => stores::NewBucket { time_to_live }
     wit::ExpectedEntry<'_> => stores::ExpectedEntry { map_name, key, state, text }
     wit::ExpectedLog<'_> => stores::ExpectedLog { log, first, next }
     wit::ExpectedRoom<'_> => stores::ExpectedRoom { map_name, limit }
@@ -167,7 +167,7 @@ records! {
     wit::DescribeOperation => stores::DescribeOperation { parts }
 }
 variants! {
-    wit::Opening<'_> => stores::Opening { Existing, Create, CreateNew, Replace }
+    wit::Precondition<'_> => stores::Precondition { Existing, Create, CreateNew, Replace }
     wit::Expectation<'_> => stores::Expectation { Entry, Log, Room }
     wit::Operation<'_> => stores::Operation {
         Get, GetAll, Page, Put, Increment, Remove, ResetMap, Append, Read, ReadAt, Overflow, ReplaceOldest, Rewrite,
@@ -177,14 +177,14 @@ variants! {
 
 // What comes from it.
 enums! {
-    stores::Status => wit::Status { Applied, Repeated, Absent, Expired, Exists, AnotherLife, Unmet }
+    stores::Status => wit::Status { Applied, Repeated, Absent, Expired, Exists, GenerationMismatch, Unmet }
     stores::FailureCode => wit::FailureCode {
         Invalid, TooLarge, Unsupported, WrongType, NotACounter, CounterOverflow, TooManyBuckets, Full, ReadOnly, Denied,
         Unavailable, TimedOut, Other
     }
 }
 records! {
-    stores::Receipt => wit::Receipt { status, now, incarnation, created, unmet, outcomes }
+    stores::Receipt => wit::Receipt { status, now, generation, created, unmet, outcomes }
     stores::Failure => wit::Failure { code, subject, limit, message }
     stores::Deletion => wit::Deletion { status, now, values, keys }
     stores::BucketPage => wit::BucketPage { names, cursor }

@@ -259,7 +259,7 @@ fn clearing_all_keeps_the_session_and_names_the_keys() {
             r#"{"op": "clear", "key": null, "cleared": [], "timestamp": 1795186917.032595}"#,
         ]
     );
-    assert_eq!(admin::resume_session(&sessions, "s").unwrap().incarnation, "life-1");
+    assert_eq!(admin::resume_session(&sessions, "s").unwrap().generation, "life-1");
 }
 
 #[test]

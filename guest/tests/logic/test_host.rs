@@ -42,7 +42,7 @@ impl Clock for TestClock {
 /// What a bucket holds, copied out of the store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bucket {
-    pub incarnation: String,
+    pub generation: String,
     pub time_to_live: Option<TimeToLive>,
     /// Milliseconds since 1970.
     pub expires_at: Option<u64>,
@@ -236,7 +236,7 @@ impl TestHost {
         let values = (found.values > 0).then(|| VALUES.to_owned());
         let maps = values.into_iter().chain(found.maps.into_iter().map(|map| map.map_name));
         Bucket {
-            incarnation: self.shown_life(&receipt.incarnation),
+            generation: self.shown_life(&receipt.generation),
             time_to_live: found.time_to_live,
             expires_at: found.expires_in.map(|left| self.millis() + left),
             maps: maps.map(|map| (map.clone(), self.map(name, &map))).collect(),
@@ -304,16 +304,16 @@ impl TestHost {
 
     /// Reads from a bucket without using it. None: it is not there.
     fn look(&self, bucket: &str, operations: &[Operation<'_>]) -> Option<Receipt> {
-        let opening = Opening::Existing(ExistingLife { incarnation: None, renew: false });
-        let look = Transaction { bucket: id_of(bucket), opening, expectations: &[], operations };
+        let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
+        let look = Transaction { bucket: id_of(bucket), precondition, expectations: &[], operations };
         Some(self.memory.transact(&look).unwrap()).filter(Receipt::is_applied)
     }
 
     /// Writes to a bucket, which is created if it is absent.
     fn write(&self, bucket: &str, operations: &[Operation<'_>]) {
-        let exists = Opening::Existing(ExistingLife { incarnation: None, renew: false });
-        for opening in [exists, Opening::Create(NewLife { time_to_live: None })] {
-            let write = Transaction { bucket: id_of(bucket), opening, expectations: &[], operations };
+        let exists = Precondition::Existing(ExistingBucket { generation: None, renew: false });
+        for precondition in [exists, Precondition::Create(NewBucket { time_to_live: None })] {
+            let write = Transaction { bucket: id_of(bucket), precondition, expectations: &[], operations };
             if self.memory.transact(&write).unwrap().is_applied() {
                 return;
             }
@@ -417,9 +417,9 @@ impl TestHost {
         }
         let mut asked = *transaction;
         let life;
-        if let Opening::Existing(ExistingLife { incarnation: Some(shown), renew }) = asked.opening {
+        if let Precondition::Existing(ExistingBucket { generation: Some(shown), renew }) = asked.precondition {
             life = self.life(shown);
-            asked.opening = Opening::Existing(ExistingLife { incarnation: Some(&life), renew });
+            asked.precondition = Precondition::Existing(ExistingBucket { generation: Some(&life), renew });
         }
         let mut operations = asked.operations.to_vec();
         for operation in &mut operations {
@@ -453,8 +453,8 @@ impl TestHost {
             let breaks_the_contract = matches!(failure.code, FailureCode::Invalid | FailureCode::TooLarge);
             assert!(!breaks_the_contract, "{failure:?}: {:?}", asked.operations);
         })?;
-        if !receipt.incarnation.is_empty() {
-            receipt.incarnation = self.shown_life(&receipt.incarnation);
+        if !receipt.generation.is_empty() {
+            receipt.generation = self.shown_life(&receipt.generation);
         }
         for (operation, outcome) in asked.operations.iter().zip(&mut receipt.outcomes) {
             self.spoil_values(&name, operation, outcome);
@@ -595,9 +595,9 @@ impl Host for &TestHost {
         Ok(page)
     }
 
-    fn delete(&self, bucket: BucketId<'_>, incarnation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
+    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
         self.called()?;
-        let life = incarnation.map(|shown| self.life(shown));
+        let life = generation.map(|shown| self.life(shown));
         let deletion = self.memory.delete(bucket, life.as_deref(), max_keys)?;
         if deletion.status == Status::Applied {
             let name = name_of(bucket);

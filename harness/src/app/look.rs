@@ -1,7 +1,7 @@
 //! Reads facts about a bucket without counting a use of it.
 
 use keepline::store::{
-    BucketId, BucketKind, DescribeOperation, Description, ExistingLife, Opening, Operation, Outcome, Receipt,
+    BucketId, BucketKind, DescribeOperation, Description, ExistingBucket, Operation, Outcome, Precondition, Receipt,
     Transaction,
 };
 
@@ -9,7 +9,7 @@ use keepline::store::{
 pub fn read_only_transaction(kind: BucketKind, name: &str, operation: Operation) -> Transaction {
     Transaction {
         bucket: BucketId { kind, name: name.to_owned() },
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
         expectations: Vec::new(),
         operations: vec![operation],
     }

@@ -50,7 +50,7 @@ pub struct SessionCreated {
     /// Its id.
     pub session: String,
     /// Its creation stamp, unique among its lives.
-    pub incarnation: String,
+    pub generation: String,
 }
 
 /// What a session holds, in figures.
@@ -60,7 +60,7 @@ pub struct SessionState {
     /// Its id.
     pub session: String,
     /// Its creation stamp, unique among its lives.
-    pub incarnation: String,
+    pub generation: String,
     /// How many values it has.
     #[component(name = "key-count")]
     pub key_count: u64,

@@ -49,7 +49,7 @@ pub struct TranscriptState {
     /// The session's id.
     pub session: String,
     /// Its creation stamp, unique among its lives.
-    pub incarnation: String,
+    pub generation: String,
     /// The name of the owner's bucket: a plain user id as it is, any other hashed.
     pub owner: Option<String>,
     /// Its title.

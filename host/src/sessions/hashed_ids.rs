@@ -11,8 +11,8 @@ use super::{SessionError, Sessions, error::from_store_failure};
 use crate::{
     contract::storage_names::SESSION_ID_ENTRY,
     store::{
-        BucketId, BucketKind, ExistingLife, GetOperation, Opening, Operation, Outcome, Receipt, Transaction, Writer,
-        guard::Missed,
+        BucketId, BucketKind, ExistingBucket, GetOperation, Operation, Outcome, Precondition, Receipt, Transaction,
+        Writer, guard::Missed,
     },
 };
 
@@ -51,7 +51,7 @@ pub(super) async fn replace_hashes_by_ids(sessions: &Sessions, names: &mut [Stri
 pub(super) fn build_entry_read(name: &str, (map, key): (&str, &str), max_bytes: usize) -> Transaction {
     Transaction {
         bucket: BucketId { kind: BucketKind::Session, name: name.to_owned() },
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
         expectations: Vec::new(),
         operations: vec![Operation::Get(GetOperation {
             map_name: map.to_owned(),

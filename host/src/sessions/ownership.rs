@@ -17,7 +17,7 @@ use crate::{
     logging::{LogLevel, MAX_MESSAGE, make_printable},
     runtime::{CallScope, EntryOwner, ObservedBuckets, TaskScope, TaskSubject},
     store::{
-        BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Opening, Receipt, Status,
+        BucketId, BucketKind, EntryState, ExistingBucket, Expectation, ExpectedEntry, Precondition, Receipt, Status,
         Transaction, Writer, guard::Missed, names::is_bucket,
     },
 };
@@ -157,7 +157,7 @@ async fn check_expectation(
     let transaction = Transaction {
         bucket: BucketId { kind, name: name.to_owned() },
         // To look is no use of it.
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
         expectations: vec![Expectation::Entry(expected)],
         operations: Vec::new(),
     };

@@ -35,7 +35,8 @@ pub(crate) use self::{
 pub(crate) use self::{
     expiry::Expiry,
     precondition::{
-        FoundBucket, OpeningDecision, build_receipt, decide_opening, may_write, receipt_without, renews_expiry,
+        FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
+        renews_expiry,
     },
 };
 use self::{indexes::BucketIndex, leases::LeaseTable, logs::BucketLog, maps::BucketMap};
@@ -56,7 +57,7 @@ static NO_INDEX: BucketIndex = BucketIndex::EMPTY;
 #[derive(Debug)]
 pub(crate) struct Bucket {
     /// When it was created; no other life has the same.
-    pub(crate) incarnation: CompactString,
+    pub(crate) generation: CompactString,
     pub(crate) expiry: Expiry,
     /// The latest time in any answer, in milliseconds.
     latest: u64,
@@ -81,7 +82,7 @@ impl Bucket {
     /// An empty bucket that begins now. `stamp` is in microseconds.
     pub(crate) fn new(stamp: u64, now_ms: u64, time_to_live: Option<TimeToLive>) -> Self {
         Self {
-            incarnation: format_incarnation(stamp),
+            generation: format_generation(stamp),
             expiry: Expiry::new(time_to_live, now_ms),
             latest: now_ms,
             values: BucketMap::EMPTY,
@@ -171,7 +172,7 @@ impl Bucket {
 }
 
 /// The name of a life that began at this instant, in microseconds.
-pub(crate) fn format_incarnation(stamp: u64) -> CompactString {
+pub(crate) fn format_generation(stamp: u64) -> CompactString {
     format_compact!("{}.{:06}", stamp / 1_000_000, stamp % 1_000_000)
 }
 

@@ -4,8 +4,8 @@
 mod tests;
 
 use super::{
-    BucketId, Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
-    Transaction, failure,
+    BucketId, Entry, Expectation, Failure, FailureCode, NewBucket, Operation, PositionMark, Precondition,
+    StoreCapabilities, Transaction, failure,
     index::{check_documents, check_terms},
     limits::{MAX_TIME_TO_LIVE_MS, MAX_TRANSACTIONS, RequestSize, too_large},
     names::{VALUES, check_bucket, check_key, check_map, check_part, check_token},
@@ -18,7 +18,7 @@ use super::{
 /// `invalid`, `too-large` or `unsupported`.
 pub fn validate_transaction(transaction: &Transaction, capabilities: &StoreCapabilities) -> Result<(), Failure> {
     check_bucket(&transaction.bucket)?;
-    check_opening(&transaction.opening, capabilities)?;
+    check_precondition(&transaction.precondition, capabilities)?;
     // Before anything is done for each piece.
     RequestSize::of_transactions([transaction]).check()?;
     let mut rooms = Vec::new();
@@ -44,10 +44,10 @@ pub fn validate_transaction(transaction: &Transaction, capabilities: &StoreCapab
     written.check_written_once()
 }
 
-/// Refuses the deletion of what can't be a bucket, or an incarnation of one.
-pub(crate) fn validate_deletion(bucket: &BucketId, incarnation: Option<&str>) -> Result<(), Failure> {
+/// Refuses the deletion of what can't be a bucket, or a generation of one.
+pub(crate) fn validate_deletion(bucket: &BucketId, generation: Option<&str>) -> Result<(), Failure> {
     check_bucket(bucket)?;
-    incarnation.map_or(Ok(()), |incarnation| check_token("incarnation", incarnation))
+    generation.map_or(Ok(()), |generation| check_token("generation", generation))
 }
 
 /// Refuses transactions that can't be sent together, all of them.
@@ -68,19 +68,19 @@ pub fn validate_batch(transactions: &[Transaction]) -> Result<(), Failure> {
     }
 }
 
-/// The life that an opening gives to a bucket that it creates.
-pub(crate) fn new_life(opening: &Opening) -> Option<&NewLife> {
-    match opening {
-        Opening::Existing(_) => None,
-        Opening::Create(life) | Opening::CreateNew(life) | Opening::Replace(life) => Some(life),
+/// The life that a precondition gives to a bucket that it creates.
+pub(crate) fn new_bucket(precondition: &Precondition) -> Option<&NewBucket> {
+    match precondition {
+        Precondition::Existing(_) => None,
+        Precondition::Create(life) | Precondition::CreateNew(life) | Precondition::Replace(life) => Some(life),
     }
 }
 
-fn check_opening(opening: &Opening, capabilities: &StoreCapabilities) -> Result<(), Failure> {
-    if let Opening::Existing(life) = opening {
-        return life.incarnation.as_deref().map_or(Ok(()), |incarnation| check_token("incarnation", incarnation));
+fn check_precondition(precondition: &Precondition, capabilities: &StoreCapabilities) -> Result<(), Failure> {
+    if let Precondition::Existing(life) = precondition {
+        return life.generation.as_deref().map_or(Ok(()), |generation| check_token("generation", generation));
     }
-    match new_life(opening).and_then(|life| life.time_to_live) {
+    match new_bucket(precondition).and_then(|life| life.time_to_live) {
         Some(_) if !capabilities.expiring => Err(unsupported("expiring", "lets nothing expire")),
         Some(ttl) if !(1..=MAX_TIME_TO_LIVE_MS).contains(&ttl.milliseconds) => Err(failure(
             FailureCode::Invalid,
@@ -232,7 +232,7 @@ pub(crate) fn makes_room(transaction: &Transaction) -> bool {
     /// The longest counter, -2^63, has as many.
     const COUNTER_BYTES: usize = 20;
     let entry_bytes = |entries: &[Entry]| entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
-    let (mut removes, mut written) = (matches!(transaction.opening, Opening::Replace(_)), 0);
+    let (mut removes, mut written) = (matches!(transaction.precondition, Precondition::Replace(_)), 0);
     for operation in &transaction.operations {
         match operation {
             // What grows by it is no mark of something removed.

@@ -9,7 +9,7 @@ fn put(map: &str, key: &str) -> Operation {
 fn code(operations: Vec<Operation>) -> Option<FailureCode> {
     let asked = Transaction {
         bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
-        opening: Opening::Create(NewLife { time_to_live: None }),
+        precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
         operations,
     };

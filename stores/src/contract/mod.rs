@@ -53,23 +53,23 @@ pub struct TimeToLive {
     /// 1 to 3,162,240,000,000 (a hundred years), from creation or, if sliding, from the last use.
     pub milliseconds: u64,
     /// Whether a transaction that uses the bucket starts the time again: one that is `applied` or
-    /// `repeated`, unless its opening says otherwise. A store may skip a renewal while less than 1 % of
+    /// `repeated`, unless its precondition says otherwise. A store may skip a renewal while less than 1 % of
     /// the time has passed, and while it takes no writes.
     pub sliding: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
-pub struct ExistingLife {
-    /// The incarnation it must be, as a receipt named it; none: any.
-    pub incarnation: Option<String>,
+pub struct ExistingBucket {
+    /// The generation it must be, as a receipt named it; none: any.
+    pub generation: Option<String>,
     /// Whether this is a use of the bucket, which renews a sliding life.
     pub renew: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
-pub struct NewLife {
+pub struct NewBucket {
     /// For the bucket that is created. None: it never expires.
     #[cfg_attr(feature = "component", component(name = "time-to-live"))]
     pub time_to_live: Option<TimeToLive>,
@@ -78,20 +78,20 @@ pub struct NewLife {
 /// What a transaction asks of its bucket before anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(variant))]
-pub enum Opening {
-    /// It must exist: otherwise `absent`, `expired` or `another-life`.
+pub enum Precondition {
+    /// It must exist: otherwise `absent`, `expired` or `generation-mismatch`.
     #[cfg_attr(feature = "component", component(name = "existing"))]
-    Existing(ExistingLife),
+    Existing(ExistingBucket),
     /// Create it if it is absent or has expired. One that exists keeps its own life and is used.
     #[cfg_attr(feature = "component", component(name = "create"))]
-    Create(NewLife),
+    Create(NewBucket),
     /// It must not exist: otherwise `exists`.
     #[cfg_attr(feature = "component", component(name = "create-new"))]
-    CreateNew(NewLife),
+    CreateNew(NewBucket),
     /// Create it, and delete what was there in the same step. Expectations are about what was there,
     /// operations about the new, empty bucket.
     #[cfg_attr(feature = "component", component(name = "replace"))]
-    Replace(NewLife),
+    Replace(NewBucket),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ pub struct Entry {
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct Transaction {
     pub bucket: BucketId,
-    pub opening: Opening,
+    pub precondition: Precondition,
     pub expectations: Vec<Expectation>,
     pub operations: Vec<Operation>,
 }

@@ -215,9 +215,9 @@ pub enum Status {
     /// The bucket exists, and was not to.
     #[cfg_attr(feature = "component", component(name = "exists"))]
     Exists,
-    /// The bucket is another incarnation.
-    #[cfg_attr(feature = "component", component(name = "another-life"))]
-    AnotherLife,
+    /// The bucket is another generation.
+    #[cfg_attr(feature = "component", component(name = "generation-mismatch"))]
+    GenerationMismatch,
     /// An expectation did not hold.
     #[cfg_attr(feature = "component", component(name = "unmet"))]
     Unmet,
@@ -231,8 +231,8 @@ pub struct Receipt {
     /// at 0 where a transaction only reads a bucket that does not slide: it needs no clock for that.
     pub now: u64,
     /// The bucket's creation stamp, unique among its lives; empty if there is no bucket, and if it is the one
-    /// that the opening named.
-    pub incarnation: String,
+    /// that the precondition named.
+    pub generation: String,
     /// Whether this transaction created it.
     pub created: bool,
     /// If `unmet`, the index of the first expectation that did not hold.
@@ -327,7 +327,7 @@ pub struct BucketPage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct Deletion {
-    /// `applied`, `repeated`, `absent`, `expired` or `another-life`.
+    /// `applied`, `repeated`, `absent`, `expired` or `generation-mismatch`.
     pub status: Status,
     pub now: u64,
     /// How many entries `values` had.

@@ -327,7 +327,7 @@ impl Store for DirectoryStore {
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
         checks::validate_transaction(transaction, &StoreCapabilities::ALL)?;
-        let may_write = may_write(&transaction.opening, &transaction.operations);
+        let may_write = may_write(&transaction.precondition, &transaction.operations);
         let writes = if may_write { WriteDurability::ToDisk } else { WriteDurability::Nothing };
         let frees = transaction.operations.iter().all(frees_room);
         let memory = rows::writers::writer_memory_ms(deadline);
@@ -352,15 +352,15 @@ impl Store for DirectoryStore {
         &self,
         writer: &Writer,
         bucket: &BucketId,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
         deadline: Deadline,
     ) -> Result<Deletion, Failure> {
-        checks::validate_deletion(bucket, incarnation)?;
-        let (writer, bucket, incarnation) = (writer.clone(), bucket.clone(), incarnation.map(str::to_owned));
+        checks::validate_deletion(bucket, generation)?;
+        let (writer, bucket, generation) = (writer.clone(), bucket.clone(), generation.map(str::to_owned));
         let memory = rows::writers::writer_memory_ms(deadline);
         let delete = move |at: &TransactionContext<'_>| {
-            at.delete_bucket(&writer, memory, &bucket, incarnation.as_deref(), max_keys)
+            at.delete_bucket(&writer, memory, &bucket, generation.as_deref(), max_keys)
         };
         self.send_request(delete, WriteDurability::ToDisk, true, deadline).await
     }

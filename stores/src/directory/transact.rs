@@ -10,7 +10,7 @@ use super::{
 use crate::{
     BucketId, Deletion, Receipt, Status, Transaction, Writer,
     bucket::{
-        FoundBucket, OpeningDecision, build_receipt, decide_opening, find_unmet_expectation, may_write,
+        FoundBucket, PreconditionDecision, build_receipt, decide_precondition, find_unmet_expectation, may_write,
         receipt_without, renews_expiry,
     },
     check,
@@ -27,40 +27,40 @@ impl TransactionContext<'_> {
         memory: u64,
         transaction: &Transaction,
     ) -> Result<Receipt, TransactionError> {
-        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
         let found = self.find_bucket(id)?;
         let is_there = found.is_some();
         let Some(mut life) = self.retire_if_expired(found, id)? else {
             let found = if is_there { FoundBucket::Expired } else { FoundBucket::Absent };
             let repeated = !self.reads_only && self.has_seen(writer, id)?;
-            return match decide_opening(opening, found, repeated) {
-                OpeningDecision::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
+            return match decide_precondition(precondition, found, repeated) {
+                PreconditionDecision::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
                 _ => self.create(writer, memory, transaction, None),
             };
         };
-        let repeated = may_write(opening, operations) && self.has_seen(writer, id)?;
-        let step = decide_opening(opening, FoundBucket::Alive(&life.incarnation), repeated);
-        let renewed = matches!(step, OpeningDecision::Use | OpeningDecision::Repeat)
-            && renews_expiry(opening)
+        let repeated = may_write(precondition, operations) && self.has_seen(writer, id)?;
+        let step = decide_precondition(precondition, FoundBucket::Alive(&life.generation), repeated);
+        let renewed = matches!(step, PreconditionDecision::Use | PreconditionDecision::Repeat)
+            && renews_expiry(precondition)
             && life.expiry.renew(self.now_ms).is_some();
-        let answer = |status, outcomes| build_receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
-        if let OpeningDecision::Refuse(status) = step {
+        let answer = |status, outcomes| build_receipt(status, self.now_ms, precondition, &life.generation, outcomes);
+        if let PreconditionDecision::Refuse(status) = step {
             return Ok(answer(status, Vec::new()));
         }
         let rows = BucketRows::new(self, life.stamp, life.expiry);
-        if step != OpeningDecision::Repeat
+        if step != PreconditionDecision::Repeat
             && let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)?
         {
             return Ok(Receipt { unmet: Some(unmet), ..answer(Status::Unmet, Vec::new()) });
         }
-        if step == OpeningDecision::Replace {
+        if step == PreconditionDecision::Replace {
             return self.create(writer, memory, transaction, Some(&life));
         }
         if renewed {
             self.require_writer()?;
             self.put_expiry(id, life.expiry)?;
         }
-        if step == OpeningDecision::Repeat {
+        if step == PreconditionDecision::Repeat {
             return Ok(answer(Status::Repeated, rows.answer_operations(operations)?));
         }
         let outcomes = rows.apply_operations(operations)?;
@@ -77,7 +77,7 @@ impl TransactionContext<'_> {
         writer: &Writer,
         memory: u64,
         id: &BucketId,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
     ) -> Result<Deletion, TransactionError> {
         let nothing = |status| Deletion { status, now: self.now_ms, values: 0, keys: Vec::new() };
@@ -87,10 +87,10 @@ impl TransactionContext<'_> {
         let found = self.find_bucket(id)?;
         let gone = if found.is_some() { Status::Expired } else { Status::Absent };
         let life = self.retire_if_expired(found, id)?;
-        if let (Some(life), Some(asked)) = (&life, incarnation)
-            && life.incarnation != asked
+        if let (Some(life), Some(asked)) = (&life, generation)
+            && life.generation != asked
         {
-            return Ok(nothing(Status::AnotherLife));
+            return Ok(nothing(Status::GenerationMismatch));
         }
         // What deletes nothing is not recorded.
         let Some(life) = life else { return Ok(nothing(gone)) };
@@ -128,8 +128,8 @@ impl TransactionContext<'_> {
         other: Option<&BucketRow>,
     ) -> Result<Receipt, TransactionError> {
         self.require_writer()?;
-        let Transaction { bucket: id, opening, expectations, operations } = transaction;
-        let life = self.new_life(check::new_life(opening).and_then(|life| life.time_to_live));
+        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
+        let life = self.new_bucket(check::new_bucket(precondition).and_then(|life| life.time_to_live));
         let rows = BucketRows::new(self, life.stamp, life.expiry);
         if let Some(other) = other {
             self.retire_bucket(id.kind.name(), &id.name, other.stamp)?;
@@ -140,7 +140,7 @@ impl TransactionContext<'_> {
         let outcomes = rows.apply_operations(operations)?;
         rows.flush_and_check_limits()?;
         self.remember(writer, id, memory)?;
-        let receipt = build_receipt(Status::Applied, self.now_ms, opening, &life.incarnation, outcomes);
+        let receipt = build_receipt(Status::Applied, self.now_ms, precondition, &life.generation, outcomes);
         Ok(Receipt { created: true, ..receipt })
     }
 }

@@ -125,12 +125,12 @@ impl Store for MemoryStore {
         &self,
         writer: &Writer,
         bucket: &BucketId,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
         _: Deadline,
     ) -> Result<Deletion, Failure> {
-        check::validate_deletion(bucket, incarnation)?;
-        self.locked(|state, at| state.delete_bucket(at, writer, bucket, incarnation, max_keys))
+        check::validate_deletion(bucket, generation)?;
+        self.locked(|state, at| state.delete_bucket(at, writer, bucket, generation, max_keys))
     }
 
     fn capabilities(&self) -> StoreCapabilities {

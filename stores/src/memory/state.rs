@@ -110,7 +110,7 @@ impl MemoryState {
         at: ClockReading,
         writer: &Writer,
         id: &BucketId,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
     ) -> Result<Deletion, Failure> {
         let clock_ms = at.now_ms();
@@ -124,10 +124,10 @@ impl MemoryState {
             if bucket.is_some_and(|bucket| bucket.expiry.is_over(at.shown_ms())) {
                 return Err(expiry_in_doubt());
             }
-            if let (Some(bucket), Some(asked)) = (bucket, incarnation)
-                && bucket.incarnation != asked
+            if let (Some(bucket), Some(asked)) = (bucket, generation)
+                && bucket.generation != asked
             {
-                return Ok(deleted_nothing(Status::AnotherLife, now_ms));
+                return Ok(deleted_nothing(Status::GenerationMismatch, now_ms));
             }
         }
         // What deletes nothing is not recorded.

@@ -2,9 +2,10 @@
 
 use super::{SessionLimitPolicy, shelves::slot_cost, state::MemoryState};
 use crate::{
-    BucketKind, Failure, Opening, Receipt, Status, Transaction, Writer,
+    BucketKind, Failure, Precondition, Receipt, Status, Transaction, Writer,
     bucket::{
-        Bucket, FoundBucket, OpeningDecision, build_receipt, decide_opening, may_write, receipt_without, renews_expiry,
+        Bucket, FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
+        renews_expiry,
     },
     check,
     clock::ClockReading,
@@ -18,7 +19,7 @@ impl MemoryState {
         writer: &Writer,
         transaction: &Transaction,
     ) -> Result<Receipt, Failure> {
-        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
         let (clock, clock_ms) = (at.now, at.now_ms());
         let writes = check::has_writes(operations);
         // A second round only when room had to be made first.
@@ -26,11 +27,11 @@ impl MemoryState {
             let now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.advance_time(clock_ms));
             let Some(bucket) = slot.bucket.as_mut().filter(|bucket| !bucket.expiry.is_over(now_ms)) else {
                 let found = if slot.bucket.is_some() { FoundBucket::Expired } else { FoundBucket::Absent };
-                let step = decide_opening(opening, found, slot.writers.has_seen(writer, now_ms));
+                let step = decide_precondition(precondition, found, slot.writers.has_seen(writer, now_ms));
                 if let FoundBucket::Expired = found {
                     self.retire_bucket(now_ms, id.kind, &id.name);
                 }
-                if let OpeningDecision::Refuse(status) = step {
+                if let PreconditionDecision::Refuse(status) = step {
                     return Ok(receipt_without(status, now_ms));
                 }
                 break;
@@ -38,22 +39,22 @@ impl MemoryState {
             if bucket.expiry.is_over(at.shown_ms()) {
                 return Err(expiry_in_doubt());
             }
-            let repeated = may_write(opening, operations) && slot.writers.has_seen(writer, now_ms);
-            let step = decide_opening(opening, FoundBucket::Alive(&bucket.incarnation), repeated);
-            if let OpeningDecision::Refuse(status) = step {
-                return Ok(build_receipt(status, now_ms, opening, &bucket.incarnation, Vec::new()));
+            let repeated = may_write(precondition, operations) && slot.writers.has_seen(writer, now_ms);
+            let step = decide_precondition(precondition, FoundBucket::Alive(&bucket.generation), repeated);
+            if let PreconditionDecision::Refuse(status) = step {
+                return Ok(build_receipt(status, now_ms, precondition, &bucket.generation, Vec::new()));
             }
 
             if id.kind == BucketKind::Session {
                 self.recency.to_back(&*id.name);
             }
             let mut growth = 0;
-            if step != OpeningDecision::Repeat {
+            if step != PreconditionDecision::Repeat {
                 if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
-                    let receipt = build_receipt(Status::Unmet, now_ms, opening, &bucket.incarnation, Vec::new());
+                    let receipt = build_receipt(Status::Unmet, now_ms, precondition, &bucket.generation, Vec::new());
                     return Ok(Receipt { unmet: Some(unmet), ..receipt });
                 }
-                if step == OpeningDecision::Replace {
+                if step == PreconditionDecision::Replace {
                     return self.replace(clock, now_ms, writer, transaction);
                 }
                 self.used.shrink_bucket(id.kind, bucket.drop_outdated_leases(now_ms));
@@ -67,15 +68,15 @@ impl MemoryState {
                 }
             }
 
-            if renews_expiry(opening)
+            if renews_expiry(precondition)
                 && let Some((old, new)) = bucket.expiry.renew(now_ms)
             {
                 self.expiries.remove(&(old, id.kind, slot.name.clone()));
                 self.expiries.insert((new, id.kind, slot.name.clone()));
             }
-            if step == OpeningDecision::Repeat {
+            if step == PreconditionDecision::Repeat {
                 let outcomes = bucket.answer_operations(operations, now_ms);
-                return Ok(build_receipt(Status::Repeated, now_ms, opening, &bucket.incarnation, outcomes));
+                return Ok(build_receipt(Status::Repeated, now_ms, precondition, &bucket.generation, outcomes));
             }
             let outcomes = bucket.apply_operations(operations, growth, now_ms);
             self.removed.append(&mut bucket.take_removed());
@@ -83,19 +84,19 @@ impl MemoryState {
             if writes {
                 self.used.grow_beside(slot.writers.remember(writer, now_ms));
             }
-            return Ok(build_receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes));
+            return Ok(build_receipt(Status::Applied, now_ms, precondition, &bucket.generation, outcomes));
         }
-        match decide_opening(opening, FoundBucket::Absent, false) {
-            OpeningDecision::Refuse(status) => Ok(receipt_without(status, clock_ms)),
+        match decide_precondition(precondition, FoundBucket::Absent, false) {
+            PreconditionDecision::Refuse(status) => Ok(receipt_without(status, clock_ms)),
             _ => self.create(clock, writer, transaction),
         }
     }
 
     /// Create a bucket that is not there, with all that the transaction does to it. `clock` is in microseconds.
     fn create(&mut self, clock: u64, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
-        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
         let now_ms = clock / 1000;
-        let bucket = self.new_bucket(clock, now_ms, opening);
+        let bucket = self.new_bucket(clock, now_ms, precondition);
         if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
             return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, now_ms) });
         }
@@ -117,8 +118,8 @@ impl MemoryState {
         writer: &Writer,
         transaction: &Transaction,
     ) -> Result<Receipt, Failure> {
-        let Transaction { bucket: id, opening, operations, .. } = transaction;
-        let bucket = self.new_bucket(clock, now_ms, opening);
+        let Transaction { bucket: id, precondition, operations, .. } = transaction;
+        let bucket = self.new_bucket(clock, now_ms, precondition);
         let growth = bucket.probe_growth(operations, now_ms)?;
         let mut freed = 0;
         if let Some(slot) = self.slot_mut(id) {
@@ -136,10 +137,10 @@ impl MemoryState {
     }
 
     /// A stamp that is used up for nothing does no harm.
-    fn new_bucket(&mut self, clock: u64, now_ms: u64, opening: &Opening) -> Bucket {
+    fn new_bucket(&mut self, clock: u64, now_ms: u64, precondition: &Precondition) -> Bucket {
         let stamp = clock.max(self.last_stamp.saturating_add(1));
         self.last_stamp = stamp;
-        Bucket::new(stamp, now_ms, check::new_life(opening).and_then(|life| life.time_to_live))
+        Bucket::new(stamp, now_ms, check::new_bucket(precondition).and_then(|life| life.time_to_live))
     }
 
     /// Put a new bucket in its place, for which there is room.
@@ -151,10 +152,12 @@ impl MemoryState {
         mut bucket: Bucket,
         growth: i64,
     ) -> Receipt {
-        let Transaction { bucket: id, opening, operations, .. } = transaction;
+        let Transaction { bucket: id, precondition, operations, .. } = transaction;
         let outcomes = bucket.apply_operations(operations, growth, now_ms);
-        let receipt =
-            Receipt { created: true, ..build_receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes) };
+        let receipt = Receipt {
+            created: true,
+            ..build_receipt(Status::Applied, now_ms, precondition, &bucket.generation, outcomes)
+        };
         self.used.grow_bucket(id.kind, growth);
         let expires_at = bucket.expiry.at;
         let slot = self.slot_to_write(now_ms, writer, id);

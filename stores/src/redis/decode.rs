@@ -34,7 +34,7 @@ pub(super) fn read_receipt(reply: Value, transaction: &Transaction) -> Result<(S
     answer(reply, |status, now, mut reply| {
         let created = reply.integer()? == 1;
         // Somebody may have written something there that is no text.
-        let incarnation = reply.text().map_err(|_| wrong_type("__meta__"))?;
+        let generation = reply.text().map_err(|_| wrong_type("__meta__"))?;
         let unmet = match status {
             Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| unexpected_reply())?),
             _ => None,
@@ -46,8 +46,8 @@ pub(super) fn read_receipt(reply: Value, transaction: &Transaction) -> Result<(S
                 outcomes.push(outcome(operation, &mut reply)?);
             }
         }
-        let writes = created || may_write(&transaction.opening, &transaction.operations);
-        let receipt = Receipt { status, now, incarnation, created, unmet, outcomes };
+        let writes = created || may_write(&transaction.precondition, &transaction.operations);
+        let receipt = Receipt { status, now, generation, created, unmet, outcomes };
         Ok(match status {
             Status::Applied if writes => ScriptReply::Written(receipt),
             Status::Repeated | Status::Exists | Status::Unmet if writes => ScriptReply::Found(receipt),
@@ -78,7 +78,7 @@ fn status(code: i64) -> Option<Status> {
         2 => Status::Absent,
         3 => Status::Expired,
         4 => Status::Exists,
-        5 => Status::AnotherLife,
+        5 => Status::GenerationMismatch,
         6 => Status::Unmet,
         _ => return None,
     })
@@ -282,13 +282,13 @@ fn description(reply: &mut ReplyReader) -> Result<Description, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BucketId, BucketKind, NewLife, Opening};
+    use crate::{BucketId, BucketKind, NewBucket, Precondition};
 
     #[test]
     fn invalid_names_in_a_reply_are_not_copied_into_messages() {
         let transaction = Transaction {
             bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
-            opening: Opening::Create(NewLife { time_to_live: None }),
+            precondition: Precondition::Create(NewBucket { time_to_live: None }),
             expectations: Vec::new(),
             operations: Vec::new(),
         };

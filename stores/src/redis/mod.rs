@@ -116,7 +116,8 @@ impl Store for RedisStore {
         check::validate_transaction(transaction, &StoreCapabilities::ALL)?;
         let keys = self.layout.bucket_keys(&transaction.bucket);
         let request = transact::encode::EncodedRequest::new(transaction);
-        let writes = check::new_life(&transaction.opening).is_some() || check::has_writes(&transaction.operations);
+        let writes =
+            check::new_bucket(&transaction.precondition).is_some() || check::has_writes(&transaction.operations);
         let chosen = self.scripts.transact.choose_script(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
             self::write_bucket_keys(command, &keys);
@@ -141,16 +142,16 @@ impl Store for RedisStore {
         &self,
         writer: &Writer,
         bucket: &BucketId,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
         deadline: Deadline,
     ) -> Result<Deletion, Failure> {
-        check::validate_deletion(bucket, incarnation)?;
+        check::validate_deletion(bucket, generation)?;
         let keys = self.layout.bucket_keys(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
             self::write_bucket_keys(command, &keys);
             command.arg(&keys.base).arg(&bucket.name).arg(writer.id()).arg(writer.sequence());
-            command.arg(deadline).arg(incarnation.unwrap_or_default());
+            command.arg(deadline).arg(generation.unwrap_or_default());
         };
         let read = |reply| read_deletion(reply, max_keys);
         self.requester

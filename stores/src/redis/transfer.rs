@@ -137,8 +137,8 @@ impl TransferStore for RedisStore {
             .await
     }
 
-    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
-        let moved = self.export(bucket, "moved", [incarnation], |mut reply| Ok(reply.integer()? == 1));
+    async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure> {
+        let moved = self.export(bucket, "moved", [generation], |mut reply| Ok(reply.integer()? == 1));
         Ok(moved.await?.unwrap_or_default())
     }
 

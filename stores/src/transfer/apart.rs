@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Transfer, TransferStore};
 use crate::{
-    BucketId, BucketKind, Deadline, ExistingLife, Failure, FailureCode, NewLife, Opening, Status, TimeToLive,
+    BucketId, BucketKind, Deadline, ExistingBucket, Failure, FailureCode, NewBucket, Precondition, Status, TimeToLive,
     Transaction, Writer,
 };
 
@@ -49,13 +49,13 @@ impl Mark {
     }
 
     async fn leave(&self, store: &dyn TransferStore) -> Result<(), Failure> {
-        let life = NewLife { time_to_live: Some(MARK_TTL) };
-        self.transact(store, Opening::CreateNew(life)).await.map(drop)
+        let life = NewBucket { time_to_live: Some(MARK_TTL) };
+        self.transact(store, Precondition::CreateNew(life)).await.map(drop)
     }
 
     async fn is_in(&self, store: &dyn TransferStore) -> Result<bool, Failure> {
-        let life = ExistingLife { incarnation: None, renew: false };
-        Ok(self.transact(store, Opening::Existing(life)).await? == Status::Applied)
+        let life = ExistingBucket { generation: None, renew: false };
+        Ok(self.transact(store, Precondition::Existing(life)).await? == Status::Applied)
     }
 
     async fn remove(&self, store: &dyn TransferStore) {
@@ -63,9 +63,9 @@ impl Mark {
         let _ = store.delete_bucket(&new_writer(), &self.0, None, 0, Deadline::NEVER).await;
     }
 
-    async fn transact(&self, store: &dyn TransferStore, opening: Opening) -> Result<Status, Failure> {
+    async fn transact(&self, store: &dyn TransferStore, precondition: Precondition) -> Result<Status, Failure> {
         let (expectations, operations) = (Vec::new(), Vec::new());
-        let transaction = Transaction { bucket: self.0.clone(), opening, expectations, operations };
+        let transaction = Transaction { bucket: self.0.clone(), precondition, expectations, operations };
         Ok(store.transact(&new_writer(), &transaction, Deadline::NEVER).await?.status)
     }
 }

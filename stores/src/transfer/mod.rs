@@ -5,7 +5,7 @@
 //! both sides are read and compared. A second transfer skips buckets that were copied already, so that one that was
 //! interrupted continues where it was. The source is only read.
 //!
-//! Values, records, metadata, incarnation and expiry arrive unchanged. So do the numbers of the writers' last calls: a call
+//! Values, records, metadata, generation and expiry arrive unchanged. So do the numbers of the writers' last calls: a call
 //! that is repeated in the target after the move counts once. Pipes should be stopped first; what they write meanwhile is
 //! found by the comparison.
 
@@ -42,7 +42,7 @@ const CONTESTS: u32 = 12;
 /// Random pauses before that, so that two transfers don't keep stopping each other.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How the record begins that a moved bucket leaves among the stamps of its writers, before the incarnation.
+/// How the record begins that a moved bucket leaves among the stamps of its writers, before the generation.
 pub(crate) const MOVED: &str = "moved.";
 /// Two servers' reckoning of one instant, milliseconds, where it has to be computed (Redis before 7).
 pub(crate) const SAME_INSTANT_MS: u64 = 10;
@@ -193,7 +193,7 @@ impl Transfer {
 
     async fn outcome_when_gone(&self, bucket: &BucketId, put: Option<BucketHead>) -> Result<Transferred, Failure> {
         let Some(head) = put else { return Ok(Transferred::Gone) };
-        Ok(match self.removed_by_others(bucket, head.incarnation(), head.expires_at).await? {
+        Ok(match self.removed_by_others(bucket, head.generation(), head.expires_at).await? {
             RemovalOutcome::Moved => Transferred::Moved { expires_at: head.expires_at },
             RemovalOutcome::Gone => Transferred::Gone,
             _ => Transferred::Deleted,
@@ -202,7 +202,7 @@ impl Transfer {
 
     async fn is_there_still(&self, bucket: &BucketId, head: &BucketHead) -> Result<bool, Failure> {
         let now = self.from.head(bucket).await?;
-        Ok(now.is_some_and(|now| now.incarnation() == head.incarnation()))
+        Ok(now.is_some_and(|now| now.generation() == head.generation()))
     }
 
     /// Puts a bucket in the place of one that is there and still comes to this: a new version of it, made from a copy. It

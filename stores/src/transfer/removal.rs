@@ -50,7 +50,7 @@ impl Transfer {
         match self.to.weigh(bucket).await? {
             WeighedBucket::There(weight) if weight.is_listed => match self.from.remove_if(bucket, &weight).await? {
                 RemovalOutcome::Gone => match self.to.head(bucket).await? {
-                    Some(copy) => self.removed_by_others(bucket, copy.incarnation(), weight.expires_at).await,
+                    Some(copy) => self.removed_by_others(bucket, copy.generation(), weight.expires_at).await,
                     None => Ok(RemovalOutcome::NotThere),
                 },
                 removed => Ok(removed),
@@ -63,10 +63,10 @@ impl Transfer {
     pub(super) async fn removed_by_others(
         &self,
         bucket: &BucketId,
-        incarnation: &[u8],
+        generation: &[u8],
         expires_at: Option<u64>,
     ) -> Result<RemovalOutcome, Failure> {
-        if self.from.has_moved(bucket, incarnation).await? {
+        if self.from.has_moved(bucket, generation).await? {
             return Ok(RemovalOutcome::Moved);
         }
         Ok(match (self.from.weigh(bucket).await?, expires_at) {

@@ -6,7 +6,7 @@
 //!
 //! | field | text |
 //! |---|---|
-//! | `created_at` | the incarnation |
+//! | `created_at` | the generation |
 //! | `ttl_seconds` | seconds, or `None` |
 //! | `sliding_ms` | milliseconds, if the time to live slides |
 //! | `log:NAME` | the position of the log's first record |
@@ -42,7 +42,7 @@ pub struct BucketHead {
 
 impl BucketHead {
     /// Which life of the bucket this is.
-    pub fn incarnation(&self) -> &[u8] {
+    pub fn generation(&self) -> &[u8] {
         let created_at = self.fields.iter().find(|(name, _)| name == b"created_at");
         created_at.map_or(b"", |(_, text)| text)
     }
@@ -214,7 +214,7 @@ pub trait TransferStore: Store {
     async fn remove_if(&self, bucket: &BucketId, weight: &BucketWeight) -> Result<RemovalOutcome, Failure>;
 
     /// Whether a transfer has removed this life of a bucket lately, because the same was in its target.
-    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure>;
+    async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure>;
 
     /// All buckets, also those that the list has lost, in order. By default those of the list, for stores that
     /// lose none.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use keepline::store::{BucketKind, Failure, NewLife, Opening, Operation, Outcome, Status, Transaction, fuzzing, names};
+use keepline::store::{
+    BucketKind, Failure, NewBucket, Operation, Outcome, Precondition, Status, Transaction, fuzzing, names,
+};
 use keepline_stores_tests::requests::{
     ALL, append, append_marked, bucket, describe, get_all_in, get_all_within, get_in, get_within, increment, lease,
     overflow, page, page_of_keys, put, put_in, read_at, read_oldest, remove_all, remove_in, replace_oldest, reset_log,
@@ -26,7 +28,7 @@ fn transaction(asked: u8, reply: Value) {
     let operations = operations(asked);
     let transaction = Transaction {
         bucket: bucket(if asked.is_multiple_of(2) { BucketKind::Session } else { BucketKind::User }, "s"),
-        opening: Opening::Create(NewLife { time_to_live: None }),
+        precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: Vec::new(),
         operations,
     };

@@ -21,13 +21,13 @@ pub fn holds(data: &[u8]) {
             ..QuestionEntry::default()
         });
         let turn = PlainTurnToken::parse(&reply.turn).unwrap();
-        assert_eq!((turn.session, turn.incarnation.is_some()), (session, true));
+        assert_eq!((turn.session, turn.generation.is_some()), (session, true));
     }
 
     let turn = PlainTurnToken::parse(state);
     if let Some(turn) = turn {
         assert!(is_session(turn.session));
-        assert_eq!(PlainTurnToken::write(turn.session, turn.incarnation.unwrap_or_default()), state);
+        assert_eq!(PlainTurnToken::write(turn.session, turn.generation.unwrap_or_default()), state);
     }
     let read = EntryMetadata::parse(metadata, false, SessionIds::Strict);
     let named = match &read.session {
@@ -45,8 +45,8 @@ pub fn holds(data: &[u8]) {
             let stored: String = serde_json::from_str(&bucket.maps[VALUES]["last_answer"]).unwrap();
             assert_eq!(stored, text);
             // In the life that it names, if it names one of this session.
-            if let Some(incarnation) = turn.filter(|turn| turn.session == session).and_then(|turn| turn.incarnation) {
-                assert_eq!(bucket.incarnation, incarnation);
+            if let Some(generation) = turn.filter(|turn| turn.session == session).and_then(|turn| turn.generation) {
+                assert_eq!(bucket.generation, generation);
                 assert!(was.is_some(), "{session} was revived");
             }
         } else {

@@ -19,8 +19,8 @@ use futures::future::join_all;
 use keepline_power_cut::{Disk, Recording, Syncs};
 use keepline_stores::{
     AppendOperation, BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Entry,
-    EntryState, Expectation, ExpectedEntry, Failure, GetAllOperation, IncrementOperation, LogEnd, NewLife, Opening,
-    Operation, Outcome, PositionMark, PutOperation, ReadOperation, Receipt, Status, Store, Transaction, Writer,
+    EntryState, Expectation, ExpectedEntry, Failure, GetAllOperation, IncrementOperation, LogEnd, NewBucket, Operation,
+    Outcome, PositionMark, Precondition, PutOperation, ReadOperation, Receipt, Status, Store, Transaction, Writer,
     names::VALUES,
 };
 use keepline_stores_tests::random;
@@ -72,7 +72,7 @@ impl Answer {
         let mark = PositionMark { map_name: MAP.into(), key: id.clone(), record_index: 0 };
         Transaction {
             bucket: self.session(),
-            opening: Opening::Create(NewLife { time_to_live: None }),
+            precondition: Precondition::Create(NewBucket { time_to_live: None }),
             expectations: vec![Expectation::Entry(messages)],
             operations: vec![
                 Operation::Put(PutOperation {
@@ -169,7 +169,7 @@ async fn answers(store: &DirectoryStore, number: usize) -> Vec<String> {
     let log = ReadOperation { log: LOG.into(), end: LogEnd::Oldest, max_records: u64::MAX, max_bytes: u64::MAX };
     let read = Transaction {
         bucket: session(number),
-        opening: Opening::Create(NewLife { time_to_live: None }),
+        precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
         operations: vec![Operation::GetAll(all(VALUES)), Operation::Read(log), Operation::GetAll(all(MAP))],
     };

@@ -14,8 +14,8 @@ use std::{
 
 use keepline_power_cut::Disk;
 use keepline_stores::{
-    AppendOperation, BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, Entry, ExistingLife,
-    FailureCode, NewLife, Opening, Operation, PutOperation, Receipt, Status, Store as _, Transaction, Writer,
+    AppendOperation, BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, Entry, ExistingBucket,
+    FailureCode, NewBucket, Operation, Precondition, PutOperation, Receipt, Status, Store as _, Transaction, Writer,
     directory, names::VALUES,
 };
 use tempfile::TempDir;
@@ -40,10 +40,10 @@ fn open(path: &Path) -> DirectoryStore {
 async fn send(
     store: &DirectoryStore,
     name: &str,
-    opening: Opening,
+    precondition: Precondition,
     operations: Vec<Operation>,
 ) -> Result<Receipt, FailureCode> {
-    let transaction = Transaction { bucket: session(name), opening, expectations: vec![], operations };
+    let transaction = Transaction { bucket: session(name), precondition, expectations: vec![], operations };
     let sent = store.transact(Writer::new().advance(), &transaction, Deadline::NEVER).await;
     sent.map_err(|failure| failure.code)
 }
@@ -56,12 +56,12 @@ async fn write(store: &DirectoryStore, name: &str) -> Result<Receipt, FailureCod
         Operation::Put(PutOperation { map_name: VALUES.into(), entries }),
         Operation::Append(AppendOperation { log: "answers".into(), records, marks: vec![] }),
     ];
-    send(store, name, Opening::Create(NewLife { time_to_live: None }), operations).await
+    send(store, name, Precondition::Create(NewBucket { time_to_live: None }), operations).await
 }
 
 async fn is_there(store: &DirectoryStore, name: &str) -> bool {
-    let opening = Opening::Existing(ExistingLife { incarnation: None, renew: false });
-    send(store, name, opening, vec![]).await.unwrap().status == Status::Applied
+    let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
+    send(store, name, precondition, vec![]).await.unwrap().status == Status::Applied
 }
 
 async fn delete(store: &DirectoryStore, name: &str) -> Status {

@@ -143,13 +143,13 @@ impl<I: Intercept, T: Send + Sync + std::fmt::Debug + 'static> Store for Interce
         &self,
         writer: &Writer,
         bucket: &BucketId,
-        incarnation: Option<&str>,
+        generation: Option<&str>,
         max_keys: u32,
         deadline: Deadline,
     ) -> Result<Deletion, Failure> {
         self.intercept.before().await?;
         self.intercept.before_deletion().await;
-        self.store.delete_bucket(writer, bucket, incarnation, max_keys, deadline).await
+        self.store.delete_bucket(writer, bucket, generation, max_keys, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
@@ -214,9 +214,9 @@ impl<I: Intercept> TransferStore for Intercepted<I, Arc<dyn TransferStore>> {
         self.transfer.remove_if(bucket, weight).await
     }
 
-    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
+    async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure> {
         self.intercept.before_transfer().await;
-        self.transfer.has_moved(bucket, incarnation).await
+        self.transfer.has_moved(bucket, generation).await
     }
 
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {

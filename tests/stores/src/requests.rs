@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use keepline_stores::{
     AppendOperation, BucketId, BucketKind, CounterValue, DescribeOperation, Description, Entry, EntryCount, EntryState,
-    ExistingLife, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, FoundEntries, FoundMatches, GetAllOperation,
+    ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, FoundEntries, FoundMatches, GetAllOperation,
     GetOperation, IncrementOperation, IndexExtent, LeaseOperation, LogEnd, LogExtent, LogRecords, LogSpans,
-    MatchOperation, NewLife, Opening, Operation, Outcome, OverflowOperation, PageOperation, PositionMark,
-    PositionedRecord, PostOperation, Posting, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
+    MatchOperation, NewBucket, Operation, Outcome, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
+    PostOperation, Posting, Precondition, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
     ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Size, Span, SpanRecords,
     TermMatches, TimeToLive, Transaction, UnpostOperation, names::VALUES,
 };
@@ -67,18 +67,22 @@ pub fn bucket(kind: BucketKind, name: &str) -> BucketId {
 }
 
 /// A transaction without expectations.
-pub fn transaction(bucket: impl Named, opening: Opening, operations: impl Into<Vec<Operation>>) -> Transaction {
-    expecting(bucket, opening, [], operations)
+pub fn transaction(
+    bucket: impl Named,
+    precondition: Precondition,
+    operations: impl Into<Vec<Operation>>,
+) -> Transaction {
+    expecting(bucket, precondition, [], operations)
 }
 
 /// A transaction with expectations.
 pub fn expecting(
     bucket: impl Named,
-    opening: Opening,
+    precondition: Precondition,
     expectations: impl Into<Vec<Expectation>>,
     operations: impl Into<Vec<Operation>>,
 ) -> Transaction {
-    Transaction { bucket: bucket.id(), opening, expectations: expectations.into(), operations: operations.into() }
+    Transaction { bucket: bucket.id(), precondition, expectations: expectations.into(), operations: operations.into() }
 }
 
 fn strings<T: AsRef<str>>(texts: &[T]) -> Vec<String> {
@@ -89,46 +93,46 @@ fn entry_list<K: AsRef<str>, V: AsRef<str>>(entries: &[(K, V)]) -> Vec<Entry> {
     entries.iter().map(|(key, text)| Entry { key: key.as_ref().into(), text: text.as_ref().into() }).collect()
 }
 
-// Openings.
+// Preconditions.
 
 /// It must be there.
-pub fn existing() -> Opening {
-    Opening::Existing(ExistingLife { incarnation: None, renew: true })
+pub fn existing() -> Precondition {
+    Precondition::Existing(ExistingBucket { generation: None, renew: true })
 }
 
 /// It must be there, and this is no use of it.
-pub fn unused() -> Opening {
-    Opening::Existing(ExistingLife { incarnation: None, renew: false })
+pub fn unused() -> Precondition {
+    Precondition::Existing(ExistingBucket { generation: None, renew: false })
 }
 
 /// This life of it must be there.
-pub fn life(incarnation: &str) -> Opening {
-    Opening::Existing(ExistingLife { incarnation: Some(incarnation.into()), renew: true })
+pub fn life(generation: &str) -> Precondition {
+    Precondition::Existing(ExistingBucket { generation: Some(generation.into()), renew: true })
 }
 
 /// Create it for ever when it is absent.
-pub fn create() -> Opening {
-    Opening::Create(NewLife { time_to_live: None })
+pub fn create() -> Precondition {
+    Precondition::Create(NewBucket { time_to_live: None })
 }
 
 /// Create it for ever; it must be absent.
-pub fn create_new() -> Opening {
-    Opening::CreateNew(NewLife { time_to_live: None })
+pub fn create_new() -> Precondition {
+    Precondition::CreateNew(NewBucket { time_to_live: None })
 }
 
 /// Create it for ever in the place of what is there.
-pub fn replace() -> Opening {
-    Opening::Replace(NewLife { time_to_live: None })
+pub fn replace() -> Precondition {
+    Precondition::Replace(NewBucket { time_to_live: None })
 }
 
 /// Create it with a fixed time to live.
-pub fn create_for(time: Duration) -> Opening {
-    Opening::Create(NewLife { time_to_live: Some(time_to_live(time, false)) })
+pub fn create_for(time: Duration) -> Precondition {
+    Precondition::Create(NewBucket { time_to_live: Some(time_to_live(time, false)) })
 }
 
 /// Create it with a time to live that starts again with each use.
-pub fn create_sliding(time: Duration) -> Opening {
-    Opening::Create(NewLife { time_to_live: Some(time_to_live(time, true)) })
+pub fn create_sliding(time: Duration) -> Precondition {
+    Precondition::Create(NewBucket { time_to_live: Some(time_to_live(time, true)) })
 }
 
 /// A time to live.

@@ -12,7 +12,7 @@ use std::{
 use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
     BucketId, BucketKind, Deadline, Deletion, Description, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
-    ManualClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions, RedisStore,
+    ManualClock, MemoryLimits, MemoryStore, Operation, Outcome, Precondition, Receipt, RedisOptions, RedisStore,
     SessionLimitPolicy, Status, Store, Transaction, Writer,
 };
 use parking_lot::Mutex;
@@ -210,10 +210,10 @@ impl StoreUnderTest {
     pub async fn apply(
         &self,
         bucket: impl Named,
-        opening: Opening,
+        precondition: Precondition,
         operations: impl Into<Vec<Operation>>,
     ) -> Vec<Outcome> {
-        let receipt = self.ask(&transaction(bucket, opening, operations)).await;
+        let receipt = self.ask(&transaction(bucket, precondition, operations)).await;
         assert_eq!(receipt.status, Status::Applied);
         receipt.outcomes
     }
@@ -223,15 +223,15 @@ impl StoreUnderTest {
         self.one(bucket, existing(), operation).await
     }
 
-    async fn one(&self, bucket: impl Named, opening: Opening, operation: Operation) -> Outcome {
-        let outcomes = self.apply(bucket, opening, [operation]).await;
+    async fn one(&self, bucket: impl Named, precondition: Precondition, operation: Operation) -> Outcome {
+        let outcomes = self.apply(bucket, precondition, [operation]).await;
         let [outcome] = outcomes.try_into().unwrap();
         outcome
     }
 
     /// What becomes of opening a bucket.
-    pub async fn status(&self, bucket: impl Named, opening: Opening) -> Status {
-        self.ask(&transaction(bucket, opening, [])).await.status
+    pub async fn status(&self, bucket: impl Named, precondition: Precondition) -> Status {
+        self.ask(&transaction(bucket, precondition, [])).await.status
     }
 
     /// Whether a bucket is there, without using it.
@@ -251,8 +251,8 @@ impl StoreUnderTest {
     }
 
     /// Delete a bucket, as a certain try of a certain writer, or just a life of it.
-    pub async fn delete_as(&self, writer: &Writer, bucket: impl Named, incarnation: Option<&str>) -> Deletion {
-        self.store.delete_bucket(writer, &bucket.id(), incarnation, u32::MAX, Deadline::NEVER).await.unwrap()
+    pub async fn delete_as(&self, writer: &Writer, bucket: impl Named, generation: Option<&str>) -> Deletion {
+        self.store.delete_bucket(writer, &bucket.id(), generation, u32::MAX, Deadline::NEVER).await.unwrap()
     }
 
     /// All sessions, by one walk through the pages.
@@ -330,7 +330,7 @@ impl StoreUnderTest {
             described.indexes.iter().map(|index| (&index.index, find(&index.index, &(0..256).collect::<Vec<_>>())));
         let reads = [(&values.0, values.1)].into_iter().chain(maps).chain(logs).chain(indexes);
         let mut contents =
-            BTreeMap::from([(format!("{id:?} description"), format!("{} {:?}", receipt.incarnation, described))]);
+            BTreeMap::from([(format!("{id:?} description"), format!("{} {:?}", receipt.generation, described))]);
         for (name, read) in reads {
             let what = match read {
                 Operation::Read(_) => "log",

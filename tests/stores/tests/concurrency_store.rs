@@ -207,8 +207,8 @@ async fn exactly_one_of_many_simultaneous_creators_creates_the_bucket(s: Arc<Sto
         all_at_once(&s, |store, number| {
             let created = created.clone();
             async move {
-                let opening = if number % 2 == 0 { create_new() } else { create() };
-                let counted = transaction(&format!("b{bucket}"), opening, [increment("n", 1)]);
+                let precondition = if number % 2 == 0 { create_new() } else { create() };
+                let counted = transaction(&format!("b{bucket}"), precondition, [increment("n", 1)]);
                 let receipt = store.transact(Writer::new().advance(), &counted, Deadline::NEVER).await.unwrap();
                 match receipt.status {
                     Status::Applied => created.fetch_add(u64::from(receipt.created), Ordering::Relaxed),

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
 use keepline_stores::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, EntryState, Expectation, Failure, Opening, Operation,
-    Outcome, Posting, Receipt, Status, Transaction, Writer, check,
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, EntryState, Expectation, Failure, Operation, Outcome,
+    Posting, Precondition, Receipt, Status, Transaction, Writer, check,
 };
 use keepline_stores_tests::{random, requests::*, stores::StoreUnderTest};
 
@@ -66,7 +66,7 @@ fn all_stores_give_the_same_answers_and_come_to_the_same_state() {
     });
 }
 
-/// A store, and the incarnations that it told of, in order of appearance.
+/// A store, and the generations that it told of, in order of appearance.
 struct Side {
     under_test: StoreUnderTest,
     lives: Vec<String>,
@@ -74,33 +74,33 @@ struct Side {
 
 impl Side {
     /// The same for the same life on both sides.
-    fn life(&mut self, incarnation: &str) -> Option<usize> {
-        if incarnation.is_empty() {
+    fn life(&mut self, generation: &str) -> Option<usize> {
+        if generation.is_empty() {
             return None;
         }
-        let known = self.lives.iter().position(|life| life == incarnation);
+        let known = self.lives.iter().position(|life| life == generation);
         Some(known.unwrap_or_else(|| {
-            self.lives.push(incarnation.into());
+            self.lives.push(generation.into());
             self.lives.len() - 1
         }))
     }
 
     /// The name that a life has on this side.
-    fn incarnation(&self, life: usize) -> String {
+    fn generation(&self, life: usize) -> String {
         self.lives.get(life).cloned().unwrap_or_else(|| "1795186917.032595".to_owned())
     }
 
     /// With the name that a life has on this side.
     fn translated(&self, asked: &Asked) -> Transaction {
         let mut transaction = asked.transaction.clone();
-        if let (Some(index), Opening::Existing(existing)) = (asked.life, &mut transaction.opening) {
-            existing.incarnation = Some(self.incarnation(index));
+        if let (Some(index), Precondition::Existing(existing)) = (asked.life, &mut transaction.precondition) {
+            existing.generation = Some(self.generation(index));
         }
         transaction
     }
 }
 
-/// A transaction whose opening may ask for a life by its number.
+/// A transaction whose precondition may ask for a life by its number.
 #[derive(Clone, Debug)]
 struct Asked {
     life: Option<usize>,
@@ -214,8 +214,8 @@ impl Episode {
                     store.transact_each(writer, &each, Deadline::NEVER).await
                 }
                 Sent::Deletion(id, life, most) => {
-                    let incarnation = life.map(|life| side.incarnation(life));
-                    let deleted = store.delete_bucket(writer, id, incarnation.as_deref(), *most, Deadline::NEVER);
+                    let generation = life.map(|life| side.generation(life));
+                    let deleted = store.delete_bucket(writer, id, generation.as_deref(), *most, Deadline::NEVER);
                     let Deletion { status, values, keys, .. } = deleted.await.unwrap();
                     answers.push(format!("{:?} {values} {keys:?}", comparable_status(status)));
                     continue;
@@ -226,7 +226,7 @@ impl Episode {
                 told.push(match attempt {
                     Ok(receipt) => {
                         self.seen.insert(format!("{:?}", receipt.status));
-                        let life = side.life(&receipt.incarnation);
+                        let life = side.life(&receipt.generation);
                         let (receipt, time) = comparable_receipt(receipt);
                         times.extend(time);
                         format!("{receipt:?} in life {life:?}")
@@ -271,7 +271,7 @@ impl Episode {
                     MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get)).chain(found);
                 let read = transaction(bucket(kind, name), unused(), reads.chain([describe()]).collect::<Vec<_>>());
                 let receipt = side.under_test.ask(&read).await;
-                let life = side.life(&receipt.incarnation);
+                let life = side.life(&receipt.generation);
                 answers.push(format!("{:?} in life {life:?}", comparable_receipt(receipt).0));
             }
             assert_same(usize::MAX, format!("the final state of {kind:?} {name}"), &answers);
@@ -286,10 +286,10 @@ impl Episode {
     }
 
     fn transaction(&mut self, bucket: BucketId) -> Asked {
-        let (life, opening) = self.opening();
+        let (life, precondition) = self.precondition();
         let expectations = if self.rng.u32(0..3) == 0 { 1..4 } else { 0..1 };
         let expectations: Vec<_> = (0..self.rng.usize(expectations)).map(|_| self.expectation()).collect();
-        let mut transaction = Transaction { bucket, opening, expectations, operations: Vec::new() };
+        let mut transaction = Transaction { bucket, precondition, expectations, operations: Vec::new() };
         for _ in 0..self.rng.usize(0..9) {
             let operation = self.operation();
             transaction.operations.push(operation);
@@ -308,9 +308,9 @@ impl Episode {
         self.rng.usize(lives.saturating_sub(4)..lives + 1)
     }
 
-    fn opening(&mut self) -> (Option<usize>, Opening) {
+    fn precondition(&mut self) -> (Option<usize>, Precondition) {
         let times = [11 * HOUR / 2, 101 * HOUR / 2, 501 * HOUR / 2];
-        let opening = match self.rng.u32(0..14) {
+        let precondition = match self.rng.u32(0..14) {
             0..3 => existing(),
             3 => unused(),
             4..6 => {
@@ -321,12 +321,12 @@ impl Episode {
             8 => create_new(),
             9..11 => create_for(self.pick(&times)),
             11 => {
-                let Opening::Create(life) = create_for(self.pick(&times)) else { unreachable!() };
-                if self.rng.bool() { replace() } else { Opening::Replace(life) }
+                let Precondition::Create(life) = create_for(self.pick(&times)) else { unreachable!() };
+                if self.rng.bool() { replace() } else { Precondition::Replace(life) }
             }
             _ => create_sliding(self.pick(&times)),
         };
-        (None, opening)
+        (None, precondition)
     }
 
     fn expectation(&mut self) -> Expectation {

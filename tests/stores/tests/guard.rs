@@ -11,8 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use keepline_stores::{
-    BreakerOptions, BreakerState, BucketId, BucketKind, Deadline, ExistingLife, Failure, FailureCode, MemoryStore,
-    Opening, Receipt, Store, StoreCounters, StoreGuard, Transaction, Writer, guard::Missed,
+    BreakerOptions, BreakerState, BucketId, BucketKind, Deadline, ExistingBucket, Failure, FailureCode, MemoryStore,
+    Precondition, Receipt, Store, StoreCounters, StoreGuard, Transaction, Writer, guard::Missed,
 };
 use keepline_stores_tests::intercept::{Intercept, Intercepted};
 
@@ -68,7 +68,7 @@ fn guarded(own_breaker: bool) -> (StoreGuard, Arc<Intercepted<Moody>>) {
 async fn ask_of(store: &dyn Store) -> Result<Receipt, Failure> {
     let transaction = Transaction {
         bucket: BucketId { kind: BucketKind::Session, name: "s".into() },
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: true }),
+        precondition: Precondition::Existing(ExistingBucket { generation: None, renew: true }),
         expectations: vec![],
         operations: vec![],
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use keepline::{
     memories::{MemorySearch, Method},
-    store::{BucketId, Entry, NewLife, Opening, Operation, PutOperation, Transaction, Writer},
+    store::{BucketId, Entry, NewBucket, Operation, Precondition, PutOperation, Transaction, Writer},
 };
 use keepline_tests::confined::Ended;
 
@@ -26,7 +26,7 @@ async fn put(keepline: &Keepline, kind: BucketKind, name: &str, map: &str, key: 
     let entries = vec![Entry { key: key.into(), text: text.into() }];
     let transaction = Transaction {
         bucket: BucketId { kind, name: name.into() },
-        opening: Opening::Create(NewLife { time_to_live: None }),
+        precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
         operations: vec![Operation::Put(PutOperation { map_name: map.into(), entries })],
     };
@@ -116,9 +116,9 @@ async fn forgetting_a_user_deletes_all_of_their_data() {
     assert_eq!(
         got(&log, "list"),
         [
-            "session mine: read Applied, write Applied, list Denied, delete AnotherLife",
+            "session mine: read Applied, write Applied, list Denied, delete GenerationMismatch",
             // Nobody says that it is not: a first answer may be on its way.
-            "session nobodys: read Applied, write Applied, list Denied, delete AnotherLife",
+            "session nobodys: read Applied, write Applied, list Denied, delete GenerationMismatch",
             "session posed: read Absent, write Absent, list Denied, delete Absent",
             "session victim: read Denied, write Denied, list Denied, delete Denied",
             "user eve: read Applied, write Applied, list Denied, delete ",

@@ -2,7 +2,7 @@
 
 use keepline::{
     sessions::Transcript,
-    store::{BucketId, Entry, NewLife, Opening, Operation, PutOperation, Transaction, Writer},
+    store::{BucketId, Entry, NewBucket, Operation, Precondition, PutOperation, Transaction, Writer},
 };
 
 use super::*;
@@ -147,7 +147,7 @@ async fn list(keepline: &Keepline, user: &str, session: &str) {
     let entries = vec![Entry { key: session.into(), text: "{}".into() }];
     let transaction = Transaction {
         bucket: BucketId { kind: BucketKind::User, name: user.into() },
-        opening: Opening::Create(NewLife { time_to_live: None }),
+        precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
         operations: vec![Operation::Put(PutOperation { map_name: "sessions".into(), entries })],
     };

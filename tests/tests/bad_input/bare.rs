@@ -66,10 +66,10 @@ fn lend(linker: &mut Linker<Lent>) -> wasmtime::Result<()> {
     })?;
     store.func_wrap(
         "delete-bucket",
-        |mut context: Context<'_>, (bucket, incarnation, max_keys): (BucketId, Option<String>, u32)| {
+        |mut context: Context<'_>, (bucket, generation, max_keys): (BucketId, Option<String>, u32)| {
             let Lent { store, writer } = context.data_mut();
-            let (writer, incarnation) = (writer.advance(), incarnation.as_deref());
-            Ok((now(store.delete_bucket(writer, &bucket, incarnation, max_keys, Deadline::NEVER)),))
+            let (writer, generation) = (writer.advance(), generation.as_deref());
+            Ok((now(store.delete_bucket(writer, &bucket, generation, max_keys, Deadline::NEVER)),))
         },
     )?;
     store.func_wrap("capabilities", |context: Context<'_>, ()| Ok((context.data().store.capabilities(),)))?;

@@ -65,8 +65,8 @@ impl Tongue<'_> {
     }
 
     fn status(&mut self) -> Status {
-        use Status::{Absent, AnotherLife, Applied, Exists, Expired, Repeated, Unmet};
-        let all = [Applied, Applied, Applied, Applied, Repeated, Absent, Expired, Exists, AnotherLife, Unmet];
+        use Status::{Absent, Applied, Exists, Expired, GenerationMismatch, Repeated, Unmet};
+        let all = [Applied, Applied, Applied, Applied, Repeated, Absent, Expired, Exists, GenerationMismatch, Unmet];
         all[self.0.usize(..all.len())]
     }
 
@@ -168,7 +168,7 @@ impl Store for Liar {
             Receipt {
                 status: tongue.status(),
                 now: tongue.number(),
-                incarnation: tongue.text(),
+                generation: tongue.text(),
                 created: tongue.0.bool(),
                 unmet: tongue.0.bool().then(|| tongue.0.u32(..9)),
                 outcomes,

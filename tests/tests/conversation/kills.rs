@@ -136,7 +136,7 @@ async fn killed_while_a_user_is_forgotten(test: &str, place: &str, at: &str) {
             assert!(doomed.iter_mut().all(|child| child.try_wait().unwrap().is_none()));
             for number in 0..7 {
                 if let Ok(state) = node.sessions.describe(format!("s{number}").as_str().into()).await {
-                    lives.insert(state.incarnation);
+                    lives.insert(state.generation);
                 }
             }
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..10))).await;

@@ -145,7 +145,7 @@ async fn a_transcript_is_described(given: Given) {
     assert_eq!(state.title.as_deref(), Some("Where is my parcel?"));
     assert!(state.owner.is_some_and(|owner| owner.starts_with("h-") && owner.len() == 54));
     let created = format!("{}.{:03}", state.created_at.unwrap() / 1000, state.created_at.unwrap() % 1000);
-    assert!(state.incarnation.starts_with(&created), "{created} {}", state.incarnation);
+    assert!(state.generation.starts_with(&created), "{created} {}", state.generation);
     let last = format!("{}.{:03}", state.last_at.unwrap() / 1000, state.last_at.unwrap() % 1000);
     assert!(StillClock::START.starts_with(&last), "{last}");
     assert!(state.weight > 0 && state.bytes > 0 && state.expires_in.is_some_and(|left| left <= 3_600_000));

@@ -24,8 +24,8 @@ async fn create_and_delete_report_their_outcome(given: Given) {
     );
     assert_eq!(node.sessions.delete("s1").await.unwrap_err(), refusal(Code::NotFound, "Session 's1' not found"));
     let again = node.sessions.create("s1").await.unwrap();
-    assert_ne!(again.incarnation, created.incarnation);
-    assert_eq!(node.sessions.resume("s1").await.unwrap().incarnation, again.incarnation);
+    assert_ne!(again.generation, created.generation);
+    assert_eq!(node.sessions.resume("s1").await.unwrap().generation, again.generation);
     assert_eq!(node.history("s1").await.len(), 0);
 }
 
@@ -154,7 +154,7 @@ async fn clear_names_the_cleared_keys_and_leaves_the_session(given: Given) {
     assert_eq!(node.sessions.clear("s1", None).await.unwrap().cleared, ["a", "c"]);
     assert_eq!(node.sessions.clear("s1", None).await.unwrap().cleared, [""; 0]);
     let state = node.sessions.resume("s1").await.unwrap();
-    assert_eq!((state.key_count, state.history_length, state.incarnation), (0, 7, created.incarnation));
+    assert_eq!((state.key_count, state.history_length, state.generation), (0, 7, created.generation));
     // A counter starts anew.
     node.say("s1", "x").await;
     assert!(node.memory("s1").await.unwrap().contains("\"answer_count\":1,"));
@@ -210,7 +210,7 @@ async fn resume_reports_the_contents_of_a_session(given: Given) {
     node.say("s1", "x").await;
     node.sessions.clear("s1", Some("last_answer")).await.unwrap();
     let state = node.sessions.resume("s1").await.unwrap();
-    assert_eq!((&*state.session, state.incarnation), ("s1", created.incarnation));
+    assert_eq!((&*state.session, state.generation), ("s1", created.generation));
     assert_eq!((state.key_count, state.history_length), (1, 3));
     let left = state.expires_in.unwrap();
     assert!((7_100_000..=7_200_000).contains(&left), "{left}");

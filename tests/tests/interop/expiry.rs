@@ -66,7 +66,7 @@ async fn writes_during_expiry_leave_no_keys_behind() {
 }
 
 #[tokio::test]
-async fn data_of_successive_incarnations_of_a_session_do_not_mix() {
+async fn data_of_successive_generations_of_a_session_do_not_mix() {
     let given = StoreUnderTest::redis();
     let raw = given.raw();
     let node = Node::new(&given.store, &brief(10.0)).await;

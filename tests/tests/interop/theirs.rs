@@ -30,7 +30,7 @@ async fn a_session_of_the_original_is_resumed_enriched_and_continued() {
         assert_eq!(node.reply("Ça va").await.effect, Effect::Stored);
         let state = node.sessions.resume(session).await.unwrap();
         assert_eq!((state.key_count, state.history_length), (4, 6));
-        assert_eq!(state.incarnation, "1795186917.032595");
+        assert_eq!(state.generation, "1795186917.032595");
         assert_eq!(state.expires_in.is_some(), ttl.is_some());
         assert_eq!(text(raw, &format!("{session}:last_answer")), "\"Ça va\"");
         assert_eq!(text(raw, &format!("{session}:answer_count")), "2");

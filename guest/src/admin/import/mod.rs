@@ -12,7 +12,7 @@ use crate::admin::import::layout::{GivenRecord, ImportBase, ImportLayout, Import
 use crate::admin::sessions::limit_problem;
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
-use crate::contract::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, PutEntry, Status, Transaction};
+use crate::contract::{BucketKind, Expectation, Host, LogEnd, Operation, Precondition, PutEntry, Status, Transaction};
 use crate::entry::directives;
 use crate::entry::session_problem::{SessionProblem, SessionResult, check_status, conflict_problem, write_problem};
 use crate::options::conversation::Options;
@@ -133,13 +133,13 @@ fn import_basis(
             Some(_) => Operation::read(TRANSCRIPT, LogEnd::Newest, 2048, FIRST_BYTES),
         },
     ];
-    let (bucket, opening) = (at.bucket(), Opening::LOOK);
-    let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+    let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
+    let look = Transaction { bucket, precondition, expectations: &[], operations: &operations };
     let receipt = store::transact(&context.host, &look)?;
     let mut basis = ImportBasis::default();
     if receipt.is_applied() {
         let mut outcomes = Outcomes::of(receipt);
-        basis.life.clone_from(&outcomes.incarnation);
+        basis.life.clone_from(&outcomes.generation);
         basis.next = outcomes.take_records()?.extent.next();
         let mut once = outcomes.take_entries_by_key()?;
         (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
@@ -197,8 +197,8 @@ fn follow(
         if here == 0 && basis.head.as_deref() == Some(parent) {
             return Ok(newest);
         }
-        let (bucket, opening) = (at.bucket(), Opening::LOOK);
-        let look = Transaction { bucket, opening, expectations: &[], operations: &[] };
+        let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
+        let look = Transaction { bucket, precondition, expectations: &[], operations: &[] };
         if let Some(found) = LocatedMessage::find_by_key(&context.host, &look, parent)? {
             let turn = found.question_turn(None).map(|asked| asked.turn).unwrap_or_default();
             return Ok(Some(PrecedingMessage { after: found.position, total: found.thread_weight(), turn }));
@@ -297,8 +297,9 @@ fn write_messages(
     let new = keys.iter().filter(|_| is_added);
     expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
     let bucket = at.bucket();
-    let opening = if bucket.kind == BucketKind::Node { directives::node_opening(options) } else { Opening::ANY };
-    let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let precondition =
+        if bucket.kind == BucketKind::Node { directives::node_precondition(options) } else { Precondition::ANY };
+    let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction);
     Ok(receipt.map_err(|failure| write_problem(at.session, failure))?.status)
 }

@@ -324,7 +324,7 @@ fn a_set_title_is_stored_on_one_line() {
     assert_eq!(admin::set_title(&sessions, &S, Some(" My\n parcel ")).unwrap().unwrap(), "My parcel");
     let state = admin::describe_transcript(&sessions, &S).unwrap();
     assert_eq!((state.title.as_deref(), state.oldest, state.next), (Some("My parcel"), 0, 8));
-    assert_eq!(state.incarnation, "life-1");
+    assert_eq!(state.generation, "life-1");
     assert_eq!(admin::set_title(&sessions, &S, Some(&"é".repeat(201))).unwrap_err().code, Code::Limit);
     assert_eq!(admin::set_title(&sessions, &S, Some(" ")).unwrap(), None);
     assert_eq!(admin::describe_transcript(&sessions, &S).unwrap().title, None);

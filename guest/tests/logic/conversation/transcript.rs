@@ -345,7 +345,7 @@ fn a_broken_transcript_leaves_the_sessions_values_usable() {
 }
 
 #[test]
-fn a_late_answer_is_not_stored_in_a_later_incarnation() {
+fn a_late_answer_is_not_stored_in_a_later_generation() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let asked = ask(&filter, "?", &s());

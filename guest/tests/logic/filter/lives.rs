@@ -20,7 +20,7 @@ fn an_answers_own_session_wins_over_its_questions() {
 }
 
 #[test]
-fn an_answer_is_not_stored_in_another_incarnation() {
+fn an_answer_is_not_stored_in_another_generation() {
     let host = TestHost::new();
     let filter = filter(&host, r#"{"session_ttl_hours":1}"#);
     let turn = filter.question("q", S).turn;

@@ -88,7 +88,7 @@ fn the_first_to_summarise_wins() {
 }
 
 #[test]
-fn a_summary_is_not_stored_in_another_incarnation_of_the_session() {
+fn a_summary_is_not_stored_in_another_generation_of_the_session() {
     let host = TestHost::new();
     let summarising = filter(&host, r#"{"max_history":2}"#);
     let turn = summarising.question("q", S).turn;

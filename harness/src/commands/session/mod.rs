@@ -100,7 +100,7 @@ async fn serve(
         SessionCommand::Nodes { session, full } => list::list_nodes(keepline, json, session, *full).await,
         SessionCommand::Create { session } => {
             let created = sessions.create(session).await?;
-            let all = json!({"session": created.session, "incarnation": created.incarnation});
+            let all = json!({"session": created.session, "generation": created.generation});
             print_result_lines(json, &all, [&created.session])
         }
         SessionCommand::Delete { session } => delete(keepline, json, session).await,

@@ -67,7 +67,7 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
         let named = |node: &SessionNode| json!({"node": node.node_id, "app": node.app_id, "bucket": node.bucket});
         return print_json(&object! {
             session: &state.session,
-            incarnation: &state.incarnation,
+            generation: &state.generation,
             owner: transcript.owner,
             title: transcript.title,
             summary: &transcript.summary,
@@ -107,7 +107,7 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
     ]);
     rows.extend(settings::settings_rows(transcript.settings));
     if !terminal::is_terminal_output() {
-        rows.push(["incarnation".to_owned(), state.incarnation]);
+        rows.push(["generation".to_owned(), state.generation]);
     }
     rows.extend([
         ["expires in".to_owned(), expiry],
@@ -133,7 +133,7 @@ pub(super) async fn show_transcript(
     if json {
         let summary_to = state.summary.is_some().then_some(state.summary_to);
         let shown = json!({
-            "session": state.session, "incarnation": state.incarnation, "owner": state.owner, "title": state.title,
+            "session": state.session, "generation": state.generation, "owner": state.owner, "title": state.title,
             "summary": state.summary, "summary_to": summary_to, "oldest": state.oldest, "next": state.next,
             "weight": state.weight, "bytes": state.bytes, "expires_in_ms": state.expires_in,
             "settings": settings::settings_json(&state.settings),

@@ -17,9 +17,9 @@ use super::{
 use crate::{
     contract::storage_names::{NODES_MAP, OWNER_KEY, SESSION_MAP, SESSIONS_MAP},
     store::{
-        Attempt, BucketId, BucketKind, BucketPage, Deletion, EntryState, ExistingLife, Expectation, ExpectedEntry,
-        Failure, FailureCode, Opening, Operation, Receipt, Status, Store, StoreCapabilities, StoreGuard, Transaction,
-        Writer,
+        Attempt, BucketId, BucketKind, BucketPage, Deletion, EntryState, ExistingBucket, Expectation, ExpectedEntry,
+        Failure, FailureCode, Operation, Precondition, Receipt, Status, Store, StoreCapabilities, StoreGuard,
+        Transaction, Writer,
         guard::{self, Call, Missed},
         limits::{MAX_RANGES, RequestSize},
     },
@@ -54,11 +54,11 @@ pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Res
     })?;
     store.func_wrap_async(
         "delete-bucket",
-        |mut context, (bucket, incarnation, max_keys): (BucketId, Option<String>, u32)| {
+        |mut context, (bucket, generation, max_keys): (BucketId, Option<String>, u32)| {
             Box::new(async move {
-                let bytes = bucket.name.len() + incarnation.as_ref().map_or(0, String::len);
+                let bytes = bucket.name.len() + generation.as_ref().map_or(0, String::len);
                 enter_host_call(&mut context, bytes as u64).await?;
-                delete_bucket(context.data_mut(), &bucket, incarnation.as_deref(), max_keys).await
+                delete_bucket(context.data_mut(), &bucket, generation.as_deref(), max_keys).await
             })
         },
     )?;
@@ -151,7 +151,7 @@ async fn list_buckets(
 async fn delete_bucket(
     state: &mut InstanceState,
     bucket: &BucketId,
-    incarnation: Option<&str>,
+    generation: Option<&str>,
     max_keys: u32,
 ) -> ImportResult<Deletion> {
     state.begin_store_calls(1, 1)?;
@@ -163,7 +163,7 @@ async fn delete_bucket(
     }
     let (deadline, writer, max_keys) = (state.due.deadline, state.writer.advance(), max_keys.min(MAX_PAGE));
     let answer = call_store(&state.store, &mut state.due, |store| {
-        store.delete_bucket(writer, bucket, incarnation, max_keys, deadline)
+        store.delete_bucket(writer, bucket, generation, max_keys, deadline)
     })
     .await;
     Ok((to_import_result(state, answer).and_then(|answer| answer),))
@@ -171,16 +171,16 @@ async fn delete_bucket(
 
 /// Whether the current call may make this transaction. It is restricted to what the call may do.
 fn admit_transaction(state: &InstanceState, transaction: &mut Transaction) -> Result<TransactionAdmission, Failure> {
-    let Transaction { bucket, opening, expectations, operations } = transaction;
-    if state.scope.is_withheld(bucket) && matches!(opening, Opening::Existing(_)) {
+    let Transaction { bucket, precondition, expectations, operations } = transaction;
+    if state.scope.is_withheld(bucket) && matches!(precondition, Precondition::Existing(_)) {
         return Ok(TransactionAdmission::Absent);
     }
     let asks_for_owner = !operations.is_empty() && operations.iter().all(asks_for_owner);
     let BucketAccess { reads_only, owner } = check_access(state, bucket, asks_for_owner)?;
     if reads_only {
-        match opening {
+        match precondition {
             // Reading does not count as a use.
-            Opening::Existing(life) if operations.iter().all(Operation::is_read) => life.renew = false,
+            Precondition::Existing(life) if operations.iter().all(Operation::is_read) => life.renew = false,
             _ => return Err(deny_access(state, &format!("to change the {}", describe_bucket(bucket)))),
         }
     }
@@ -203,7 +203,7 @@ async fn admit_deletion(state: &mut InstanceState, bucket: &BucketId) -> Result<
     let Some(owner) = owner.filter(|_| !state.scope.is_user_bucket(bucket)) else { return Ok(true) };
     let transaction = Transaction {
         bucket: bucket.clone(),
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
         expectations: vec![expected_owner(owner)],
         operations: Vec::new(),
     };
@@ -295,8 +295,8 @@ fn adds_to_lists(operation: &Operation) -> bool {
 
 /// Of a bucket that is not there.
 fn absent() -> Receipt {
-    let (now, incarnation, outcomes) = (0, String::new(), Vec::new());
-    Receipt { status: Status::Absent, now, incarnation, created: false, unmet: None, outcomes }
+    let (now, generation, outcomes) = (0, String::new(), Vec::new());
+    Receipt { status: Status::Absent, now, generation, created: false, unmet: None, outcomes }
 }
 
 /// The same of its deletion.
@@ -401,13 +401,13 @@ mod tests {
     use crate::{
         runtime::{CallScope, EntryOwner, HostServices},
         sandbox::Sandbox,
-        store::{Deadline, ExistingLife, GetOperation, LogEnd, NewLife, ReadOperation},
+        store::{Deadline, ExistingBucket, GetOperation, LogEnd, NewBucket, ReadOperation},
     };
 
     fn transaction(operations: Vec<Operation>) -> Transaction {
         Transaction {
             bucket: BucketId { kind: BucketKind::Session, name: "s".into() },
-            opening: Opening::Existing(ExistingLife { incarnation: None, renew: true }),
+            precondition: Precondition::Existing(ExistingBucket { generation: None, renew: true }),
             expectations: vec![],
             operations,
         }
@@ -452,7 +452,7 @@ mod tests {
         state.begin_call(Writer::new(), CallDeadline::by(Deadline::NEVER), scope());
         let create = |kind| Transaction {
             bucket: BucketId { kind, name: "a".into() },
-            opening: Opening::Create(NewLife { time_to_live: None }),
+            precondition: Precondition::Create(NewBucket { time_to_live: None }),
             ..transaction(vec![])
         };
         let applied = |attempts: Vec<Attempt>| -> Vec<bool> {

@@ -9,10 +9,10 @@ use super::*;
 use crate::{
     AppendOperation, BucketId, BucketKind, DescribeOperation, Entry, EntryState, Expectation, ExpectedEntry,
     ExpectedLog, ExpectedRoom, FailureCode, GetAllOperation, GetOperation, IncrementOperation, LeaseOperation, LogEnd,
-    MatchOperation, NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
-    PostOperation, Posting, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation, ReplaceOldestOperation,
-    ResetLogOperation, ResetMapOperation, RewriteOperation, Span, StoreCapabilities, Transaction, UnpostOperation,
-    check, limits,
+    MatchOperation, NewBucket, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
+    PostOperation, Posting, Precondition, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
+    ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Span, StoreCapabilities,
+    Transaction, UnpostOperation, check, limits,
 };
 
 fn name(names: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -185,7 +185,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 fn is_allowed(operations: &[Operation]) -> bool {
     let transaction = Transaction {
         bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
-        opening: Opening::Create(NewLife { time_to_live: None }),
+        precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
         operations: operations.to_vec(),
     };

@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension as _, params};
 
 use crate::{
     BucketId, BucketKind, BucketPage, TimeToLive,
-    bucket::{Expiry, format_incarnation},
+    bucket::{Expiry, format_generation},
     directory::{
         error::TransactionError,
         time::{TransactionContext, from_column, to_column},
@@ -16,7 +16,7 @@ use crate::{
 /// A bucket that has a row.
 pub(crate) struct BucketRow {
     pub(crate) stamp: u64,
-    pub(crate) incarnation: String,
+    pub(crate) generation: String,
     pub(crate) expiry: Expiry,
 }
 
@@ -34,32 +34,28 @@ impl TransactionContext<'_> {
 
     pub(crate) fn find_as(&self, kind: &str, name: &str) -> Result<Option<BucketRow>, rusqlite::Error> {
         let mut found = self.db.prepare_cached(
-            "SELECT life, milliseconds, sliding, expires_at, incarnation FROM bucket WHERE kind = ?1 AND name = ?2",
+            "SELECT life, milliseconds, sliding, expires_at, generation FROM bucket WHERE kind = ?1 AND name = ?2",
         )?;
         let life = found.query_row([kind, name], |row| {
             let (stamp, milliseconds, sliding, at) =
                 (from_column(row.get(0)?), row.get::<_, Option<i64>>(1)?, row.get(2)?, row.get::<_, Option<i64>>(3)?);
             let time_to_live = milliseconds.map(|time| TimeToLive { milliseconds: from_column(time), sliding });
             let expiry = Expiry { time_to_live, at: at.map(from_column) };
-            let incarnation = row.get::<_, Option<String>>(4)?.unwrap_or_else(|| format_incarnation(stamp).into());
-            Ok(BucketRow { stamp, incarnation, expiry })
+            let generation = row.get::<_, Option<String>>(4)?.unwrap_or_else(|| format_generation(stamp).into());
+            Ok(BucketRow { stamp, generation, expiry })
         });
         life.optional()
     }
 
     /// A bucket that begins now, without a row yet.
-    pub(crate) fn new_life(&self, time_to_live: Option<TimeToLive>) -> BucketRow {
+    pub(crate) fn new_bucket(&self, time_to_live: Option<TimeToLive>) -> BucketRow {
         let stamp = self.next_stamp();
-        BucketRow {
-            stamp,
-            incarnation: format_incarnation(stamp).into(),
-            expiry: Expiry::new(time_to_live, self.now_ms),
-        }
+        BucketRow { stamp, generation: format_generation(stamp).into(), expiry: Expiry::new(time_to_live, self.now_ms) }
     }
 
     pub(crate) fn settle_as(&self, kind: &str, name: &str, life: &BucketRow) -> Result<(), rusqlite::Error> {
         let ttl = life.expiry.time_to_live;
-        let foreign = Some(&life.incarnation).filter(|foreign| **foreign != format_incarnation(life.stamp));
+        let foreign = Some(&life.generation).filter(|foreign| **foreign != format_generation(life.stamp));
         let mut settle = self.db.prepare_cached("INSERT INTO bucket VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
         settle.execute(params![
             kind,

@@ -10,7 +10,7 @@ use rusqlite::params;
 
 use crate::{
     BucketId, Entry, Failure, FailureCode,
-    bucket::{Expiry, format_incarnation},
+    bucket::{Expiry, format_generation},
     directory::{
         DirectoryStore, WriteDurability,
         error::TransactionError,
@@ -196,7 +196,7 @@ impl TransactionContext<'_> {
             self.retire_bucket(&arriving.kind, &arriving.bucket.name, left.stamp)?;
         }
         let expiry = Expiry { time_to_live: None, at: Some(self.now_ms.saturating_add(WAIT_MS)) };
-        let life = BucketRow { stamp: self.next_stamp(), incarnation: arriving.id.clone(), expiry };
+        let life = BucketRow { stamp: self.next_stamp(), generation: arriving.id.clone(), expiry };
         self.settle_as(&arriving.kind, &arriving.bucket.name, &life)?;
         let rows = BucketRows::new(self, life.stamp, life.expiry);
         // The original's log has no name, and begins at 0.
@@ -284,9 +284,9 @@ impl TransactionContext<'_> {
             self.retire_bucket(kind.name(), name, there.stamp)?;
         }
         let created_at = known.field("created_at");
-        let incarnation = if is_token(created_at) { created_at.to_owned() } else { format_incarnation(stamp).into() };
+        let generation = if is_token(created_at) { created_at.to_owned() } else { format_generation(stamp).into() };
         let time_to_live = metadata::time_to_live(known.field("ttl_seconds"), known.field("sliding_ms"));
-        let life = BucketRow { stamp, incarnation, expiry: Expiry { time_to_live, at: expires_at } };
+        let life = BucketRow { stamp, generation, expiry: Expiry { time_to_live, at: expires_at } };
         self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?.execute([&arriving.kind, name])?;
         self.settle_as(kind.name(), name, &life)?;
         self.keep_foreign_fields(&life, known)?;
@@ -309,7 +309,7 @@ impl TransactionContext<'_> {
 
     fn abandon_arrival(&self, arriving: &Arriving) -> Result<PieceOutcome, TransactionError> {
         if let Some(left) = self.find_as(&arriving.kind, &arriving.bucket.name)?
-            && left.incarnation == arriving.id
+            && left.generation == arriving.id
         {
             self.retire_bucket(&arriving.kind, &arriving.bucket.name, left.stamp)?;
         }
@@ -319,7 +319,7 @@ impl TransactionContext<'_> {
     /// What has arrived so far, which is waited for again. None: another arrival has taken its place, or it came too slowly.
     fn renew_arrival(&self, arriving: &Arriving) -> Result<Option<BucketRow>, TransactionError> {
         let found = self.find_as(&arriving.kind, &arriving.bucket.name)?;
-        let Some(life) = found.filter(|life| life.incarnation == arriving.id) else { return Ok(None) };
+        let Some(life) = found.filter(|life| life.generation == arriving.id) else { return Ok(None) };
         let mut renew = self.db.prepare_cached("UPDATE bucket SET expires_at = ?3 WHERE kind = ?1 AND name = ?2")?;
         let until = to_column(self.now_ms.saturating_add(WAIT_MS));
         renew.execute(params![arriving.kind, arriving.bucket.name, until])?;

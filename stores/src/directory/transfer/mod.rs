@@ -76,8 +76,8 @@ impl TransferStore for DirectoryStore {
         self.run_job(WriteDurability::ToDisk, true, move |at| at.remove_if(&bucket, &weight)).await
     }
 
-    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
-        let (bucket, record) = (bucket.clone(), moved_record_id(Some(&lossy_text(incarnation))));
+    async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure> {
+        let (bucket, record) = (bucket.clone(), moved_record_id(Some(&lossy_text(generation))));
         let has_moved = move |at: &TransactionContext<'_>| {
             let mut found = at
                 .db
@@ -89,8 +89,8 @@ impl TransferStore for DirectoryStore {
 }
 
 /// The record that a moved bucket leaves among its writers.
-fn moved_record_id(incarnation: Option<&String>) -> String {
-    [MOVED, incarnation.map_or("", String::as_str)].concat()
+fn moved_record_id(generation: Option<&String>) -> String {
+    [MOVED, generation.map_or("", String::as_str)].concat()
 }
 
 /// A name that came from this store, and so is text.
@@ -108,7 +108,7 @@ impl TransactionContext<'_> {
     pub(crate) fn own_fields(&self, life: &BucketRow) -> Result<BTreeMap<String, String>, rusqlite::Error> {
         let ttl = life.expiry.time_to_live;
         let mut fields = BTreeMap::from([
-            ("created_at".to_owned(), life.incarnation.clone()),
+            ("created_at".to_owned(), life.generation.clone()),
             ("ttl_seconds".to_owned(), metadata::ttl_seconds(ttl)),
         ]);
         if let Some(ttl) = ttl.filter(|ttl| ttl.sliding) {

@@ -48,16 +48,20 @@ fn expired_sessions_are_evicted_first() {
 fn a_late_write_to_a_session_that_was_evicted_does_not_revive_it() {
     let mut bench = evicting(1, 64 * KIB);
     let writer = bench.writer.advance().clone();
-    let write =
-        |opening| Transaction { bucket: session("a"), opening, expectations: vec![], operations: vec![put("k", 1)] };
+    let write = |precondition| Transaction {
+        bucket: session("a"),
+        precondition,
+        expectations: vec![],
+        operations: vec![put("k", 1)],
+    };
     let first = block_on(bench.store.transact(&writer, &write(create(None)), Deadline::NEVER)).unwrap();
     assert!(first.created);
     bench.send("b", create(None), vec![]).unwrap();
     // Its reply was lost: it is sent again.
     let again = block_on(bench.store.transact(&writer, &write(create(None)), Deadline::NEVER)).unwrap();
     assert!(!again.created && again.status != Status::Applied, "{again:?}");
-    let life = ExistingLife { incarnation: Some(first.incarnation.clone()), renew: true };
-    assert_eq!(bench.send("a", Opening::Existing(life), vec![put("k", 1)]).unwrap().status, Status::Absent);
+    let life = ExistingBucket { generation: Some(first.generation.clone()), renew: true };
+    assert_eq!(bench.send("a", Precondition::Existing(life), vec![put("k", 1)]).unwrap().status, Status::Absent);
     assert_eq!(there(&bench), "b");
 }
 
@@ -91,7 +95,7 @@ fn a_write_too_large_for_the_store_evicts_no_session() {
         let failure = bench.send_to(bucket.clone(), create(None), operations.clone()).unwrap_err();
         assert_eq!(failure.code, FailureCode::Full);
         let failure =
-            bench.send_to(bucket, Opening::Replace(new_life(None)), [operations, vec![put("m", 999)]].concat());
+            bench.send_to(bucket, Precondition::Replace(new_bucket(None)), [operations, vec![put("m", 999)]].concat());
         assert_eq!(failure.unwrap_err().code, FailureCode::Full);
         assert_eq!(there(&bench), "a b c");
     }
@@ -133,7 +137,7 @@ proptest! {
                     }
                 }
                 4 => {
-                    prop_assert!(bench.send(&name, Opening::Replace(new_life(None)), vec![put("k", step)]).unwrap().created);
+                    prop_assert!(bench.send(&name, Precondition::Replace(new_bucket(None)), vec![put("k", step)]).unwrap().created);
                     used.push_back(number);
                 }
                 _ => {

@@ -7,7 +7,7 @@ fn stamps_never_repeat_within_one_instant() {
     let mut bench = Bench::new(1000, 64 * 1024 * KIB);
     let stamps: Vec<_> = (0..5)
         .map(|_| {
-            let stamp = bench.send("a", create(None), vec![]).unwrap().incarnation;
+            let stamp = bench.send("a", create(None), vec![]).unwrap().generation;
             bench.delete("a");
             stamp
         })
@@ -28,7 +28,7 @@ fn buckets_of_other_kinds_have_a_separate_limit() {
     bench.send("a", create(None), vec![]).unwrap();
     let failure = bench.send("b", create(None), vec![]).unwrap_err();
     assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 1));
-    bench.send_to(other(BucketKind::User, 0), Opening::Replace(new_life(None)), vec![]).unwrap();
+    bench.send_to(other(BucketKind::User, 0), Precondition::Replace(new_bucket(None)), vec![]).unwrap();
 }
 
 #[test]
@@ -66,15 +66,15 @@ fn time_never_goes_back_while_a_bucket_lives() {
 }
 
 #[test]
-fn a_deletion_removes_only_the_incarnation_that_it_names() {
+fn a_deletion_removes_only_the_generation_that_it_names() {
     let mut bench = Bench::new(10, 64 * KIB);
-    let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().incarnation;
-    let second = bench.send("a", Opening::Replace(new_life(None)), vec![put("m", 1), put("k", 1)]).unwrap();
-    assert!(second.created && second.incarnation != first);
+    let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().generation;
+    let second = bench.send("a", Precondition::Replace(new_bucket(None)), vec![put("m", 1), put("k", 1)]).unwrap();
+    assert!(second.created && second.generation != first);
     let used = bench.store.used_bytes();
-    assert_eq!(bench.delete_life("a", Some(&first)).status, Status::AnotherLife);
+    assert_eq!(bench.delete_life("a", Some(&first)).status, Status::GenerationMismatch);
     assert_eq!((bench.look("a"), bench.store.used_bytes()), (Status::Applied, used));
-    let deletion = bench.delete_life("a", Some(&second.incarnation));
+    let deletion = bench.delete_life("a", Some(&second.generation));
     assert_eq!((deletion.status, deletion.values), (Status::Applied, 2));
     assert_eq!(deletion.keys, ["k", "m"]);
     assert_eq!(bench.look("a"), Status::Absent);
@@ -85,18 +85,19 @@ fn a_replacement_without_room_leaves_the_bucket_unchanged() {
     let mut bench = Bench::new(10, 8 * KIB);
     bench.send("a", create(None), vec![put("k", 4 * 1024)]).unwrap();
     let used = bench.store.used_bytes();
-    let failure = bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 8 * 1024)]).unwrap_err();
+    let failure = bench.send("a", Precondition::Replace(new_bucket(None)), vec![put("k", 8 * 1024)]).unwrap_err();
     assert_eq!((failure.code, bench.store.used_bytes()), (FailureCode::Full, used));
     // Both would not have room side by side.
-    bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 5 * 1024)]).unwrap();
+    bench.send("a", Precondition::Replace(new_bucket(None)), vec![put("k", 5 * 1024)]).unwrap();
     assert_eq!(bench.store.used_bytes(), used + 1024);
 }
 
 #[test]
 fn a_late_retry_neither_revives_nor_replaces_a_bucket() {
     let mut bench = Bench::new(10, 64 * KIB);
-    let opening = Opening::Replace(new_life(Some(1000)));
-    let replace = Transaction { bucket: session("a"), opening, expectations: vec![], operations: vec![put("k", 1)] };
+    let precondition = Precondition::Replace(new_bucket(Some(1000)));
+    let replace =
+        Transaction { bucket: session("a"), precondition, expectations: vec![], operations: vec![put("k", 1)] };
     let writer = bench.writer.advance().clone();
     let status = |bench: &Bench| {
         let receipt = block_on(bench.store.transact(&writer, &replace, Deadline::NEVER)).unwrap();
@@ -112,13 +113,13 @@ fn a_late_retry_neither_revives_nor_replaces_a_bucket() {
 #[test]
 fn a_read_without_renewal_does_not_extend_the_expiry() {
     let mut bench = Bench::new(10, 64 * KIB);
-    let sliding = NewLife { time_to_live: Some(TimeToLive { milliseconds: 1000, sliding: true }) };
-    bench.send("a", Opening::Create(sliding), vec![]).unwrap();
+    let sliding = NewBucket { time_to_live: Some(TimeToLive { milliseconds: 1000, sliding: true }) };
+    bench.send("a", Precondition::Create(sliding), vec![]).unwrap();
     bench.clock.advance(Duration::from_millis(500));
     let mut left = |renew| {
-        let opening = Opening::Existing(ExistingLife { incarnation: None, renew });
+        let precondition = Precondition::Existing(ExistingBucket { generation: None, renew });
         let describe = Operation::Describe(DescribeOperation { parts: false });
-        match bench.send("a", opening, vec![describe]).unwrap().outcomes.remove(0) {
+        match bench.send("a", precondition, vec![describe]).unwrap().outcomes.remove(0) {
             Outcome::Described(description) => description.expires_in,
             other => panic!("{other:?}"),
         }

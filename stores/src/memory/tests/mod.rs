@@ -12,10 +12,10 @@ use super::{
     *,
 };
 use crate::{
-    AppendOperation, DescribeOperation, Entry, ExistingLife, FailureCode, IncrementOperation, LeaseOperation,
-    ManualClock, NewLife, Opening, Operation, Outcome, PositionMark, PositionedRecord, PutOperation, RemoveOperation,
-    ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Status, TimeToLive, bucket::Bucket,
-    clock::saturating_micros, names::VALUES,
+    AppendOperation, DescribeOperation, Entry, ExistingBucket, FailureCode, IncrementOperation, LeaseOperation,
+    ManualClock, NewBucket, Operation, Outcome, PositionMark, PositionedRecord, Precondition, PutOperation,
+    RemoveOperation, ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Status,
+    TimeToLive, bucket::Bucket, clock::saturating_micros, names::VALUES,
 };
 
 mod eviction;
@@ -46,12 +46,22 @@ impl Bench {
         Self { store, clock, writer: Writer::new() }
     }
 
-    fn send(&mut self, bucket: &str, opening: Opening, operations: Vec<Operation>) -> Result<Receipt, Failure> {
-        self.send_to(session(bucket), opening, operations)
+    fn send(
+        &mut self,
+        bucket: &str,
+        precondition: Precondition,
+        operations: Vec<Operation>,
+    ) -> Result<Receipt, Failure> {
+        self.send_to(session(bucket), precondition, operations)
     }
 
-    fn send_to(&mut self, bucket: BucketId, opening: Opening, operations: Vec<Operation>) -> Result<Receipt, Failure> {
-        let transaction = Transaction { bucket, opening, expectations: vec![], operations };
+    fn send_to(
+        &mut self,
+        bucket: BucketId,
+        precondition: Precondition,
+        operations: Vec<Operation>,
+    ) -> Result<Receipt, Failure> {
+        let transaction = Transaction { bucket, precondition, expectations: vec![], operations };
         block_on(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER))
     }
 
@@ -59,9 +69,9 @@ impl Bench {
         self.delete_life(bucket, None)
     }
 
-    fn delete_life(&mut self, bucket: &str, incarnation: Option<&str>) -> Deletion {
+    fn delete_life(&mut self, bucket: &str, generation: Option<&str>) -> Deletion {
         let writer = self.writer.advance();
-        block_on(self.store.delete_bucket(writer, &session(bucket), incarnation, 10, Deadline::NEVER)).unwrap()
+        block_on(self.store.delete_bucket(writer, &session(bucket), generation, 10, Deadline::NEVER)).unwrap()
     }
 
     /// The status that a look at a session is told.
@@ -74,16 +84,16 @@ fn session(name: &str) -> BucketId {
     BucketId { kind: BucketKind::Session, name: name.into() }
 }
 
-fn new_life(milliseconds: Option<u64>) -> NewLife {
-    NewLife { time_to_live: milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: false }) }
+fn new_bucket(milliseconds: Option<u64>) -> NewBucket {
+    NewBucket { time_to_live: milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: false }) }
 }
 
-fn create(milliseconds: Option<u64>) -> Opening {
-    Opening::Create(new_life(milliseconds))
+fn create(milliseconds: Option<u64>) -> Precondition {
+    Precondition::Create(new_bucket(milliseconds))
 }
 
-fn existing() -> Opening {
-    Opening::Existing(ExistingLife { incarnation: None, renew: true })
+fn existing() -> Precondition {
+    Precondition::Existing(ExistingBucket { generation: None, renew: true })
 }
 
 fn put(key: &str, length: usize) -> Operation {
@@ -229,7 +239,7 @@ fn every_byte_is_freed_once_all_buckets_are_gone() {
                     marks: vec![mark("marks", "first")],
                 });
                 bench.send(bucket, existing(), vec![reset_map(VALUES, vec![]), log]).unwrap();
-                bench.send(bucket, Opening::Replace(new_life(Some(2000))), vec![put("k", 10)]).unwrap();
+                bench.send(bucket, Precondition::Replace(new_bucket(Some(2000))), vec![put("k", 10)]).unwrap();
             }
         }
         bench.delete("a");
@@ -294,11 +304,12 @@ fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
         } else if rng.u32(0..50) == 0 {
             bench.clock.advance(Duration::from_secs(rng.u64(0..400)));
         } else {
-            let life = new_life(Some(rng.u64(1..1_000_000)));
-            let opening = if rng.u32(0..20) == 0 { Opening::Replace(life) } else { Opening::Create(life) };
+            let life = new_bucket(Some(rng.u64(1..1_000_000)));
+            let precondition =
+                if rng.u32(0..20) == 0 { Precondition::Replace(life) } else { Precondition::Create(life) };
             let kind = [BucketKind::Session, BucketKind::User][rng.usize(0..2)];
             let id = BucketId { kind, name: bucket.into() };
-            if let Err(failure) = bench.send_to(id, opening, vec![operation]) {
+            if let Err(failure) = bench.send_to(id, precondition, vec![operation]) {
                 refused += u32::from(failure.code == FailureCode::Full);
             }
         }
@@ -343,7 +354,7 @@ fn writers_of_closed_pipes_are_forgotten_and_active_ones_remembered() {
         }
         let transaction = Transaction {
             bucket: session("a"),
-            opening: existing(),
+            precondition: existing(),
             expectations: vec![],
             operations: vec![put("k", 1)],
         };

@@ -1,4 +1,4 @@
--- Delete a bucket, or just one incarnation of it, with everything in it, whatever the types: also what a careless
+-- Delete a bucket, or just one generation of it, with everything in it, whatever the types: also what a careless
 -- program has broken. The writers' numbers stay, so that a late retry of an earlier write revives nothing.
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -23,7 +23,7 @@ local is_broken = type(seen) == 'table'
 
 local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
--- What has broken metadata is no incarnation that anybody knows.
+-- What has broken metadata is no generation that anybody knows.
 if exists and wanted ~= '' and try('HGET', meta, 'created_at') ~= wanted then return { ANOTHER_LIFE, now, 0, {} } end
 
 -- More room than for transactions: a bucket that is flooded by them can still be deleted.

@@ -253,8 +253,8 @@ impl RedisNode {
         let began = Instant::now();
         let deadline = instant_after(began, limit);
         let opened = async {
-            let opening = client.get_multiplexed_async_connection_with_config(&wire.connection);
-            let connection = timeout_at(deadline, opening).await.map_err(|_| nobody_answers())??;
+            let precondition = client.get_multiplexed_async_connection_with_config(&wire.connection);
+            let connection = timeout_at(deadline, precondition).await.map_err(|_| nobody_answers())??;
             let connected = Arc::new(NodeConnection {
                 connection,
                 replicas: ReplicaProgress::default(),

@@ -9,7 +9,8 @@ use redis::Cmd;
 
 use super::key_set::{KeySet, NamePositions, set_keys};
 use crate::{
-    Entry, Expectation, LogEnd, NewLife, Opening, Operation, PositionMark, PostOperation, Transaction, Writer, check,
+    Entry, Expectation, LogEnd, NewBucket, Operation, PositionMark, PostOperation, Precondition, Transaction, Writer,
+    check,
     index::{
         self, PositionRun,
         segments::{self, SoughtTerms},
@@ -21,7 +22,7 @@ use crate::{
 
 /// A transaction as `transact.lua` reads it.
 pub(crate) struct EncodedRequest<'a> {
-    /// The incarnation that it must be, or how long a new bucket lives, milliseconds.
+    /// The generation that it must be, or how long a new bucket lives, milliseconds.
     wanted: Cow<'a, str>,
     parts: Vec<RequestPart<'a>>,
 }
@@ -54,25 +55,25 @@ impl RequestPart<'_> {
 
 impl<'a> EncodedRequest<'a> {
     pub(crate) fn new(transaction: &'a Transaction) -> Self {
-        let (opening, wanted, sliding, renews) = match &transaction.opening {
-            Opening::Existing(life) => match &life.incarnation {
+        let (precondition, wanted, sliding, renews) = match &transaction.precondition {
+            Precondition::Existing(life) => match &life.generation {
                 None => (0, Cow::Borrowed(""), false, life.renew),
-                Some(incarnation) => (1, Cow::Borrowed(&**incarnation), false, life.renew),
+                Some(generation) => (1, Cow::Borrowed(&**generation), false, life.renew),
             },
-            Opening::Create(life) => created(2, life),
-            Opening::CreateNew(life) => created(3, life),
-            Opening::Replace(life) => created(4, life),
+            Precondition::Create(life) => created(2, life),
+            Precondition::CreateNew(life) => created(3, life),
+            Precondition::Replace(life) => created(4, life),
         };
         let key_set = KeySet::new(&transaction.operations);
         let mut parts = RequestBuilder { parts: Vec::with_capacity(48), key_set };
         for (index, expectation) in (0..).zip(&transaction.expectations) {
             parts.expectation(index, expectation, &transaction.operations);
         }
-        if matches!(transaction.opening, Opening::Replace(_)) {
+        if matches!(transaction.precondition, Precondition::Replace(_)) {
             parts.step("replace");
         }
         transaction.operations.iter().for_each(|operation| parts.operation(operation));
-        let flags = opening
+        let flags = precondition
             + 8 * u64::from(check::has_writes(&transaction.operations))
             + 16 * u64::from(sliding)
             + 32 * u64::from(parts.key_set.whole)
@@ -104,10 +105,10 @@ impl<'a> EncodedRequest<'a> {
     }
 }
 
-fn created(opening: u64, life: &NewLife) -> (u64, Cow<'static, str>, bool, bool) {
+fn created(precondition: u64, life: &NewBucket) -> (u64, Cow<'static, str>, bool, bool) {
     match life.time_to_live {
-        None => (opening, Cow::Borrowed(""), false, true),
-        Some(ttl) => (opening, Cow::Owned(ttl.milliseconds.to_string()), ttl.sliding, true),
+        None => (precondition, Cow::Borrowed(""), false, true),
+        Some(ttl) => (precondition, Cow::Owned(ttl.milliseconds.to_string()), ttl.sliding, true),
     }
 }
 

@@ -19,7 +19,7 @@ if not repeated then
   for j = from, map.length + count > most and from + count - 1 or 0 do
     if map.length == 0 or call('HEXISTS', map.hash, ARGV[j]) == 0 then created = created + 1 end
   end
-  if created > 0 and map.length + created > most then return { UNMET, now, 0, incarnation, index } end
+  if created > 0 and map.length + created > most then return { UNMET, now, 0, generation, index } end
 end
 
 --- map-get: map, limit max_bytes, texts

@@ -150,7 +150,7 @@ impl StepTemplates {
         }
         _ = write!(
             header,
-            "local opening, writes, sliding, whole, renews, makes_room = \
+            "local precondition, writes, sliding, whole, renews, makes_room = \
              flags % 8, flags % 16 >= 8, flags % 32 >= 16, flags % 64 >= 32, flags % 128 >= 64, flags >= 128\n\
              local parts_at = {}\n\
              local keys_at = parts_at + log_count + map_count + lease_count + index_count",
@@ -188,11 +188,11 @@ impl StepTemplates {
                 }
             }
         }
-        let (opening, writes, sliding) = (flags % 8, flags % 16 >= 8, flags % 32 >= 16);
+        let (precondition, writes, sliding) = (flags % 8, flags % 16 >= 8, flags % 32 >= 16);
         let (whole, renews, makes_room) = (flags % 64 >= 32, flags % 128 >= 64, flags >= 128);
         let header = format!(
-            "local opening, writes, sliding, whole, renews, makes_room = \
-             {opening}, {writes}, {sliding}, {whole}, {renews}, {makes_room}\n\
+            "local precondition, writes, sliding, whole, renews, makes_room = \
+             {precondition}, {writes}, {sliding}, {whole}, {renews}, {makes_room}\n\
              local log_count, map_count, lease_count, index_count = {logs}, {maps}, {leases}, {indexes}\n\
              local key_count, set_count = {keys}, {set}\n\
              local parts_at, keys_at = {LEADING}, {keys_at}",

@@ -32,7 +32,7 @@ if not repeated then
   --@ is a log
   local begins = log.first or 0
   if (first >= 0 and first ~= begins) or (next >= 0 and next ~= begins + log.length) then
-    return { UNMET, now, 0, incarnation, index }
+    return { UNMET, now, 0, generation, index }
   end
 end
 
@@ -48,7 +48,7 @@ if not repeated then
     --@ names
     total = #names
   end
-  if created > 0 and total + created > most then return { UNMET, now, 0, incarnation, index } end
+  if created > 0 and total + created > most then return { UNMET, now, 0, generation, index } end
 end
 
 --- replace:
@@ -133,7 +133,7 @@ end
 --- fragment expected entry
 -- As `state` counts: absent, present, equal, absent or equal.
 if (state == 0 and there) or (state == 1 and not there) or (state >= 2 and not same and (state == 2 or there)) then
-  return { UNMET, now, 0, incarnation, index }
+  return { UNMET, now, 0, generation, index }
 end
 
 --- fragment unreadable

@@ -2,18 +2,18 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::{
-    AppendOperation, BucketId, BucketKind, DescribeOperation, Entry, EntryState, ExistingLife, Expectation,
+    AppendOperation, BucketId, BucketKind, DescribeOperation, Entry, EntryState, ExistingBucket, Expectation,
     ExpectedEntry, ExpectedLog, ExpectedRoom, GetAllOperation, GetOperation, IncrementOperation, LeaseOperation,
-    LogEnd, MatchOperation, NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark,
-    PositionedRecord, PostOperation, Posting, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
+    LogEnd, MatchOperation, NewBucket, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
+    PostOperation, Posting, Precondition, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
     ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Span, Transaction, UnpostOperation,
     redis::transact::encode::EncodedRequest,
 };
 
 fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {
-    let opening = Opening::Existing(ExistingLife { incarnation: None, renew: true });
+    let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: true });
     let bucket = BucketId { kind: BucketKind::Session, name: "b".into() };
-    Transaction { bucket, opening, expectations, operations }
+    Transaction { bucket, precondition, expectations, operations }
 }
 
 fn put(key: &str, text: &str) -> Operation {
@@ -74,7 +74,7 @@ fn everything(map: &str) -> Transaction {
             Operation::Describe(DescribeOperation { parts: true }),
         ],
     );
-    transaction.opening = Opening::Replace(NewLife { time_to_live: None });
+    transaction.precondition = Precondition::Replace(NewBucket { time_to_live: None });
     transaction
 }
 

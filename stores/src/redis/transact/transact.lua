@@ -21,14 +21,14 @@ local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- The stamp is the transaction's number and, behind a point, the deadline.
 local writer, stamp, deadline, wanted = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- How many logs, maps (but for the values), leases, indexes and keys of values the operations speak of, and how many of
--- those keys, the first ones, they set; where their names are among the arguments, those of the first four as fields of the metadata; the opening, and whether it renews, whether
+-- those keys, the first ones, they set; where their names are among the arguments, those of the first four as fields of the metadata; the precondition, and whether it renews, whether
 -- anything is written, the time to live slides, the set of all keys is touched, more is removed than written.
 --@ shape
 local base = string.sub(meta, 1, -9) -- without `__meta__`
 local call, try, type, tonumber, byte, sub = redis.call, redis.pcall, type, tonumber, string.byte, string.sub
 local UNDERSCORE = 95
 
--- Openings, statuses and failures, as encode.rs and decode.rs number them.
+-- Preconditions, statuses and failures, as encode.rs and decode.rs number them.
 local LIFE, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there; 4: replace it
 local APPLIED, REPEATED, ABSENT, EXPIRED, EXISTS, ANOTHER_LIFE, UNMET = 0, 1, 2, 3, 4, 5, 6
 local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE, FULL, TOO_MANY_PARTS,
@@ -51,7 +51,7 @@ if fields.err then return { WRONG_TYPE, 0, '__meta__' } end
 -- Who only reads what does not slide needs no clock: that there is time left is enough. `now` is 0 then, and `expires`
 -- the time that is left.
 local exists, expires, now, time = false, 0, 0, nil
-if not writes and opening < CREATE_NEW and not fields[2] then
+if not writes and precondition < CREATE_NEW and not fields[2] then
   expires = call('PTTL', meta)
   exists = expires == -1 or expires > 0
 end
@@ -65,11 +65,11 @@ if not exists then
   end
   exists = expires == -1 or expires > now
 end
-local incarnation = exists and fields[1] or ''
+local generation = exists and fields[1] or ''
 
-local creates = not exists and opening >= CREATE
+local creates = not exists and precondition >= CREATE
 local repeated, writers_expire, known, forgotten = false, 0, 0, nil
-if writes or creates or opening >= CREATE_NEW then
+if writes or creates or precondition >= CREATE_NEW then
   if now > tonumber(deadline) then return { LATE, now, '' } end
   local seen = try('HMGET', writers, writer, '~')
   if seen.err then return { WRONG_TYPE, now, '__writers__' } end
@@ -87,10 +87,10 @@ if not exists and (repeated or not creates) then
   if type(listed) == 'table' then return { WRONG_TYPE, now, '__sessions__' } end
   return { (listed == 1 or expires ~= -2) and EXPIRED or ABSENT, now, 0, '' }
 end
-if opening == CREATE_NEW and exists and not repeated then return { EXISTS, now, 0, incarnation } end
-if opening == LIFE then
-  if wanted ~= incarnation then return { ANOTHER_LIFE, now, 0, incarnation } end
-  incarnation = '' -- who named it knows it
+if precondition == CREATE_NEW and exists and not repeated then return { EXISTS, now, 0, generation } end
+if precondition == LIFE then
+  if wanted ~= generation then return { ANOTHER_LIFE, now, 0, generation } end
+  generation = '' -- who named it knows it
 end
 
 -- Step 2: probe. -----------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ writes = writes and not repeated
 if writes or creates then
   -- A server that is out of memory refuses only what comes before a script's first write: this one removes nothing, so
   -- that it lets those go on that make room.
-  if makes_room and (exists or incarnation ~= '') then call('UNLINK', base .. '~') end
+  if makes_room and (exists or generation ~= '') then call('UNLINK', base .. '~') end
   -- The first write: refused as a whole when Redis takes none.
   if writers_expire < now + WRITERS_LIFE_MS / 2 + SPARE_MS then
     call('HSET', writers, writer, stamp, '~', now + WRITERS_LIFE_MS)
@@ -233,15 +233,15 @@ if registers then try('SADD', registry, sub(base, #registry - 11, -2)) end
 if creates then
   --@ empty bucket
   held = {}
-  incarnation, expires = string.format('%s.%06d', time[1], time[2]), -1
+  generation, expires = string.format('%s.%06d', time[1], time[2]), -1
   if wanted == '' then
-    call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', 'None')
+    call('HSET', meta, 'created_at', generation, 'ttl_seconds', 'None')
   else
     local seconds = wanted / 1000
     local text = seconds % 1 == 0 and string.format('%.1f', seconds) or string.format('%.14g', seconds)
     expires = now + wanted
-    if sliding then call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', text, 'sliding_ms', wanted)
-    else call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', text) end
+    if sliding then call('HSET', meta, 'created_at', generation, 'ttl_seconds', text, 'sliding_ms', wanted)
+    else call('HSET', meta, 'created_at', generation, 'ttl_seconds', text) end
     call('PEXPIREAT', meta, expires)
   end
   local prefix = sub(registry, 1, -13) -- without `__sessions__`
@@ -263,7 +263,7 @@ end
 
 if stale and #stale > 0 and writes then call('HDEL', meta, unpack(stale)) end
 
-local reply = { repeated and REPEATED or APPLIED, now, creates and 1 or 0, incarnation }
+local reply = { repeated and REPEATED or APPLIED, now, creates and 1 or 0, generation }
 local said = 4
 --@ operations
 return reply

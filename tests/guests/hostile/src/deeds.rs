@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
 use crate::bindings::keepline::memory::key_value::{
-    AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, ExistingLife, Failure, GetAllOperation, GetOperation,
-    LogEnd, NewLife, Opening, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
+    AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, ExistingBucket, Failure, GetAllOperation, GetOperation,
+    LogEnd, NewBucket, Precondition, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
     Transaction, capabilities, delete_bucket, list_buckets, transact, transact_each,
 };
 use crate::bindings::wasi::clocks::wall_clock;
@@ -154,8 +154,8 @@ pub fn do_it(text: &str) -> Option<String> {
         "user" => return tell(transact(&of_user(argument)).map(|_| ())),
         // The same, if it is there: how it was found.
         "find-user" => {
-            let opening = Opening::Existing(ExistingLife { incarnation: None, renew: false });
-            let found = transact(&Transaction { opening, ..of_user(argument) });
+            let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
+            let found = transact(&Transaction { precondition, ..of_user(argument) });
             return Some(found.map_or_else(|failure| format!("{:?}", failure.code), |told| format!("{:?}", told.status)));
         }
         "key" => return tell(put(OWN, vec![value(argument, "1")])),
@@ -191,10 +191,10 @@ pub fn greed(kind: &str, name: &str) -> String {
         _ => BucketKind::Session,
     };
     let bucket = || BucketId { kind: kind_of, name: name.into() };
-    let look = Opening::Existing(ExistingLife { incarnation: None, renew: true });
+    let look = Precondition::Existing(ExistingBucket { generation: None, renew: true });
     let tried = |operation| {
-        let (bucket, opening) = (bucket(), look.clone());
-        match transact(&Transaction { bucket, opening, expectations: vec![], operations: vec![operation] }) {
+        let (bucket, precondition) = (bucket(), look.clone());
+        match transact(&Transaction { bucket, precondition, expectations: vec![], operations: vec![operation] }) {
             Ok(receipt) => format!("{:?}", receipt.status),
             Err(failure) => format!("{:?}", failure.code),
         }
@@ -225,9 +225,9 @@ pub fn listed(user: &str) -> Vec<String> {
         max_bytes: 1 << 16,
         keys_only: true,
     };
-    let opening = Opening::Existing(ExistingLife { incarnation: None, renew: false });
+    let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
     let bucket = BucketId { kind: BucketKind::User, name: user.into() };
-    let read = Transaction { bucket, opening, expectations: vec![], operations: vec![Operation::Page(page)] };
+    let read = Transaction { bucket, precondition, expectations: vec![], operations: vec![Operation::Page(page)] };
     let outcomes = transact(&read).map(|receipt| receipt.outcomes).unwrap_or_default();
     match outcomes.into_iter().next() {
         Some(Outcome::Page(page)) => page.entries.into_iter().map(|entry| entry.key).collect(),
@@ -264,8 +264,8 @@ fn session(name: &str) -> BucketId {
 }
 
 fn create(bucket: &str, operations: Vec<Operation>) -> Transaction {
-    let opening = Opening::Create(NewLife { time_to_live: None });
-    Transaction { bucket: session(bucket), opening, expectations: vec![], operations }
+    let precondition = Precondition::Create(NewBucket { time_to_live: None });
+    Transaction { bucket: session(bucket), precondition, expectations: vec![], operations }
 }
 
 fn of_user(name: &str) -> Transaction {

@@ -75,7 +75,7 @@ impl transcripts::Guest for Component {
         };
         Ok(transcripts::TranscriptState {
             session,
-            incarnation: String::new(),
+            generation: String::new(),
             owner: Some(owner),
             title: None,
             settings: nothing,

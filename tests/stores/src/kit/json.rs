@@ -2,10 +2,10 @@
 
 use keepline_stores::{
     AppendOperation, BucketId, BucketKind, BucketPage, Deletion, DescribeOperation, Description, Entry, EntryState,
-    ExistingLife, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, Failure, GetAllOperation, GetOperation,
-    IncrementOperation, LeaseOperation, LogEnd, LogExtent, MatchOperation, NewLife, Opening, Operation, Outcome,
-    OverflowOperation, PageOperation, PositionMark, PositionedRecord, PostOperation, Posting, PutOperation,
-    ReadAtOperation, ReadOperation, Receipt, RemoveOperation, ReplaceOldestOperation, ResetLogOperation,
+    ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, Failure, GetAllOperation, GetOperation,
+    IncrementOperation, LeaseOperation, LogEnd, LogExtent, MatchOperation, NewBucket, Operation, Outcome,
+    OverflowOperation, PageOperation, PositionMark, PositionedRecord, PostOperation, Posting, Precondition,
+    PutOperation, ReadAtOperation, ReadOperation, Receipt, RemoveOperation, ReplaceOldestOperation, ResetLogOperation,
     ResetMapOperation, RewriteOperation, Span, StoreCapabilities, TimeToLive, Transaction, UnpostOperation,
 };
 use serde_json::{Value, json};
@@ -84,29 +84,29 @@ pub(super) fn bucket(bucket: &Value) -> BucketId {
 pub(super) fn transaction(asked: &Value) -> Transaction {
     Transaction {
         bucket: bucket(member(asked, "bucket")),
-        opening: opening(member(asked, "opening")),
+        precondition: precondition(member(asked, "precondition")),
         expectations: list(asked, "expectations", expectation),
         operations: list(asked, "operations", operation),
     }
 }
 
-fn opening(opening: &Value) -> Opening {
-    let (name, content) = case(opening);
-    let life = || NewLife {
+fn precondition(precondition: &Value) -> Precondition {
+    let (name, content) = case(precondition);
+    let life = || NewBucket {
         time_to_live: option(content, "time-to-live", |time| TimeToLive {
             milliseconds: number(time, "milliseconds"),
             sliding: boolean(time, "sliding"),
         }),
     };
     match name {
-        "existing" => Opening::Existing(ExistingLife {
-            incarnation: option(content, "incarnation", |_| text(content, "incarnation")),
+        "existing" => Precondition::Existing(ExistingBucket {
+            generation: option(content, "generation", |_| text(content, "generation")),
             renew: boolean(content, "renew"),
         }),
-        "create" => Opening::Create(life()),
-        "create-new" => Opening::CreateNew(life()),
-        "replace" => Opening::Replace(life()),
-        _ => panic!("there is no opening {name}"),
+        "create" => Precondition::Create(life()),
+        "create-new" => Precondition::CreateNew(life()),
+        "replace" => Precondition::Replace(life()),
+        _ => panic!("there is no precondition {name}"),
     }
 }
 
@@ -260,7 +260,7 @@ fn large(integer: impl Into<i128>) -> Value {
     }
 }
 
-/// `AnotherLife` as `another-life`: the name of a case as the contract spells it.
+/// `GenerationMismatch` as `generation-mismatch`: the name of a case as the contract spells it.
 fn kebab(name: impl std::fmt::Debug) -> String {
     let mut kebab = String::new();
     for character in format!("{name:?}").chars() {
@@ -285,10 +285,10 @@ pub(super) fn told_failure(failure: Failure) -> Value {
 }
 
 pub(super) fn told_receipt(receipt: Receipt) -> Value {
-    let Receipt { status, now, incarnation, created, unmet, outcomes } = receipt;
+    let Receipt { status, now, generation, created, unmet, outcomes } = receipt;
     let outcomes: Vec<_> = outcomes.into_iter().map(told_outcome).collect();
     json!({
-        "status": kebab(status), "now": large(now), "incarnation": incarnation, "created": created, "unmet": unmet,
+        "status": kebab(status), "now": large(now), "generation": generation, "created": created, "unmet": unmet,
         "outcomes": outcomes,
     })
 }

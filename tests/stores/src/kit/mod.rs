@@ -214,10 +214,9 @@ async fn answer_to(store: &Arc<dyn Store>, writer: &Writer, call: &Value, names:
             json::result(page, json::told_page)
         }
         "delete-bucket" => {
-            let incarnation = json::option(call, "incarnation", |_| json::text(call, "incarnation"));
+            let generation = json::option(call, "generation", |_| json::text(call, "generation"));
             let (bucket, max_keys) = (json::bucket(&call["bucket"]), json::number(call, "max-keys"));
-            let deletion =
-                store.delete_bucket(writer, &bucket, incarnation.as_deref(), max_keys, Deadline::NEVER).await;
+            let deletion = store.delete_bucket(writer, &bucket, generation.as_deref(), max_keys, Deadline::NEVER).await;
             json::result(deletion, json::told_deletion)
         }
         "capabilities" => json::told_capabilities(store.capabilities()),

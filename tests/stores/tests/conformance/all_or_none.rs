@@ -94,9 +94,9 @@ async fn a_failing_transaction_creates_no_bucket(s: Arc<StoreUnderTest>) {
     let before = s.everything().await;
     let on_nothing = [rewrite("l", 0, "X"), replace_oldest("l", 1, &["X"]), put("__meta__", "1")];
     for operation in on_nothing {
-        for opening in [create(), create_new(), replace()] {
+        for precondition in [create(), create_new(), replace()] {
             let operations = [put("a", "1"), append("history", &["x"]), operation.clone()];
-            let failure = s.try_send(&transaction("absent", opening, operations)).await.unwrap_err();
+            let failure = s.try_send(&transaction("absent", precondition, operations)).await.unwrap_err();
             assert_eq!(failure.code, FailureCode::Invalid);
             s.assert_unchanged(&before, &operation).await;
         }
@@ -119,19 +119,19 @@ async fn a_failing_replacement_replaces_nothing(s: Arc<StoreUnderTest>) {
     assert_eq!(s.apply("b", replace(), [increment("text", 1)]).await, [counter(1)]);
 }
 
-async fn an_opening_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
+async fn an_precondition_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
     seeded(&s).await;
     let before = s.everything().await;
-    for (bucket, opening, status) in [
+    for (bucket, precondition, status) in [
         ("absent", existing(), Status::Absent),
         ("absent", life("1795186917.032595"), Status::Absent),
-        ("b", life("1795186917.032595"), Status::AnotherLife),
+        ("b", life("1795186917.032595"), Status::GenerationMismatch),
         ("b", create_new(), Status::Exists),
     ] {
-        // The opening comes first: what else is wrong does not matter.
-        let harmless = transaction(bucket, opening.clone(), harmless());
-        let failing = transaction(bucket, opening.clone(), [increment("text", 1)]);
-        let unmet = expecting(bucket, opening, [present("none")], []);
+        // The precondition comes first: what else is wrong does not matter.
+        let harmless = transaction(bucket, precondition.clone(), harmless());
+        let failing = transaction(bucket, precondition.clone(), [increment("text", 1)]);
+        let unmet = expecting(bucket, precondition, [present("none")], []);
         for transaction in [harmless, failing, unmet] {
             let receipt = s.ask(&transaction).await;
             assert_eq!((receipt.status, receipt.created, &receipt.outcomes[..]), (status, false, &[][..]));
@@ -171,8 +171,8 @@ async fn reading_changes_nothing(s: Arc<StoreUnderTest>) {
         count("absent"),
         describe(),
     ];
-    for opening in [existing(), unused(), create()] {
-        s.apply("b", opening, reads.clone()).await;
+    for precondition in [existing(), unused(), create()] {
+        s.apply("b", precondition, reads.clone()).await;
         for kind in KINDS {
             s.list_kind(kind, 1).await;
         }
@@ -184,7 +184,7 @@ on_every_store![
     an_operation_that_fails_undoes_those_before_and_after_it,
     a_failing_transaction_creates_no_bucket,
     a_failing_replacement_replaces_nothing,
-    an_opening_that_is_not_met_changes_nothing,
+    an_precondition_that_is_not_met_changes_nothing,
     an_expectation_that_is_not_met_changes_nothing,
     reading_changes_nothing,
 ];

@@ -17,11 +17,11 @@ fn key(n: usize) -> String {
 /// So many entries in the values and in another map.
 async fn filled(s: &StoreUnderTest, count: usize) -> Vec<String> {
     let keys: Vec<_> = (0..count).map(key).collect();
-    let opening = create_sliding(Duration::from_secs(3600));
+    let precondition = create_sliding(Duration::from_secs(3600));
     for map in ["values", "notes"] {
         for part in keys.chunks(MOST) {
             let puts: Vec<_> = part.iter().map(|key| (key, "1")).collect();
-            let outcomes = s.apply("b", opening.clone(), [put_in(map, &puts)]).await;
+            let outcomes = s.apply("b", precondition.clone(), [put_in(map, &puts)]).await;
             assert_eq!(outcomes, [changed(part.len() as u64)]);
         }
     }

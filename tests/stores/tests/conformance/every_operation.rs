@@ -25,17 +25,17 @@ fn seed() -> Vec<Operation> {
 }
 
 async fn counts_and_expiries_agree_after_any_operation(s: Arc<StoreUnderTest>) {
-    let openings = [create_for(HOUR), create_sliding(HOUR)];
+    let preconditions = [create_for(HOUR), create_sliding(HOUR)];
     let mut names = Vec::new();
-    for (number, opening) in openings.into_iter().enumerate() {
+    for (number, precondition) in preconditions.into_iter().enumerate() {
         for (place, operation) in examples().into_iter().enumerate() {
             for seeded in [true, false] {
                 let name = format!("b{number}-{place}-{seeded}");
                 if seeded {
-                    s.apply(&name, opening.clone(), seed()).await;
+                    s.apply(&name, precondition.clone(), seed()).await;
                 }
                 // Some are refused where there is nothing yet.
-                let tried = s.try_send(&transaction(&name, opening.clone(), [operation.clone()])).await;
+                let tried = s.try_send(&transaction(&name, precondition.clone(), [operation.clone()])).await;
                 assert!(!seeded || tried.is_ok(), "{operation:?}: {tried:?}");
                 names.push((name, operation.clone()));
             }

@@ -96,9 +96,9 @@ async fn writers_are_counted_separately_in_each_bucket(s: Arc<StoreUnderTest>) {
 }
 
 async fn a_late_retry_revives_no_deleted_bucket(s: Arc<StoreUnderTest>) {
-    let openings = [("a", create()), ("b", create_new()), ("c", create_for(HOUR)), ("d", create_sliding(HOUR))];
-    for (bucket, opening) in openings {
-        let (writer, create) = (new_writer(), transaction(bucket, opening, [put("k", "late")]));
+    let preconditions = [("a", create()), ("b", create_new()), ("c", create_for(HOUR)), ("d", create_sliding(HOUR))];
+    for (bucket, precondition) in preconditions {
+        let (writer, create) = (new_writer(), transaction(bucket, precondition, [put("k", "late")]));
         s.ask_as(&writer, &create).await;
         s.delete(bucket).await;
         for _ in 0..2 {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline_stores::{Opening, Status};
+use keepline_stores::{Precondition, Status};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -39,10 +39,10 @@ mod at_the_very_millisecond {
     #[test]
     fn a_bucket_in_memory_expires_exactly_at_its_instant() {
         let case = async |s: Arc<StoreUnderTest>| {
-            let openings: [(Opening, Duration); 3] =
+            let preconditions: [(Precondition, Duration); 3] =
                 [(create_for(HOUR), HOUR), (create_sliding(HOUR), HOUR), (create_for(MILLISECOND), MILLISECOND)];
-            for (opening, time) in openings {
-                s.apply("b", opening, [put("k", "1")]).await;
+            for (precondition, time) in preconditions {
+                s.apply("b", precondition, [put("k", "1")]).await;
                 s.pass_time(time - MILLISECOND);
                 assert_eq!(time_left(&s).await, MILLISECOND);
                 assert!(s.is_there("b").await);

@@ -53,7 +53,7 @@ topics![
     limits,
     logs,
     maps,
-    openings,
+    preconditions,
     short_times,
     transactions,
     values,

@@ -21,7 +21,7 @@ async fn a_refusal_names_the_part_and_says_why_in_a_sentence(s: Arc<StoreUnderTe
         ("map", FailureCode::Invalid, transaction("b", create(), [get_all_in("A")])),
         ("log", FailureCode::Invalid, transaction("b", create(), [read_all("A")])),
         ("holder", FailureCode::Invalid, transaction("b", create(), [lease("l", "", hour)])),
-        ("incarnation", FailureCode::Invalid, transaction("b", life("a b"), [])),
+        ("generation", FailureCode::Invalid, transaction("b", life("a b"), [])),
         ("time-to-live", FailureCode::Invalid, transaction("b", create_for(std::time::Duration::ZERO), [])),
         ("keep", FailureCode::Invalid, transaction("b", create(), [overflow("l", 1, 2, 1, 1)])),
         ("k", FailureCode::Invalid, transaction("b", create(), [put("k", "1"), put("k", "2")])),
@@ -34,16 +34,16 @@ async fn a_refusal_names_the_part_and_says_why_in_a_sentence(s: Arc<StoreUnderTe
     }
 }
 
-async fn lives_of_one_name_never_share_an_incarnation(s: Arc<StoreUnderTest>) {
+async fn lives_of_one_name_never_share_an_generation(s: Arc<StoreUnderTest>) {
     let mut lives = Vec::new();
     for round in 0..20 {
-        let opening = if round % 2 == 0 { create_new() } else { replace() };
-        let receipt = s.ask(&transaction("b", opening, [])).await;
-        assert!(receipt.created && !lives.contains(&receipt.incarnation), "{lives:?}");
+        let precondition = if round % 2 == 0 { create_new() } else { replace() };
+        let receipt = s.ask(&transaction("b", precondition, [])).await;
+        assert!(receipt.created && !lives.contains(&receipt.generation), "{lives:?}");
         for earlier in &lives {
-            assert_eq!(s.status("b", life(earlier)).await, Status::AnotherLife);
+            assert_eq!(s.status("b", life(earlier)).await, Status::GenerationMismatch);
         }
-        lives.push(receipt.incarnation);
+        lives.push(receipt.generation);
         if round % 2 == 1 {
             s.delete("b").await;
         }
@@ -93,7 +93,7 @@ async fn transactions_sent_together_are_answered_in_order_whatever_their_kind(s:
 on_every_store![
     a_store_reports_its_capabilities_and_passes_its_check,
     a_refusal_names_the_part_and_says_why_in_a_sentence,
-    lives_of_one_name_never_share_an_incarnation,
+    lives_of_one_name_never_share_an_generation,
     a_mebibyte_of_text_survives_in_values_maps_and_logs,
     the_time_of_receipts_never_goes_back,
     transactions_sent_together_are_answered_in_order_whatever_their_kind,

@@ -31,14 +31,14 @@ fn setting_the_clock_back_neither_reverses_time_nor_revives_expired_buckets() {
 }
 
 #[test]
-fn incarnations_stay_unique_when_the_clock_is_set_back() {
+fn generations_stay_unique_when_the_clock_is_set_back() {
     let bench = Bench::new();
     let mut lives = std::collections::BTreeSet::new();
     for _ in 0..10 {
         let store = bench.open();
         for _ in 0..10 {
             let created = block_on(send(&store, &transaction("b", replace(), []))).unwrap();
-            assert!(lives.insert(created.incarnation.clone()), "{} twice", created.incarnation);
+            assert!(lives.insert(created.generation.clone()), "{} twice", created.generation);
             bench.clock.go_back(Duration::from_millis(1));
         }
     }
@@ -101,8 +101,8 @@ fn a_three_second_clock_jump_erases_nothing_and_other_buckets_stay_writable() {
         apply(&store, "for-ever", create(), [put("k", "1")]).await;
         bench.clock.jump_ahead(3 * DAY);
         let look = transaction("two-days", existing(), [get("k")]);
-        for opening in [existing(), create_for(DAY), create_new(), replace()] {
-            assert!(is_in_doubt(send(&store, &transaction("two-days", opening, [put("k", "2")])).await));
+        for precondition in [existing(), create_for(DAY), create_new(), replace()] {
+            assert!(is_in_doubt(send(&store, &transaction("two-days", precondition, [put("k", "2")])).await));
         }
         assert!(is_in_doubt(send(&store, &look).await));
         let (mut writer, bucket) = (Writer::new(), session("two-days"));

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use keepline_stores::{FailureCode, NewLife};
+use keepline_stores::{FailureCode, NewBucket};
 
 use super::*;
 
@@ -39,9 +39,9 @@ fn reads_are_answered_while_the_lock_is_held() {
         apply(&store, "b", create_sliding(HOUR), [put("k", "1")]).await;
         let hung = bench.raw();
         hung.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let life = NewLife { time_to_live: None };
-        for opening in [existing(), unused(), Opening::Create(life)] {
-            assert_eq!(apply(&store, "b", opening, [get("k")]).await, [entries(&[("k", "1")])]);
+        let life = NewBucket { time_to_live: None };
+        for precondition in [existing(), unused(), Precondition::Create(life)] {
+            assert_eq!(apply(&store, "b", precondition, [get("k")]).await, [entries(&[("k", "1")])]);
         }
         assert_eq!(send(&store, &transaction("absent", existing(), [])).await.unwrap().status, Status::Absent);
         hung.execute_batch("COMMIT").unwrap();

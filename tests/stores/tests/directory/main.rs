@@ -14,8 +14,8 @@ mod sync;
 use std::{path::Path, time::Duration};
 
 use keepline_stores::{
-    Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, ManualClock, Opening,
-    Operation, Outcome, Receipt, Status, Store as _, Transaction, Writer,
+    Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, ManualClock, Operation,
+    Outcome, Precondition, Receipt, Status, Store as _, Transaction, Writer,
 };
 use keepline_stores_tests::{random, requests::*, until::until_true};
 use rusqlite::Connection;
@@ -72,10 +72,10 @@ async fn send(store: &DirectoryStore, transaction: &Transaction) -> Result<Recei
 async fn apply(
     store: &DirectoryStore,
     bucket: &str,
-    opening: Opening,
+    precondition: Precondition,
     operations: impl Into<Vec<Operation>>,
 ) -> Vec<Outcome> {
-    let receipt = send(store, &transaction(bucket, opening, operations)).await.unwrap();
+    let receipt = send(store, &transaction(bucket, precondition, operations)).await.unwrap();
     assert_eq!(receipt.status, Status::Applied);
     receipt.outcomes
 }

@@ -1,4 +1,4 @@
-//! Opening a directory: what is accepted, what is refused, and the messages.
+//! Precondition a directory: what is accepted, what is refused, and the messages.
 
 use std::fs;
 

@@ -63,8 +63,8 @@ fn the_space_of_deleted_and_expired_buckets_is_freed_automatically() {
         let records: Vec<_> = (0..2000).map(|n| format!("{n:2000}")).collect();
         let all: Vec<_> = (0..2000).map(|n| (format!("k{n}"), format!("{n:2000}"))).collect();
         for bucket in ["deleted", "expired", "reset"] {
-            let opening = if bucket == "expired" { create_for(HOUR) } else { create() };
-            apply(&store, bucket, opening, [append("l", &records), put_in("m", &all)]).await;
+            let precondition = if bucket == "expired" { create_for(HOUR) } else { create() };
+            apply(&store, bucket, precondition, [append("l", &records), put_in("m", &all)]).await;
         }
         let full = pages(&bench, "page_count");
         assert_eq!(delete(&store, "deleted").await, Status::Applied);

@@ -76,7 +76,7 @@ fn small(id: &BucketId) -> Transaction {
 async fn told(store: &dyn TransferStore, id: &BucketId) -> Option<(String, Vec<Outcome>)> {
     let all = [get_all(), get_all_in("notes"), read_all("turns")];
     let receipt = ask(store, &transaction(id, unused(), all)).await;
-    (receipt.status == Status::Applied).then_some((receipt.incarnation, receipt.outcomes))
+    (receipt.status == Status::Applied).then_some((receipt.generation, receipt.outcomes))
 }
 
 async fn delete(store: &dyn TransferStore, id: &BucketId) {

@@ -184,7 +184,7 @@ async fn foreign_metadata_survive_a_round_trip_through_a_directory() {
     send(&from, &["SADD", "rr:memory:__sessions__", "s"]);
     let (directory, id) = (in_directory(place.path()), session("s"));
     assert!(is_copied(between(&redis(&from), &directory, false).copy_bucket(&id).await.unwrap()));
-    assert_eq!(ask(&*directory, &transaction(&id, unused(), [])).await.incarnation, "1700000000.5");
+    assert_eq!(ask(&*directory, &transaction(&id, unused(), [])).await.generation, "1700000000.5");
     assert!(is_copied(between(&directory, &redis(&back), false).copy_bucket(&id).await.unwrap()));
     let fields = async |server| redis(server).head(&id).await.unwrap().unwrap().fields;
     assert_eq!(fields(&back).await, fields(&from).await);

@@ -58,7 +58,7 @@ async fn ask_as(store: &dyn TransferStore, writer: &Writer, transaction: &Transa
 
 /// Some of everything.
 async fn fill(store: &dyn TransferStore, id: &BucketId) {
-    let opening = if id.kind == BucketKind::User { create_sliding(Duration::from_secs(3600)) } else { create() };
+    let precondition = if id.kind == BucketKind::User { create_sliding(Duration::from_secs(3600)) } else { create() };
     let records: Vec<_> = (0..700).map(|n| format!("{n}")).collect();
     let documents: Vec<_> = (0..2000).map(|n| document(7 * n, &[1, 256 + n as u32, 600_000])).collect();
     let entries: Vec<_> = (0..1200).map(|n| (format!("!:{n}~"), "x".repeat(n))).collect();
@@ -74,7 +74,7 @@ async fn fill(store: &dyn TransferStore, id: &BucketId) {
         post("recall", documents),
         post("emptied", [document(3, &[1])]),
     ];
-    ask(store, &transaction(id, opening, operations)).await;
+    ask(store, &transaction(id, precondition, operations)).await;
     let cut = [
         replace_oldest::<&str>("emptied", 1, &[]),
         replace_oldest::<&str>("turns", 300, &[]),
@@ -102,7 +102,7 @@ async fn contents(store: &dyn TransferStore, id: &BucketId) -> (String, Vec<Outc
         // The time that is left passes.
         assert_eq!(description.expires_in.take().is_some(), description.time_to_live.is_some());
     }
-    (receipt.incarnation, outcomes)
+    (receipt.generation, outcomes)
 }
 
 fn send(server: &RedisServer, command: &[&str]) {

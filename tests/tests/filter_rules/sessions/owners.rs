@@ -75,7 +75,7 @@ async fn pipes_do_not_share_their_questions(given: Given) {
     assert!(untouched(Effect::Passed, &fresh.answer("three", "{}").await.unwrap()));
 }
 
-async fn an_answer_is_not_stored_in_a_later_incarnation_of_its_questions_session(given: Given) {
+async fn an_answer_is_not_stored_in_a_later_generation_of_its_questions_session(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.ask("s1").await;
     node.sessions.delete("s1").await.unwrap();
@@ -155,7 +155,7 @@ on_every_store! {
     a_question_without_a_session_ends_the_one_before_it,
     opening_an_object_ends_the_previous_question,
     pipes_do_not_share_their_questions,
-    an_answer_is_not_stored_in_a_later_incarnation_of_its_questions_session,
+    an_answer_is_not_stored_in_a_later_generation_of_its_questions_session,
     an_answer_revives_no_session_that_was_deleted,
     an_answer_revives_no_session_that_has_expired,
     an_answer_that_names_its_session_creates_it,

@@ -4,7 +4,7 @@ use keepline::{
     Deadline,
     pipe::Effect,
     sessions::{MessageQuery, SessionErrorCode as Code},
-    store::{BucketId, BucketKind, NewLife, Opening, Transaction, Writer},
+    store::{BucketId, BucketKind, NewBucket, Precondition, Transaction, Writer},
 };
 use keepline_tests::{
     lanes::{Node, untouched},
@@ -169,7 +169,7 @@ async fn an_existing_session_named_like_a_hash_remains_usable(given: Given) {
     let bucket = BucketId { kind: BucketKind::Session, name: name.clone() };
     let create = Transaction {
         bucket,
-        opening: Opening::CreateNew(NewLife { time_to_live: None }),
+        precondition: Precondition::CreateNew(NewBucket { time_to_live: None }),
         expectations: Vec::new(),
         operations: Vec::new(),
     };

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use keepline_stores::{BucketDamage, Opening, RedisStore};
+use keepline_stores::{BucketDamage, Precondition, RedisStore};
 use keepline_stores_tests::{on_stores, raw::RawRedis, requests::*, stores::StoreUnderTest};
 use tokio::task::JoinSet;
 
@@ -211,14 +211,14 @@ async fn running_writers_are_neither_reported_as_damage_nor_disturbed(s: Arc<Sto
             let mut round = task;
             while !stop.load(Ordering::Relaxed) {
                 let name = format!("s{}", round % 12);
-                let opening: Opening = if round % 3 == 0 { create() } else { create_for(HOUR) };
+                let precondition: Precondition = if round % 3 == 0 { create() } else { create_for(HOUR) };
                 let changes = match round % 5 {
                     0 => vec![put("k", "1"), increment("n", 1), append("l", &["x"])],
                     1 => vec![remove("k"), put("m", "2"), put_in("notes", &[("x", "1")])],
                     2 => vec![remove_all(), append("l", &["y"])],
                     _ => vec![append("history", &["h"]), put("k", "4")],
                 };
-                s.ask(&transaction(&name, opening, changes)).await;
+                s.ask(&transaction(&name, precondition, changes)).await;
                 if round % 17 == 0 {
                     s.delete(&name).await;
                 }

@@ -17,7 +17,7 @@ pub(super) fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> 
 }
 
 /// A bucket `b` with a value, a counter, another map, the original's log and one of ours.
-pub(super) async fn seeded(s: &StoreUnderTest, opening: keepline_stores::Opening) {
+pub(super) async fn seeded(s: &StoreUnderTest, precondition: keepline_stores::Precondition) {
     let operations = [
         put("k", "\"text\""),
         increment("n", 42),
@@ -25,7 +25,7 @@ pub(super) async fn seeded(s: &StoreUnderTest, opening: keepline_stores::Opening
         append("history", &["h0", "h1"]),
         append("l", &["l0", "l1"]),
     ];
-    s.apply("b", opening, operations).await;
+    s.apply("b", precondition, operations).await;
 }
 
 /// The keys of bucket `b`, but for the numbers of its writers, which outlive it.
@@ -58,15 +58,15 @@ fn a_bucket_is_stored_where_and_how_the_layout_says() {
         let until: i64 = lease.strip_suffix(" me:1").unwrap().parse().unwrap();
         assert!((until - raw.now() - 3_600_000).abs() < 30_000, "{lease}");
         let fields = [
-            ("created_at", &*receipt.incarnation),
+            ("created_at", &*receipt.generation),
             ("log:history", "1"),
             ("log:l", "0"),
             ("map:notes", "1"),
             ("ttl_seconds", "86400.0"),
         ];
         assert_eq!(meta, map(&fields));
-        let (seconds, micros) = receipt.incarnation.split_once('.').unwrap();
-        assert!(micros.len() == 6 && seconds.parse::<i64>().unwrap() > 1_700_000_000, "{}", receipt.incarnation);
+        let (seconds, micros) = receipt.generation.split_once('.').unwrap();
+        assert!(micros.len() == 6 && seconds.parse::<i64>().unwrap() > 1_700_000_000, "{}", receipt.generation);
     });
 }
 
@@ -127,14 +127,14 @@ fn a_cluster_keeps_buckets_of_one_name_and_different_kinds_apart() {
 #[test]
 fn a_time_to_live_is_stored_in_the_format_of_the_original() {
     run(async |s| {
-        for (bucket, opening, expected) in [
+        for (bucket, precondition, expected) in [
             ("none", create(), "None"),
             ("whole", create_for(HOUR), "3600.0"),
             ("sliding", create_sliding(HOUR), "3600.0"),
             ("half", create_for(Duration::from_millis(1500)), "1.5"),
             ("milli", create_for(Duration::from_millis(90_061_001)), "90061.001"),
         ] {
-            s.apply(bucket, opening, []).await;
+            s.apply(bucket, precondition, []).await;
             let noted: String = s.raw().on("HGET", &format!("{bucket}:__meta__"), &["ttl_seconds"]);
             assert_eq!(noted, expected);
         }
@@ -172,7 +172,7 @@ fn each_transaction_is_one_round_trip() {
 #[test]
 fn every_key_of_a_bucket_has_the_expiry_of_the_bucket_or_none() {
     run(async |s| {
-        for (opening, expires) in [(create_for(HOUR), true), (create_sliding(HOUR), true), (create(), false)] {
+        for (precondition, expires) in [(create_for(HOUR), true), (create_sliding(HOUR), true), (create(), false)] {
             let steps: [&[Operation]; 13] = [
                 &[],
                 &[put("a", "1"), increment("n", 1), append("history", &["x"]), append("l", &["x", "y"])],
@@ -189,7 +189,7 @@ fn every_key_of_a_bucket_has_the_expiry_of_the_bucket_or_none() {
                 &[put_in("counts", &[("n", "1")])],
             ];
             for step in steps {
-                s.apply("b", opening.clone(), step).await;
+                s.apply("b", precondition.clone(), step).await;
                 let raw = s.raw();
                 let meta = raw.expires_at("b:__meta__");
                 assert_eq!(meta > 0, expires);
@@ -208,8 +208,8 @@ fn every_key_of_a_bucket_has_the_expiry_of_the_bucket_or_none() {
 #[test]
 fn a_deleted_bucket_leaves_only_its_writers_numbers_and_those_go() {
     run(async |s| {
-        for opening in [create(), create_for(HOUR)] {
-            seeded(&s, opening).await;
+        for precondition in [create(), create_for(HOUR)] {
+            seeded(&s, precondition).await;
             s.delete("b").await;
             assert_eq!(s.raw().keys(), ["b:__writers__"]);
             s.pass_time(Duration::from_secs(600));

@@ -27,11 +27,11 @@ fn forget_the_registered(raw: &RawRedis) {
 #[test]
 fn a_bucket_missing_from_the_registry_is_registered_by_its_next_use() {
     let case = async |s: Arc<StoreUnderTest>| {
-        for opening in [create(), create_for(HOUR), create_sliding(HOUR)] {
-            let receipt = s.ask(&transaction("b", opening.clone(), [put("k", "1")])).await;
-            let life = life(&receipt.incarnation);
-            for (opening, operations) in [
-                (opening, vec![get_all()]),
+        for precondition in [create(), create_for(HOUR), create_sliding(HOUR)] {
+            let receipt = s.ask(&transaction("b", precondition.clone(), [put("k", "1")])).await;
+            let life = life(&receipt.generation);
+            for (precondition, operations) in [
+                (precondition, vec![get_all()]),
                 (existing(), vec![get("k")]),
                 (existing(), vec![]),
                 (existing(), vec![put("k", "2")]),
@@ -40,7 +40,7 @@ fn a_bucket_missing_from_the_registry_is_registered_by_its_next_use() {
             ] {
                 forget_the_registered(s.raw());
                 assert_eq!(s.list(10).await, [""; 0]);
-                let asked = transaction("b", opening, operations);
+                let asked = transaction("b", precondition, operations);
                 let before = s.store.round_trips();
                 assert_eq!(s.ask_as(&new_writer(), &asked).await.status, Status::Applied);
                 assert_eq!(s.store.round_trips() - before, 1);
