@@ -2,7 +2,7 @@
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::{BucketId, BucketKind, Failure, Host, Operation, Precondition, Status};
+use crate::contract::{BucketId, DeleteRequest, Failure, Host, Operation, Precondition, Status, kind};
 use crate::entry::session_problem::SessionResult;
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::recall::invalidate::{MessageFate, remove_copies};
@@ -11,15 +11,28 @@ use crate::text::ids::is_session;
 use crate::transcript::schema::{OWNER, SESSION};
 use crate::users::registry::NODES;
 
-/// Whether there was such a bucket.
-pub(crate) fn remove_bucket(
+/// Delete buckets, each another one; of each, whether it was there. One wait for as many as a call takes.
+pub(crate) fn delete_buckets(
     context: &Context<impl Host>,
-    kind: BucketKind,
-    name: &str,
-    generation: Option<&str>,
-) -> Result<bool, Failure> {
-    let deletion = store::delete_bucket(&context.host, BucketId { kind, name }, generation, 0)?;
-    Ok(matches!(deletion.status, Status::Applied | Status::Repeated))
+    requests: &[DeleteRequest<'_>],
+) -> Result<Vec<bool>, Failure> {
+    let mut were_there = Vec::with_capacity(requests.len());
+    for batch in requests.chunks(transactions_max(&context.host)) {
+        for deletion in store::delete_each(&context.host, batch) {
+            were_there.push(matches!(deletion?.status, Status::Applied | Status::Repeated));
+        }
+    }
+    Ok(were_there)
+}
+
+/// Transactions, or deletions, that a call takes.
+pub(crate) fn transactions_max(host: &impl Host) -> usize {
+    usize::try_from(host.store_profile().limits.transactions).unwrap_or(usize::MAX).max(1)
+}
+
+/// To delete a bucket, whichever generation it has.
+pub(crate) fn deletion(bucket: BucketId<'_>) -> DeleteRequest<'_> {
+    DeleteRequest { bucket, generation: None, max_keys: 0 }
 }
 
 /// What a session that is about to be deleted has elsewhere, also where no conversations are kept now: its nodes, and
@@ -33,9 +46,9 @@ pub(crate) fn delete_nodes_and_copies(context: &Context<impl Host>, session: &st
         let mut outcomes = read_bucket(context, session, bucket, precondition, &operations)?;
         let owner = outcomes.take_text()?;
         let page = outcomes.take_key_page()?;
-        for node in page.keys.iter().filter(|node| is_session(node)) {
-            remove_bucket(context, BucketKind::Node, node, None)?;
-        }
+        let nodes = page.keys.iter().filter(|node| is_session(node));
+        let requests: Vec<_> = nodes.map(|name| deletion(BucketId { kind: kind::NODE, name })).collect();
+        delete_buckets(context, &requests)?;
         if page.cursor.is_empty() {
             return remove_copies(context, session, &outcomes.generation, owner.as_deref(), 0, MessageFate::Deleted);
         }

@@ -12,6 +12,7 @@ use crate::entry::session_problem::{
 };
 use crate::options::conversation::Options;
 use crate::recall::invalidate::{MessageFate, remove_copies, remove_passages};
+use crate::recall::schema::PASSAGES;
 use crate::recall::{invalidate, remove};
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
@@ -97,11 +98,11 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
         let mut operations = vec![
             TRANSCRIPT_EXTENT,
             Operation::reset_log(TRANSCRIPT, &[]),
-            Operation::reset_map(MESSAGES, &[]),
-            Operation::reset_map(BRANCHES, &[]),
-            Operation::reset_map(RESULTS, &[]),
+            Operation::reset_map(MESSAGES),
+            Operation::reset_map(BRANCHES),
+            Operation::reset_map(RESULTS),
             Operation::remove(SESSION, &gone),
-            Operation::increment(SESSION, REVISION, 1),
+            Operation::add(SESSION, REVISION, 1),
         ];
         operations.extend(remove::RESET_PASSAGES);
         let (bucket, precondition) = (at.bucket(), Precondition::life(life));
@@ -112,8 +113,9 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
             continue;
         }
         check_status(at.session, receipt.status)?;
+        let passages = store::appended_extent(&cleared, &receipt, PASSAGES).map_or(0, |extent| extent.first);
         let count = Outcomes::of(receipt).take_records()?.extent.length;
-        remove::drop_orphans(&context.host, bucket)?;
+        remove::drop_orphans(&context.host, bucket, passages)?;
         return Ok(count);
     }
     Err(conflict_problem(at.session))
@@ -228,8 +230,8 @@ fn edit_messages(
             Operation::rewrite(TRANSCRIPT, &records),
             Operation::remove(RESULTS, &results),
             Operation::remove(SESSION, &gone),
-            Operation::increment(SESSION, BYTES, amount),
-            Operation::increment(SESSION, REVISION, 1),
+            Operation::add(SESSION, BYTES, amount),
+            Operation::add(SESSION, REVISION, 1),
         ];
         let expectations = [
             expect_session_entry(REVISION, revision),

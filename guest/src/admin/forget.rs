@@ -3,12 +3,12 @@
 //! Promises that an answer in flight stores nothing for a user forgotten meanwhile: the tombstone is written first, and each
 //! registration expects the tombstone that its question saw. A user who comes back during the call is kept for the next one.
 
-use crate::admin::delete::remove_bucket;
+use crate::admin::delete::{delete_buckets, deletion, transactions_max};
 use crate::context::Context;
 use crate::contract::users::UserForgotten;
 use crate::contract::{
-    BucketId, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Operation, Precondition, PutEntry,
-    Receipt, Status, Transaction, VALUES,
+    BucketId, DeleteRequest, Entry, Expectation, Failure, Host, LogEnd, Operation, Precondition, PutEntry, Receipt,
+    Status, Transaction, VALUES, code, kind,
 };
 use crate::entry::session_problem::{SessionResult, write_problem};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
@@ -49,13 +49,13 @@ pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<Us
 fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Failure> {
     let mut done = UserForgotten { user: name.to_owned(), sessions: 0, nodes: 0, remaining: 1 };
     let (stamp, before) = next_stamp(context, name)?;
-    let page = |map| Operation::page_keys(map, "", BATCH as u64, KEYS_BYTES);
+    let page = |map| Operation::page_entries(map, BATCH as u64, KEYS_BYTES);
     // What the index has of them are numbers, which go in the end.
     let [passages, terms, vectors] = remove::RESET_PASSAGES;
     let tombstone = [PutEntry { key: FORGOTTEN, text: &stamp }];
     let operations = [
         Operation::put(USER, &tombstone),
-        Operation::reset_map(VALUES, &[]),
+        Operation::reset_map(VALUES),
         Operation::reset_log(ACTIVITY, &[]),
         passages,
         terms,
@@ -71,48 +71,19 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     }
     let mut outcomes = applied(receipt)?;
     for _ in 0..2 {
-        outcomes.take_changed_count()?;
+        outcomes.take_changed()?;
     }
     // Whatever is registered or noted from here on moves it.
     let mut next = outcomes.take_extent()?.next();
     for _ in 0..2 {
         outcomes.take_extent()?;
     }
-    outcomes.take_changed_count()?;
-    let (mut nodes, mut sessions) = (outcomes.take_key_page()?.keys, outcomes.take_key_page()?.keys);
+    outcomes.take_changed()?;
+    let mut gone = RemovedEntries { nodes: outcomes.take_entry_page()?, sessions: outcomes.take_entry_page()? };
     // Stores give about as many as they are asked for.
-    nodes.truncate(BATCH);
-    sessions.truncate(BATCH);
-    let get = |map, keys| Operation::get_some(map, keys, KEYS_BYTES);
-    let (nodes, sessions) = (borrowed(&nodes), borrowed(&sessions));
-    let operations = [get(NODES, &nodes), get(SESSIONS, &sessions)];
-    let mut outcomes = applied(of_bucket(context, name, Precondition::LOOK, &[], &operations)?)?;
-    let (EntriesOutcome::Entries(nodes), EntriesOutcome::Entries(sessions)) =
-        (outcomes.take_entries()?, outcomes.take_entries()?)
-    else {
-        return Err(Failure::out_of_turn());
-    };
-    let mut gone = RemovedEntries { sessions: Vec::new(), nodes: Vec::new() };
-    let mut broken = None;
-    // An unreadable one does not hold up the others: it stays in the lists, and is reported at the end.
-    let mut is_gone = |name: &str, looked: Result<(), Failure>| match looked {
-        Err(failure) if failure.code == FailureCode::WrongType => {
-            broken.get_or_insert_with(|| (name.to_owned(), failure));
-            Ok(false)
-        }
-        looked => looked.map(|()| true),
-    };
-    // Nodes first: whose they are, their session may know.
-    for node in nodes.entries {
-        if is_gone(&node.text, forget_node(context, name, &node, &mut done))? {
-            gone.nodes.push(node);
-        }
-    }
-    for session in sessions.entries {
-        if is_gone(&session.key, forget_session(context, name, &session, &mut done))? {
-            gone.sessions.push(session);
-        }
-    }
+    gone.nodes.truncate(BATCH);
+    gone.sessions.truncate(BATCH);
+    let broken = delete_theirs(context, name, &mut gone, &mut done)?;
     for _ in 0..TRIES {
         if let Some(remaining) = unlist(context, name, &gone, &expected(&stamp, next))? {
             done.remaining = remaining;
@@ -177,7 +148,7 @@ fn unlist<'g>(
     }
     let mut outcomes = applied(receipt)?;
     for _ in 0..2 {
-        outcomes.take_changed_count()?;
+        outcomes.take_changed()?;
     }
     let mut remaining = 0;
     for _ in 0..3 {
@@ -204,57 +175,159 @@ fn retain_returned_entries(
     Ok(run.extent.next())
 }
 
-/// Delete a node if it is this user's: by its own owner or, without one, by that of its session, if that is there.
-fn forget_node(
+/// Delete what of these is this user's: a session if it is theirs or about to be, with its nodes; a node by its own owner
+/// or, without one, by that of its session, if that is there. One wait for each 16 sessions, and three at most for the
+/// nodes and the deletions. What can't be read does not hold up the others: it stays in the lists, and the first of that
+/// is returned.
+fn delete_theirs(
     context: &Context<impl Host>,
     user: &str,
-    Entry { key: node, text: session }: &Entry,
+    listed: &mut RemovedEntries,
     done: &mut UserForgotten,
-) -> Result<(), Failure> {
-    if !is_session(node) || !is_session(session) {
-        return Ok(());
+) -> Result<Option<(String, Failure)>, Failure> {
+    let names = listed.sessions.iter().map(|entry| &*entry.key).filter(|name| is_session(name));
+    let sessions: Vec<_> = names.map(BucketId::session).collect();
+    let mut others: Vec<BucketId<'_>> = Vec::new();
+    for entry in listed.nodes.iter().filter(|entry| is_listed_node(entry)) {
+        others.push(BucketId { kind: kind::NODE, name: &entry.key });
+        let session = BucketId::session(&entry.text);
+        if !sessions.contains(&session) && !others.contains(&session) {
+            others.push(session);
+        }
     }
-    let own = owner_of(context, BucketId { kind: BucketKind::Node, name: node })?;
-    let owner = if own.is_some() { own } else { owner_of(context, BucketId::session(session))? };
-    if owner.is_none_or(|owner| owner == user) {
-        done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
+    let most = transactions_max(&context.host);
+    let mut seen = look_each(context, &sessions, &[GET_OWNER, PAGE_NODES], READS.min(most))?;
+    seen.extend(look_each(context, &others, &[GET_OWNER], most)?);
+    let looked = |bucket: BucketId<'_>| {
+        let found = seen.iter().find(|seen| seen.bucket == bucket).map(|seen| &seen.found);
+        found.map_or(Ok(None), |found| found.as_ref().map(Option::as_ref))
+    };
+
+    let (mut requests, mut broken) = (Vec::new(), Vec::new());
+    // Nodes first: whose they are, their session may know.
+    for entry in listed.nodes.iter().filter(|entry| is_listed_node(entry)) {
+        let bucket = BucketId { kind: kind::NODE, name: &entry.key };
+        let session = BucketId::session(&entry.text);
+        match looked(bucket).and_then(|node| Ok((node, looked(session)?))) {
+            Err(failure) => broken.push((&entry.key, &entry.text, failure)),
+            Ok((node, session)) => {
+                let owner = node.and_then(|node| node.owner.as_ref()).or(session.and_then(|seen| seen.owner.as_ref()));
+                if node.is_some() && owner.is_none_or(|owner| owner == user) {
+                    requests.push(DeleteRequest { generation: node.and_then(FoundBucket::named), ..deletion(bucket) });
+                }
+            }
+        }
     }
-    Ok(())
+    for entry in listed.sessions.iter().filter(|entry| is_session(&entry.key)) {
+        let bucket = BucketId::session(&entry.key);
+        match looked(bucket) {
+            Err(failure) => broken.push((&entry.key, &entry.key, failure)),
+            Ok(Some(found)) if found.is_theirs(user, &entry.text) => {
+                for node in found.nodes.iter().filter(|node| is_session(node)) {
+                    let bucket = BucketId { kind: kind::NODE, name: node };
+                    if !requests.iter().any(|request| request.bucket == bucket) {
+                        requests.push(deletion(bucket));
+                    }
+                }
+                requests.push(DeleteRequest { generation: found.named(), ..deletion(bucket) });
+            }
+            Ok(_) => {}
+        }
+    }
+    for (request, was_there) in requests.iter().zip(delete_buckets(context, &requests)?) {
+        let count = if request.bucket.kind == kind::NODE { &mut done.nodes } else { &mut done.sessions };
+        *count += u64::from(was_there);
+    }
+    let first = broken.first().map(|(_, session, failure)| ((*session).clone(), (*failure).clone()));
+    let broken: Vec<String> = broken.into_iter().map(|(key, ..)| key.clone()).collect();
+    listed.nodes.retain(|entry| !broken.contains(&entry.key));
+    listed.sessions.retain(|entry| !broken.contains(&entry.key));
+    Ok(first)
 }
 
-/// Delete a session, and its nodes, if it is this user's, or about to be.
-fn forget_session(
+/// `get-all` operations of one call.
+const READS: usize = 16;
+
+const GET_OWNER: Operation<'static> = Operation::get(SESSION, &OWNER, 256);
+
+const PAGE_NODES: Operation<'static> = Operation::page_keys(NODES, "", MAX_KEYS, KEYS_BYTES);
+
+/// A bucket that was looked at, if it is there.
+struct SeenBucket<'a> {
+    bucket: BucketId<'a>,
+    /// Its failure can only be `wrong-type`.
+    found: Result<Option<FoundBucket>, Failure>,
+}
+
+/// Whose a bucket is.
+struct FoundBucket {
+    generation: String,
+    owner: Option<String>,
+    is_owner_unreadable: bool,
+    /// Of a session.
+    nodes: Vec<String>,
+}
+
+impl FoundBucket {
+    fn of(receipt: Receipt) -> Result<Option<Self>, Failure> {
+        if !receipt.is_applied() {
+            return Ok(None);
+        }
+        let has_nodes = receipt.outcomes.len() > 1;
+        let mut outcomes = Outcomes::of(receipt);
+        let (owner, is_owner_unreadable) = match outcomes.take_entries()? {
+            EntriesOutcome::Entries(found) => {
+                (found.entries.into_iter().next().map(|entry| entry.text), !found.unreadable.is_empty())
+            }
+            EntriesOutcome::Oversize(_) => (None, true),
+        };
+        let nodes = if has_nodes { outcomes.take_key_page()?.keys } else { Vec::new() };
+        Ok(Some(Self { generation: outcomes.generation, owner, is_owner_unreadable, nodes }))
+    }
+
+    /// Its generation, if the store named one.
+    fn named(&self) -> Option<&str> {
+        Some(&*self.generation).filter(|generation| !generation.is_empty())
+    }
+
+    /// Whether it is this user's session, or about to be: their list has this entry of it.
+    fn is_theirs(&self, user: &str, entry: &str) -> bool {
+        match &self.owner {
+            Some(owner) => owner == user,
+            None => !self.is_owner_unreadable && activity_log::entry_has_generation(entry, &self.generation),
+        }
+    }
+}
+
+fn look_each<'a>(
     context: &Context<impl Host>,
-    user: &str,
-    Entry { key: session, text: entry }: &Entry,
-    done: &mut UserForgotten,
-) -> Result<(), Failure> {
-    if !is_session(session) {
-        return Ok(());
+    buckets: &[BucketId<'a>],
+    operations: &[Operation<'_>],
+    most: usize,
+) -> Result<Vec<SeenBucket<'a>>, Failure> {
+    let mut seen = Vec::with_capacity(buckets.len());
+    for batch in buckets.chunks(most) {
+        let look = |bucket: &BucketId<'a>| Transaction {
+            bucket: *bucket,
+            precondition: Precondition::LOOK,
+            expectations: &[],
+            operations,
+        };
+        let looks: Vec<_> = batch.iter().map(look).collect();
+        for (bucket, receipt) in batch.iter().zip(store::transact_each(&context.host, &looks)) {
+            let found = match receipt.and_then(FoundBucket::of) {
+                Err(failure) if failure.code != code::WRONG_TYPE => return Err(failure),
+                found => found,
+            };
+            seen.push(SeenBucket { bucket: *bucket, found });
+        }
     }
-    let operations = [Operation::get(SESSION, &OWNER, 256), Operation::page_keys(NODES, "", MAX_KEYS, KEYS_BYTES)];
-    let (bucket, precondition) = (BucketId::session(session), Precondition::LOOK);
-    let Some(mut outcomes) = store::read_bucket(&context.host, bucket, precondition, &operations)? else {
-        return Ok(());
-    };
-    let EntriesOutcome::Entries(owner) = outcomes.take_entries()? else { return Ok(()) };
-    let is_theirs = match owner.entries.first() {
-        Some(owner) => owner.text == user,
-        None => owner.unreadable.is_empty() && activity_log::entry_has_generation(entry, &outcomes.generation),
-    };
-    if !is_theirs {
-        return Ok(());
-    }
-    for node in outcomes.take_key_page()?.keys.iter().filter(|node| is_session(node)) {
-        done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
-    }
-    let life = Some(&*outcomes.generation).filter(|life| !life.is_empty());
-    done.sessions += u64::from(remove_bucket(context, BucketKind::Session, session, life)?);
-    Ok(())
+    Ok(seen)
 }
 
-fn owner_of(context: &Context<impl Host>, bucket: BucketId<'_>) -> Result<Option<String>, Failure> {
-    store::read_entry_text(&context.host, bucket, SESSION, OWNER)
+/// Whether a node, and its session, have names.
+fn is_listed_node(entry: &Entry) -> bool {
+    is_session(&entry.key) && is_session(&entry.text)
 }
 
 fn of_bucket(
@@ -268,10 +341,6 @@ fn of_bucket(
         &context.host,
         &Transaction { bucket: registry::user_bucket(name), precondition, expectations, operations },
     )
-}
-
-fn borrowed(names: &[String]) -> Vec<&str> {
-    names.iter().map(String::as_str).collect()
 }
 
 fn applied(receipt: Receipt) -> Result<Outcomes, Failure> {

@@ -6,7 +6,7 @@
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::transcripts::{Message, MessageContent, MessagePage};
-use crate::contract::{Host, LogExtent, LogRecords, Operation, Precondition, Span};
+use crate::contract::{Host, LogExtent, LogRun, Operation, Precondition, Span};
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, conflict_problem};
 use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
@@ -207,7 +207,7 @@ fn read_runs(
     at: &TranscriptAddress<'_>,
     life: &str,
     spans: &[Span],
-) -> SessionResult<Vec<LogRecords>> {
+) -> SessionResult<Vec<LogRun>> {
     let read = |spans: &[Span]| {
         let read = [Operation::read_at(TRANSCRIPT, spans, LOOK_BYTES)];
         let mut runs = read_bucket(context, at.session, at.bucket(), Precondition::life(life), &read)?.take_spans()?;
@@ -263,7 +263,7 @@ pub(crate) fn find_text(text: &str, wanted: &str, ignore_case: bool) -> Option<u
 type MessageCandidates<'r> = (Vec<(u64, &'r str)>, Option<u64>);
 
 /// All that was read, and where it goes on.
-fn all(runs: &[LogRecords], extent: LogExtent) -> MessageCandidates<'_> {
+fn all(runs: &[LogRun], extent: LogExtent) -> MessageCandidates<'_> {
     let lowest = runs.last().map(|run| run.first);
     let runs = runs.iter().rev();
     let found = runs.flat_map(|run| (run.first..).zip(run.records.iter().map(String::as_str)));
@@ -271,7 +271,7 @@ fn all(runs: &[LogRecords], extent: LogExtent) -> MessageCandidates<'_> {
 }
 
 /// What of it is on the thread that ends there, and where it goes on.
-fn on_thread<'r>(runs: &'r [LogRecords], branches: &Branches, end: u64) -> MessageCandidates<'r> {
+fn on_thread<'r>(runs: &'r [LogRun], branches: &Branches, end: u64) -> MessageCandidates<'r> {
     let mut read = ReadRecords::default();
     for run in runs {
         read.add(run);

@@ -9,8 +9,8 @@ use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
 use crate::contract::{
-    BucketId, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Operation, Precondition,
-    PutEntry, Span, Status, Transaction, VALUES,
+    BucketId, DeleteRequest, Expectation, Failure, Host, LogEnd, LogExtent, LogRun, Operation, Precondition,
+    PutEntry, Span, Status, Transaction, VALUES, code,
 };
 use crate::entry::session_problem::{
     MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, answer_count_problem, check_status,
@@ -56,20 +56,20 @@ pub fn resume_session(context: &Context<impl Host>, session: &str) -> SessionRes
     require_valid_session(session)?;
     let mut outcomes = transact_session(context, session, Precondition::ANY, &[Operation::describe(true)])?;
     let found = outcomes.take_description()?;
-    let history = found.logs.iter().find(|log| log.log == HISTORY_LOG);
+    let history = found.parts.iter().find(|part| part.kind == "log" && part.name == HISTORY_LOG);
     Ok(SessionState {
         session: session.to_owned(),
         generation: outcomes.generation,
         key_count: found.values,
-        history_length: history.map_or(0, |log| log.extent.length),
+        history_length: history.map_or(0, |part| part.count),
         expires_in: found.expires_in,
     })
 }
 
 /// A page of session ids, from the empty cursor on.
 pub fn list_sessions(context: &Context<impl Host>, cursor: &str, limit: u32) -> SessionResult<SessionPage> {
-    if !context.host.capabilities().listing {
-        let failure = Failure::new(FailureCode::Unsupported, "The store can't list sessions");
+    if !context.host.store_profile().listing {
+        let failure = Failure::new(code::UNSUPPORTED, "The store can't list sessions");
         return Err(failure.into());
     }
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
@@ -85,13 +85,14 @@ pub fn delete_session(context: &Context<impl Host>, session: &str) -> SessionRes
     require_valid_session(session)?;
     match delete_nodes_and_copies(context, session) {
         // A broken session can be deleted, too, but what it has elsewhere is unknown.
-        Err(problem) if problem.store_code == FailureCode::WrongType.as_str() => {
+        Err(problem) if problem.store_code == code::WRONG_TYPE => {
             let what = ["Session ", session, " is damaged (", &problem.message, ")", NOT_FOUND];
             log::warn(&context.host, log::SESSION, &what);
         }
         removed => removed?,
     }
-    let deletion = store::delete_bucket(&context.host, BucketId::session(session), None, PAGE_MAX)?;
+    let request = DeleteRequest { bucket: BucketId::session(session), generation: None, max_keys: PAGE_MAX };
+    let deletion = store::delete_bucket(&context.host, request)?;
     check_status(session, deletion.status)?;
     Ok(SessionDeleted { session: session.to_owned(), key_count: deletion.values, keys_cleared: deletion.keys })
 }
@@ -165,7 +166,7 @@ pub fn clear_values(context: &Context<impl Host>, session: &str, key: Option<&st
     };
     require_valid_key(key)?;
     let mut outcomes = write_key(context, session, key, Operation::remove(VALUES, &[key]), "clear")?;
-    let removed = outcomes.take_changed_count()?;
+    let removed = outcomes.take_changed()?.removed;
     Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
 }
 
@@ -179,7 +180,7 @@ fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<S
         let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
         let stamp = timestamp::format_timestamp(context.host.now_micros());
         let record = history::record_clear_all(&keys, &stamp);
-        let (expectations, reset) = ([unmoved(history.extent)], Operation::reset_map(VALUES, &[]));
+        let (expectations, reset) = ([unmoved(history.extent)], Operation::reset_map(VALUES));
         if apply(context, session, precondition, &expectations, reset, &record, &stamp)?.is_some() {
             // A repeated call finds nothing left to remove: the expectation tells what was there.
             return Ok(cleared);
@@ -191,7 +192,7 @@ fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<S
 /// Add to a counter; its new value.
 pub fn increment_value(context: &Context<impl Host>, session: &str, key: &str, amount: i64) -> SessionResult<i64> {
     valid_names(session, key)?;
-    let increment = Operation::increment(VALUES, key, amount);
+    let increment = Operation::add(VALUES, key, amount);
     let outcomes = if key == ANSWER_COUNT {
         increment_count(context, session, increment, amount)
     } else {
@@ -385,16 +386,16 @@ pub fn read_history(
         None => newest_records(context, session, limit)?,
         Some(before) => records_before(context, session, before, limit)?,
     };
-    let LogRecords { extent, first, records: entries } = found;
+    let LogRun { extent, first, records: entries } = found;
     Ok(HistoryPage { session: session.to_owned(), entries, first, oldest: extent.first, next: extent.next() })
 }
 
-fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRecords> {
+fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRun> {
     let (end, max_records) = (LogEnd::Newest, u64::from(limit));
     read_records(context, session, Precondition::ANY, Operation::read(HISTORY_LOG, end, max_records, MAX_BYTES))
 }
 
-fn records_before(context: &Context<impl Host>, session: &str, before: u64, limit: u32) -> SessionResult<LogRecords> {
+fn records_before(context: &Context<impl Host>, session: &str, before: u64, limit: u32) -> SessionResult<LogRun> {
     let mut count = u32::try_from(before).unwrap_or(limit).min(limit);
     let mut precondition = Precondition::ANY;
     loop {
@@ -407,11 +408,11 @@ fn records_before(context: &Context<impl Host>, session: &str, before: u64, limi
         }
         let end = found.first.saturating_add(found.records.len() as u64);
         if before <= found.extent.first || end == before {
-            return Ok(LogRecords { first: before - found.records.len() as u64, ..found });
+            return Ok(LogRun { first: before - found.records.len() as u64, ..found });
         }
         if count == 1 {
             found.records.clear();
-            return Ok(LogRecords { first: before, ..found });
+            return Ok(LogRun { first: before, ..found });
         }
         // They are too much, and a store leaves out the newest of them: fewer will fit. This was a use of the
         // session already.
@@ -425,7 +426,7 @@ fn read_records(
     session: &str,
     precondition: Precondition<'_>,
     read: Operation<'_>,
-) -> SessionResult<LogRecords> {
+) -> SessionResult<LogRun> {
     Ok(transact_session(context, session, precondition, &[read])?.take_records()?)
 }
 

@@ -45,6 +45,8 @@ pub fn describe_transcript(
     let summary = once.take(SUMMARY);
     let summary = summary.as_deref().and_then(|entry| ThreadSummary::all(entry).into_iter().next());
     let (summary, summary_to) = summary.map_or((None, 0), |found| (Some(found.text.into_owned()), found.to));
+    let answers = outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0);
+    let bucket = outcomes.take_description()?;
     Ok(TranscriptState {
         session: at.session.to_owned(),
         owner: once.take(OWNER),
@@ -56,11 +58,10 @@ pub fn describe_transcript(
         next: newest.extent.next(),
         weight,
         bytes,
-        answers: outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0),
-        // Stores name a life by the second that it began.
-        created_at: parse_milliseconds(&outcomes.generation),
+        answers,
+        created_at: Some(bucket.created_at).filter(|at| *at > 0),
         last_at: record.and_then(|record| parse_milliseconds(&record.at)),
-        expires_in: outcomes.take_description()?.expires_in,
+        expires_in: bucket.expires_in,
         generation: outcomes.generation,
     })
 }

@@ -18,7 +18,7 @@ use crate::transcript::schema::{OWNER, SESSION, TITLE, TRANSCRIPT};
 use crate::users::activity_log::ListedSession;
 use crate::users::registry::{ACTIVITY, SESSIONS, checked_user_bucket_name};
 use crate::values::session_id::{SESSION_ID_KEY, kept_id};
-use keepline_json::{self as json, ObjectWriter};
+use keepline_json::ObjectWriter;
 
 /// Sessions of a page.
 const PAGE: u32 = 20;
@@ -96,6 +96,7 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
     let operations = [
         Operation::get_some(SESSION, &[OWNER, TITLE, SESSION_ID_KEY], 1 << 16),
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, PREVIEW_BYTES),
+        Operation::describe(false),
     ];
     let mut receipts = Vec::with_capacity(sessions.len());
     for chunk in sessions.chunks(RANGES) {
@@ -121,10 +122,11 @@ fn shown(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<String>
         return None;
     }
     let run = outcomes.take_records().ok()?;
+    let created_at = outcomes.take_description().ok()?.created_at;
     let mut out = ObjectWriter::with_capacity(256);
     out.text("session", Some(kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session)));
-    // Stores name a life by the second that it began.
-    out.json("began_at", Some(&*outcomes.generation).filter(|life| json::parse_number(life).is_some()));
+    let began_at = (created_at > 0).then(|| format!("{}.{:03}", created_at / 1000, created_at % 1000));
+    out.json("began_at", began_at.as_deref());
     out.text("title", of(TITLE));
     out.count("records", Some(run.extent.length));
     if let Some(record) = run.records.first().and_then(|text| StoredRecord::parse(text)) {

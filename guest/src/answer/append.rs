@@ -102,13 +102,13 @@ impl DueTasks {
         let counted = |wanted: &str| {
             let mut answered = written.operations.iter().zip(&receipt.outcomes);
             answered.find_map(|(operation, outcome)| match (operation, outcome) {
-                (Operation::Increment(counter), Outcome::Counter(counted))
+                (Operation::Add(counter), Outcome::Counter(counted))
                     if counter.map_name == SESSION && counter.key == wanted =>
                 {
                     u64::try_from(counted.value).ok()
                 }
-                (Operation::Put(put), _) if put.map_name == SESSION => {
-                    put.entries.iter().find(|entry| entry.key == wanted)?.text.parse().ok()
+                (Operation::Set(set), _) if set.map_name == SESSION => {
+                    set.put.iter().find(|entry| entry.key == wanted)?.text.parse().ok()
                 }
                 _ => None,
             })
@@ -256,7 +256,7 @@ struct StepLists<'a> {
 
 impl StepLists<'_> {
     fn push<'a>(&'a self, operations: &mut Vec<Operation<'a>>, texts: &StepTexts, max_records: u64) {
-        let increment = |key, amount| Operation::increment(SESSION, key, amount);
+        let increment = |key, amount| Operation::add(SESSION, key, amount);
         operations.push(Operation::append(TRANSCRIPT, &self.records, &self.marks));
         operations.push(Operation::put(SESSION, &self.session));
         if texts.fork.is_none() {
@@ -266,7 +266,7 @@ impl StepLists<'_> {
         operations.push(increment(BYTES, i64::try_from(bytes).unwrap_or(0)));
         operations.extend((texts.cut > 0).then(|| increment(TRUNCATED, texts.cut)));
         if max_records > 0 {
-            operations.push(Operation::overflow(TRANSCRIPT, max_records, max_records, 1, 0));
+            operations.push(Operation::read_surplus(TRANSCRIPT, max_records, max_records, 1, 0));
         }
         for (map, entries) in [(BRANCHES, &self.branches), (RESULTS, &self.results)] {
             operations.extend((!entries.is_empty()).then(|| Operation::put(map, entries)));
@@ -329,7 +329,7 @@ fn write_step(
     let mut operations = Vec::with_capacity(12);
     if commit.is_said {
         operations.extend(value.as_ref().map(|value| Operation::put(VALUES, from_ref(value))));
-        operations.extend(parts.count.then(|| Operation::increment(VALUES, ANSWER_COUNT, 1)));
+        operations.extend(parts.count.then(|| Operation::add(VALUES, ANSWER_COUNT, 1)));
         history::push_history_operations(&mut operations, &context.config, &recorded);
     }
     if parts.conversation {
@@ -346,9 +346,9 @@ fn write_step(
                 let what = step.left_out.join(", ");
                 log::warn(&context.host, log::LIMIT, &["Answer in session ", name, " stored without ", &what]);
             }
-            let generation = precondition.generation().unwrap_or(&receipt.generation);
+            let generation = precondition.generation().unwrap_or(receipt.named_generation());
             let mut due = commit.due.tasks(bucket, generation, &transaction, &receipt);
-            if commit.titling.is_late && is_alone(&transaction, &receipt) {
+            if commit.titling.is_late && is_alone(&transaction, &receipt, texts.records.len()) {
                 due.extend(entitle_late(context, commit, &texts, generation));
             }
             if place.asks && parts.conversation && commit.lacks_question {
@@ -459,13 +459,9 @@ fn find_insertion_point(
 }
 
 /// Whether a step's records are all that its transcript ever held.
-fn is_alone(written: &Transaction<'_>, receipt: &Receipt) -> bool {
-    written.operations.iter().zip(&receipt.outcomes).any(|(operation, outcome)| match (operation, outcome) {
-        (Operation::Append(append), Outcome::Extent(extent)) if append.log == TRANSCRIPT => {
-            extent.first == 0 && extent.length == append.records.len() as u64
-        }
-        _ => false,
-    })
+fn is_alone(written: &Transaction<'_>, receipt: &Receipt, count: usize) -> bool {
+    store::appended_extent(written, receipt, TRANSCRIPT)
+        .is_some_and(|extent| extent.first == 0 && extent.length == count as u64)
 }
 
 /// What became of a try.

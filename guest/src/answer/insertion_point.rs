@@ -3,7 +3,7 @@
 //! Reads the message that the step follows and the turn around it, in two waits, and more for a turn of many records.
 
 use crate::answer::turn_records::TurnRecords;
-use crate::contract::{Failure, Host, LogEnd, LogRecords, Operation, Span, Transaction};
+use crate::contract::{Failure, Host, LogEnd, LogRun, Operation, Span, Transaction};
 use crate::entry::turn_token::ForkPoint;
 use crate::store;
 use crate::store::Outcomes;
@@ -32,7 +32,7 @@ pub(crate) struct LocatedMessage {
     first: u64,
     /// The position that the next record gets.
     pub next: u64,
-    runs: Vec<LogRecords>,
+    runs: Vec<LogRun>,
 }
 
 /// The turn that a question began.
@@ -113,7 +113,7 @@ impl LocatedMessage {
     /// The positions around the message that were read without a gap: from the first to before the second. The same: not
     /// even itself.
     fn covered(&self) -> (u64, u64) {
-        let end = |run: &LogRecords| run.first + run.records.len() as u64;
+        let end = |run: &LogRun| run.first + run.records.len() as u64;
         let (mut low, mut high) = (self.position, self.position);
         loop {
             let before = (low, high);
@@ -136,7 +136,7 @@ impl LocatedMessage {
 
     /// All that was read, oldest first.
     fn records(&self) -> Vec<(u64, StoredRecord<'_>)> {
-        let mut runs: Vec<&LogRecords> = self.runs.iter().collect();
+        let mut runs: Vec<&LogRun> = self.runs.iter().collect();
         runs.sort_unstable_by_key(|run| run.first);
         let texts = runs.into_iter().flat_map(|run| (run.first..).zip(&run.records));
         let mut records: Vec<_> = texts.filter_map(|(at, text)| Some((at, StoredRecord::parse(text)?))).collect();

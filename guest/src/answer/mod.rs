@@ -289,7 +289,7 @@ fn due_tasks(
         }
         _ => None,
     };
-    let recalls = options.recall != Recall::Off && context.host.capabilities().indexes;
+    let recalls = options.recall != Recall::Off && context.host.store_profile().indexes;
     DueTasks {
         summarized: about.total.is_some().then_some(state.summarized),
         threshold: about.budget,
@@ -322,7 +322,7 @@ fn register_first_turn(
         let (bucket, precondition) =
             (directives::transcript_bucket(&state.session, Some(node)), directives::node_precondition(options));
         let opened = Transaction { bucket, precondition, expectations: &[], operations: &[] };
-        state.generation = store::transact(&context.host, &opened)?.generation.into();
+        state.generation = store::transact(&context.host, &opened)?.generation.unwrap_or_default().into();
     }
     let known = if state.node.is_some() { state.session_life.take() } else { Some(state.generation.clone()) };
     let mut generation = known.unwrap_or_default().into_owned();
@@ -334,7 +334,7 @@ fn register_first_turn(
         let opened = Transaction { bucket, precondition, expectations, operations: &[] };
         let receipt = store::transact(&context.host, &opened)?;
         match receipt.status {
-            Status::Applied | Status::Repeated => generation = receipt.generation,
+            Status::Applied | Status::Repeated => generation = receipt.generation.unwrap_or_default(),
             Status::Unmet => return Ok(RegistrationOutcome::Foreign),
             _ => return Err(Failure::out_of_turn()),
         }
@@ -382,7 +382,7 @@ pub(crate) fn count_skip(context: &Context<impl Host>, state: &TurnToken<'_>, us
     let Some(key) = skip.counter() else { return };
     let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
     let owner = user.map(registry::expect_owner);
-    let operations = [Operation::increment(SESSION, key, 1)];
+    let operations = [Operation::add(SESSION, key, 1)];
     let precondition = Precondition::life(&state.generation);
     let counted = Transaction { bucket, precondition, expectations: owner.as_slice(), operations: &operations };
     if let Err(failure) = store::transact(&context.host, &counted) {

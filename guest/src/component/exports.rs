@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use crate::component::allocator::Arena;
 use crate::component::imports::Imports;
-use crate::contract::{Level, StoreCapabilities, bindings, filter as lanes, maintenance};
+use crate::contract::{Level, StoreProfile, bindings, filter as lanes, maintenance};
 use crate::tasks::job::Job;
 use crate::{AnswerEntry, Config, Filter, QuestionEntry, ToolActivity};
 
@@ -27,8 +27,8 @@ thread_local! {
     pub(super) static CONFIG: RefCell<Option<Config>> = const { RefCell::new(None) };
     /// The lowest level that the host wants.
     pub(super) static LOG_FROM: Cell<Level> = const { Cell::new(Level::Debug) };
-    /// What the store can promise, once it was asked.
-    pub(super) static CAPABILITIES: Cell<Option<StoreCapabilities>> = const { Cell::new(None) };
+    /// What the store said of itself, once it was asked.
+    pub(super) static STORE: Cell<Option<StoreProfile>> = const { Cell::new(None) };
 }
 
 pub(super) fn config() -> Config {

@@ -1,11 +1,12 @@
 //! Implements [`Host`] on the component's imports.
 
-use crate::component::exports::{CAPABILITIES, LOG_FROM};
-use crate::contract::bindings::keepline::memory::key_value as store;
+use crate::component::exports::{LOG_FROM, STORE};
+use crate::contract::bindings::keepline::host::log;
+use crate::contract::bindings::keepline::store::{core, indexes, leases, listing, types};
 use crate::contract::bindings::wasi::clocks::wall_clock;
-use crate::contract::bindings::wasi::logging::logging;
 use crate::contract::{
-    BucketId, BucketKind, BucketPage, Deletion, Failure, Host, Level, Receipt, StoreCapabilities, Transaction,
+    BucketPage, DeleteRequest, Deletion, Failure, Host, IndexedReceipt, IndexedTransaction, LeasedReceipt,
+    LeasedTransaction, Level, Receipt, StoreProfile, Transaction, kind,
 };
 
 /// What the host lends.
@@ -14,30 +15,50 @@ pub(super) struct Imports;
 
 impl Host for Imports {
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-        store::transact(*transaction)
+        core::transact(*transaction)
     }
 
     fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
-        let attempts = store::transact_each(transactions).into_iter().map(|attempt| match attempt {
-            store::Attempt::Receipt(receipt) => Ok(receipt),
-            store::Attempt::Failure(failure) => Err(failure),
+        let attempts = core::transact_each(transactions).into_iter().map(|attempt| match attempt {
+            types::Attempt::Receipt(receipt) => Ok(receipt),
+            types::Attempt::Problem(problem) => Err(problem),
+        });
+        attempts.collect()
+    }
+
+    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>> {
+        let attempts = leases::transact_each(transactions).into_iter().map(|attempt| match attempt {
+            leases::LeasedAttempt::Receipt(receipt) => Ok(receipt),
+            leases::LeasedAttempt::Problem(problem) => Err(problem),
+        });
+        attempts.collect()
+    }
+
+    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>> {
+        let attempts = indexes::transact_each(transactions).into_iter().map(|attempt| match attempt {
+            indexes::IndexedAttempt::Receipt(receipt) => Ok(receipt),
+            indexes::IndexedAttempt::Problem(problem) => Err(problem),
+        });
+        attempts.collect()
+    }
+
+    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+        let attempts = core::delete_each(requests).into_iter().map(|attempt| match attempt {
+            types::DeleteAttempt::Deletion(deletion) => Ok(deletion),
+            types::DeleteAttempt::Problem(problem) => Err(problem),
         });
         attempts.collect()
     }
 
     fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        store::list_buckets(BucketKind::Session, cursor, limit)
+        listing::list_buckets(kind::SESSION, cursor, limit)
     }
 
-    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
-        store::delete_bucket(bucket, generation, max_keys)
-    }
-
-    fn capabilities(&self) -> StoreCapabilities {
-        CAPABILITIES.get().unwrap_or_else(|| {
-            let capabilities = store::capabilities();
-            CAPABILITIES.set(Some(capabilities));
-            capabilities
+    fn store_profile(&self) -> StoreProfile {
+        STORE.get().unwrap_or_else(|| {
+            let profile = StoreProfile::of(&core::about());
+            STORE.set(Some(profile));
+            profile
         })
     }
 
@@ -47,7 +68,7 @@ impl Host for Imports {
     }
 
     fn log(&self, level: Level, context: &str, message: &str) {
-        logging::log(level, context, message);
+        log::write(level, context, message);
     }
 
     fn logs(&self, level: Level) -> bool {

@@ -15,23 +15,54 @@
     reason = "generated"
 )]
 pub mod bindings;
+mod profile;
 mod receipt;
 mod transaction;
 
 pub use bindings::exports::keepline::memory::{filter, maintenance, sessions, transcripts, users};
-pub use bindings::keepline::memory::key_value::{
-    BucketId, BucketKind, BucketPage, CounterValue, Deletion, Description, EntryCount, EntryPage,
-    EntryParam as PutEntry, EntryResult as Entry, EntryState, Expectation, ExpectedEntry, Failure, FailureCode,
-    FoundEntries, FoundMatches, IncrementOperation, IndexExtent, LeaseState, LogEnd, LogExtent, LogRecords, LogSpans,
-    Operation, Outcome, PositionMark, PositionedRecord, Posting, Precondition, Receipt, Size, Span, SpanRecords,
-    Status, StoreCapabilities, TermMatches, TimeToLive, Transaction,
+pub use bindings::keepline::common::shared::Problem as Failure;
+pub use bindings::keepline::host::log::Level;
+pub use bindings::keepline::store::indexes::{
+    Document, FoundDocuments, IndexExtent, IndexStep, IndexedReceipt, IndexedTransaction, MarkRun, TermHits,
 };
-pub use bindings::wasi::logging::logging::Level;
+pub use bindings::keepline::store::leases::{LeasedReceipt, LeasedTransaction};
+pub use bindings::keepline::store::listing::BucketPage;
+pub use bindings::keepline::store::types::{
+    AddOperation, BucketId, BucketPart, ChangedEntries, CounterValue, DeleteRequest, Deletion, Description,
+    EntryParam as PutEntry, EntryResult as Entry, EntryState, Expectation, ExpectedEntry, FoundEntries, LeaseRequest,
+    LeaseState, LogExtent, LogRecords, MissingEntries, Operation, Outcome, PositionMark, PositionedRecord,
+    Precondition, Receipt, RecordRun, SetOperation, Size, Span, Status, StoreInfo, StoreLimit, TimeToLive, Transaction,
+};
+pub use profile::{StoreLimits, StoreProfile};
+pub use receipt::{LogRun, ReadEntries};
+pub use transaction::LogEnd;
 
 /// The map of the values that people see.
 pub const VALUES: &str = "values";
 
-/// All that the filter can reach.
+/// The kinds of buckets that the filter uses.
+pub mod kind {
+    /// Values, history, and transcript of a session.
+    pub const SESSION: &str = "session";
+    /// Values, session list, and passages of a user.
+    pub const USER: &str = "user";
+    /// The transcript of a pipeline's node.
+    pub const NODE: &str = "node";
+}
+
+/// The codes of the store's problems that the filter tells apart, or reports itself.
+#[allow(missing_docs, reason = "each is the code of its name")]
+pub mod code {
+    pub const COUNTER_OVERFLOW: &str = "counter-overflow";
+    pub const NOT_A_COUNTER: &str = "not-a-counter";
+    pub const OTHER: &str = "other";
+    pub const TOO_MANY_BUCKETS: &str = "too-many-buckets";
+    pub const UNSUPPORTED: &str = "unsupported";
+    pub const WRONG_TYPE: &str = "wrong-type";
+}
+
+/// All that the filter can reach. The functions of `leases`, `indexes` and `listing` are called only if the store's
+/// profile has the capability of that name.
 pub trait Host {
     /// Apply operations to one bucket, all or none.
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure>;
@@ -39,15 +70,20 @@ pub trait Host {
     /// Apply transactions, each on a bucket of its own, and wait once; one reply for each, in order.
     fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>>;
 
-    /// Names of the sessions, page by page.
+    /// The same of `leases`.
+    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>>;
+
+    /// The same of `indexes`.
+    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>>;
+
+    /// Delete buckets with all that is in them, and wait once; one reply for each, in order.
+    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>>;
+
+    /// Names of the sessions, page by page, of `listing`.
     fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure>;
 
-    /// Delete a bucket (that generation, if one is named) and all that is in it, and name up to `max_keys` of its
-    /// values.
-    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure>;
-
-    /// What the store can promise.
-    fn capabilities(&self) -> StoreCapabilities;
+    /// What the store can do, and its limits.
+    fn store_profile(&self) -> StoreProfile;
 
     /// Microseconds since 1970.
     fn now_micros(&self) -> u64;

@@ -1,6 +1,7 @@
 //! Reads receipts and failures.
 
-use super::bindings::keepline::memory::key_value::*;
+use super::bindings::keepline::store::types::{LogExtent, LogRecords, Receipt, RecordRun, Status};
+use super::{Entry, Failure, code};
 
 impl LogExtent {
     /// The position that the next record gets.
@@ -14,58 +15,68 @@ impl Receipt {
     pub fn is_applied(&self) -> bool {
         matches!(self.status, Status::Applied | Status::Repeated)
     }
-}
 
-impl FailureCode {
-    /// As the contract spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Invalid => "invalid",
-            Self::TooLarge => "too-large",
-            Self::Unsupported => "unsupported",
-            Self::WrongType => "wrong-type",
-            Self::NotACounter => "not-a-counter",
-            Self::CounterOverflow => "counter-overflow",
-            Self::TooManyBuckets => "too-many-buckets",
-            Self::Full => "full",
-            Self::ReadOnly => "read-only",
-            Self::Denied => "denied",
-            Self::Unavailable => "unavailable",
-            Self::TimedOut => "timed-out",
-            Self::Other => "other",
-        }
+    /// The generation that it names; empty: none.
+    pub fn named_generation(&self) -> &str {
+        self.generation.as_deref().unwrap_or_default()
     }
 }
 
+/// Consecutive records of a log, and where the log stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRun {
+    /// Of the whole log.
+    pub extent: LogExtent,
+    /// The position of the first record.
+    pub first: u64,
+    /// Oldest first.
+    pub records: Vec<String>,
+}
+
+impl LogRun {
+    /// No records, of a log that stands there.
+    pub(crate) fn none(extent: LogExtent) -> Self {
+        Self { extent, first: extent.next(), records: Vec::new() }
+    }
+
+    /// Each run of these records by itself.
+    pub(crate) fn each(found: LogRecords) -> impl Iterator<Item = Self> {
+        let extent = found.extent;
+        found.runs.into_iter().map(move |RecordRun { first, records }| Self { extent, first, records })
+    }
+}
+
+impl Default for LogRun {
+    fn default() -> Self {
+        Self::none(LogExtent { first: 0, length: 0 })
+    }
+}
+
+/// Entries that were read, and the keys of those that can't be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadEntries {
+    /// What can be read.
+    pub entries: Vec<Entry>,
+    /// Not UTF-8, or of another type.
+    pub unreadable: Vec<String>,
+}
+
 impl Failure {
-    pub(crate) fn new(code: FailureCode, message: &str) -> Self {
-        Self { code, subject: String::new(), limit: 0, message: message.to_owned() }
+    pub(crate) fn new(code: &str, message: &str) -> Self {
+        Self { code: code.to_owned(), subject: String::new(), limit: 0, message: message.to_owned() }
     }
 
     /// What a store's reply that breaks the contract counts as.
     pub(crate) fn out_of_turn() -> Self {
-        Self::new(FailureCode::Other, "The store's reply does not fit the request")
+        Self::new(code::OTHER, "The store's reply does not fit the request")
     }
 
     /// The failure in one sentence for people. The words about full stores are the original node's.
     pub(crate) fn sentence(&self) -> String {
-        match self.code {
-            FailureCode::TooManyBuckets => format!("Maximum sessions ({}) reached", self.limit),
-            code if self.message.is_empty() => format!("The store failed: {}", code.as_str()),
+        match &*self.code {
+            code::TOO_MANY_BUCKETS => format!("Maximum sessions ({}) reached", self.limit),
+            code if self.message.is_empty() => format!("The store failed: {code}"),
             _ => self.message.clone(),
         }
-    }
-}
-
-#[allow(clippy::derivable_impls, reason = "the type is generated")]
-impl Default for FoundEntries {
-    fn default() -> Self {
-        Self { entries: Vec::new(), unreadable: Vec::new() }
-    }
-}
-
-impl Default for LogRecords {
-    fn default() -> Self {
-        Self { extent: LogExtent { first: 0, length: 0 }, first: 0, records: Vec::new() }
     }
 }

@@ -2,8 +2,12 @@
 
 use std::slice::from_ref;
 
-use super::bindings::keepline::memory::key_value::*;
-use super::{LogEnd, PutEntry};
+use super::bindings::keepline::store::indexes::{
+    AddDocumentsStep, Document, IndexStep, IndexedTransaction, ReadMarksStep, RemoveDocumentsStep, SearchStep,
+};
+use super::bindings::keepline::store::leases::LeasedTransaction;
+use super::bindings::keepline::store::types::*;
+use super::{PutEntry, kind};
 
 /// What goes to the store is borrowed, and as cheap to copy as a reference.
 macro_rules! copy {
@@ -11,28 +15,26 @@ macro_rules! copy {
 }
 
 copy! { BucketId ExistingBucket Precondition ExpectedEntry ExpectedLog ExpectedRoom Expectation PutEntry PositionMark PositionedRecord }
-copy! { Posting GetOperation GetAllOperation PageOperation PutOperation IncrementOperation RemoveOperation ResetMapOperation }
-copy! { AppendOperation ReadOperation ReadAtOperation OverflowOperation ReplaceOldestOperation RewriteOperation }
-copy! { ResetLogOperation LeaseOperation PostOperation UnpostOperation MatchOperation Operation Transaction }
+copy! { GetOperation GetAllOperation SetOperation AddOperation AppendOperation ReadOperation ReadAtOperation ReplaceOldestOperation }
+copy! { RewriteOperation Operation Transaction DeleteRequest LeaseRequest LeasedTransaction }
+copy! { Document AddDocumentsStep RemoveDocumentsStep SearchStep ReadMarksStep IndexStep IndexedTransaction }
 
-impl BucketKind {
-    /// As subjects of tasks spell it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::User => "user",
-            Self::Node => "node",
-            Self::Definition => "definition",
-            Self::Dataset => "dataset",
-            Self::Service => "service",
-        }
-    }
+/// The end of a log from which records are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogEnd {
+    /// From the oldest on.
+    Oldest,
+    /// From the newest back.
+    Newest,
 }
+
+/// Marks of so many positions before and after each hit of a search: a passage's neighbours count as far as 5 away.
+const AROUND: u32 = 6;
 
 impl<'a> BucketId<'a> {
     /// The bucket of a session.
     pub const fn session(name: &'a str) -> Self {
-        Self { kind: BucketKind::Session, name }
+        Self { kind: kind::SESSION, name }
     }
 }
 
@@ -80,7 +82,7 @@ impl<'a> Precondition<'a> {
 
     /// Reopens the life that a transaction with this precondition met: its receipt names what the precondition did not.
     pub(crate) fn again(self, receipt: &'a Receipt) -> Self {
-        Self::life(self.generation().unwrap_or(&receipt.generation))
+        Self::life(self.generation().unwrap_or(receipt.named_generation()))
     }
 }
 
@@ -124,44 +126,68 @@ impl<'a> Operation<'a> {
     }
 
     pub(crate) const fn get_all(map_name: &'a str, max_entries: u64, max_bytes: u64) -> Self {
-        Self::GetAll(GetAllOperation { map_name, max_entries, max_bytes })
+        Self::GetAll(GetAllOperation { map_name, cursor: None, max_entries, max_bytes, keys_only: false })
     }
 
-    /// Without the texts.
+    /// The first page.
+    pub(crate) const fn page_entries(map_name: &'a str, max_entries: u64, max_bytes: u64) -> Self {
+        Self::GetAll(GetAllOperation { map_name, cursor: Some(""), max_entries, max_bytes, keys_only: false })
+    }
+
+    /// A page, without the texts.
     pub(crate) const fn page_keys(map_name: &'a str, cursor: &'a str, max_entries: u64, max_bytes: u64) -> Self {
-        Self::Page(PageOperation { map_name, cursor, max_entries, max_bytes, keys_only: true })
+        Self::GetAll(GetAllOperation { map_name, cursor: Some(cursor), max_entries, max_bytes, keys_only: true })
     }
 
-    pub(crate) const fn put(map_name: &'a str, entries: &'a [PutEntry<'a>]) -> Self {
-        Self::Put(PutOperation { map_name, entries })
+    pub(crate) const fn put(map_name: &'a str, put: &'a [PutEntry<'a>]) -> Self {
+        Self::Set(SetOperation { map_name, reset: false, remove: &[], put })
     }
 
-    pub(crate) const fn increment(map_name: &'a str, key: &'a str, amount: i64) -> Self {
-        Self::Increment(IncrementOperation { map_name, key, amount })
+    pub(crate) const fn add(map_name: &'a str, key: &'a str, amount: i64) -> Self {
+        Self::Add(AddOperation { map_name, key, amount })
     }
 
-    pub(crate) const fn remove(map_name: &'a str, keys: &'a [&'a str]) -> Self {
-        Self::Remove(RemoveOperation { map_name, keys })
+    pub(crate) const fn remove(map_name: &'a str, remove: &'a [&'a str]) -> Self {
+        Self::Set(SetOperation { map_name, reset: false, remove, put: &[] })
     }
 
-    pub(crate) const fn reset_map(map_name: &'a str, entries: &'a [PutEntry<'a>]) -> Self {
-        Self::ResetMap(ResetMapOperation { map_name, entries })
+    /// Removes all entries of a map.
+    pub(crate) const fn reset_map(map_name: &'a str) -> Self {
+        Self::replace_map(map_name, &[])
+    }
+
+    /// Removes all entries of a map, and puts others.
+    pub(crate) const fn replace_map(map_name: &'a str, put: &'a [PutEntry<'a>]) -> Self {
+        Self::Set(SetOperation { map_name, reset: true, remove: &[], put })
     }
 
     pub(crate) const fn append(log: &'a str, records: &'a [&'a str], marks: &'a [PositionMark<'a>]) -> Self {
-        Self::Append(AppendOperation { log, records, marks })
+        Self::Append(AppendOperation { log, reset: false, records, marks })
+    }
+
+    /// Drops all records of a log, and appends others.
+    pub(crate) const fn reset_log(log: &'a str, records: &'a [&'a str]) -> Self {
+        Self::Append(AppendOperation { log, reset: true, records, marks: &[] })
     }
 
     pub(crate) const fn read(log: &'a str, end: LogEnd, max_records: u64, max_bytes: u64) -> Self {
-        Self::Read(ReadOperation { log, end, max_records, max_bytes })
+        let newest = matches!(end, LogEnd::Newest);
+        Self::Read(ReadOperation { log, newest, only_over: 0, leave: 0, max_records, max_bytes })
+    }
+
+    /// Reads the oldest records of a log that has more than `only_over`, but for the newest `leave`.
+    pub(crate) const fn read_surplus(
+        log: &'a str,
+        only_over: u64,
+        leave: u64,
+        max_records: u64,
+        max_bytes: u64,
+    ) -> Self {
+        Self::Read(ReadOperation { log, newest: false, only_over, leave, max_records, max_bytes })
     }
 
     pub(crate) const fn read_at(log: &'a str, spans: &'a [Span], max_bytes: u64) -> Self {
         Self::ReadAt(ReadAtOperation { log, spans, max_bytes })
-    }
-
-    pub(crate) const fn overflow(log: &'a str, limit: u64, keep: u64, max_records: u64, max_bytes: u64) -> Self {
-        Self::Overflow(OverflowOperation { log, limit, keep, max_records, max_bytes })
     }
 
     pub(crate) const fn replace_oldest(log: &'a str, count: u64, records: &'a [&'a str]) -> Self {
@@ -172,28 +198,32 @@ impl<'a> Operation<'a> {
         Self::Rewrite(RewriteOperation { log, records })
     }
 
-    pub(crate) const fn reset_log(log: &'a str, records: &'a [&'a str]) -> Self {
-        Self::ResetLog(ResetLogOperation { log, records, marks: &[] })
-    }
-
-    pub(crate) const fn lease(lease: &'a str, holder: &'a str, milliseconds: u64) -> Self {
-        Self::Lease(LeaseOperation { lease, holder, milliseconds })
-    }
-
-    pub(crate) const fn post(index: &'a str, documents: &'a [Posting<'a>]) -> Self {
-        Self::Post(PostOperation { index, documents })
-    }
-
-    pub(crate) const fn unpost(index: &'a str, positions: &'a [u64]) -> Self {
-        Self::Unpost(UnpostOperation { index, positions })
-    }
-
-    /// Of the contract's `match`.
-    pub(crate) const fn match_terms(index: &'a str, terms: &'a [u32], newest: u64, max_bytes: u64) -> Self {
-        Self::Match(MatchOperation { index, terms, newest, max_bytes })
-    }
-
     pub(crate) const fn describe(parts: bool) -> Self {
         Self::Describe(DescribeOperation { parts })
+    }
+}
+
+impl<'a> IndexStep<'a> {
+    pub(crate) const fn add_documents(index: &'a str, documents: &'a [Document<'a>]) -> Self {
+        Self::AddDocuments(AddDocumentsStep { index, documents })
+    }
+
+    pub(crate) const fn remove_documents(index: &'a str, positions: &'a [u64]) -> Self {
+        Self::RemoveDocuments(RemoveDocumentsStep { index, positions })
+    }
+
+    /// Finds terms among the newest positions, and the marks around each hit.
+    pub(crate) const fn search(index: &'a str, terms: &'a [u32], newest: u64, max_bytes: u64) -> Self {
+        Self::Search(SearchStep { index, terms, newest, around: AROUND, max_bytes })
+    }
+
+    pub(crate) const fn read_marks(index: &'a str, from_position: u64, count: u32) -> Self {
+        Self::ReadMarks(ReadMarksStep { index, from_position, count })
+    }
+}
+
+impl<'a> From<Transaction<'a>> for IndexedTransaction<'a> {
+    fn from(transaction: Transaction<'a>) -> Self {
+        Self { lease: None, transaction, steps: &[] }
     }
 }

@@ -24,7 +24,7 @@ use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
-use crate::contract::{BucketId, BucketKind, Host, Precondition, TimeToLive};
+use crate::contract::{BucketId, kind, Host, Precondition, TimeToLive};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Problem;
 use crate::log;
@@ -263,7 +263,7 @@ pub(crate) struct NodeMissing;
 /// The bucket of a session, or of one of its nodes.
 pub(crate) fn transcript_bucket<'a>(session: &'a str, node: Option<&'a str>) -> BucketId<'a> {
     match node {
-        Some(name) => BucketId { kind: BucketKind::Node, name },
+        Some(name) => BucketId { kind: kind::NODE, name },
         None => BucketId::session(session),
     }
 }

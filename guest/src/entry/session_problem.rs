@@ -2,7 +2,7 @@
 
 use self::SessionProblemCode as Code;
 pub use crate::contract::sessions::{SessionProblem, SessionProblemCode};
-use crate::contract::{Failure, FailureCode, Status};
+use crate::contract::{Failure, Status, code};
 use crate::text::ids::{ANSWER_COUNT, check_key_name, check_session_name};
 use crate::text::quoting::python_repr;
 
@@ -40,9 +40,9 @@ pub(crate) fn conflict_problem(session: &str) -> SessionProblem {
 impl From<Failure> for SessionProblem {
     fn from(failure: Failure) -> Self {
         let message = failure.sentence();
-        match failure.code {
-            FailureCode::TooManyBuckets => Self::new(Code::TooManySessions, message),
-            code => Self { code: Code::Store, store_code: code.as_str().to_owned(), message },
+        match &*failure.code {
+            code::TOO_MANY_BUCKETS => Self::new(Code::TooManySessions, message),
+            _ => Self { code: Code::Store, store_code: failure.code, message },
         }
     }
 }
@@ -50,11 +50,11 @@ impl From<Failure> for SessionProblem {
 /// Why a write to a session failed that counts something.
 pub(crate) fn write_problem(session: &str, failure: Failure) -> SessionProblem {
     let (key, session) = (python_repr(&failure.subject), python_repr(session));
-    match failure.code {
-        FailureCode::NotACounter => {
+    match &*failure.code {
+        code::NOT_A_COUNTER => {
             SessionProblem::new(Code::NotACounter, format!("Value of key {key} in session {session} is not a counter"))
         }
-        FailureCode::CounterOverflow => SessionProblem::new(
+        code::COUNTER_OVERFLOW => SessionProblem::new(
             Code::CounterOverflow,
             format!("Counter {key} in session {session} would leave the range of a signed 64-bit integer"),
         ),

@@ -12,7 +12,7 @@ use keepline_options::words::{TtlMode, UnboundContext};
 use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
 
-use crate::contract::{Host, Level, Precondition, TimeToLive};
+use crate::contract::{Host, Precondition, TimeToLive};
 use crate::log;
 use crate::options::conversation::Options;
 use crate::options::reader::{ConfigProblem, Read, Reader};
@@ -73,12 +73,18 @@ impl Config {
         problem.map_or(Ok(config), Err)
     }
 
-    /// Read options for the store of this host. A time to live is refused where nothing expires; what else a store
-    /// can't promise is told.
+    /// Read options for the store of this host. Refused is what needs a capability that the store lacks; what else it
+    /// lacks is warned of.
     pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, ConfigProblem> {
         let config = Self::parse(text)?;
-        let capabilities = host.capabilities();
-        if !capabilities.expiring && config.time_to_live().is_some() {
+        let store = host.store_profile();
+        if !store.positions && config.conversation.is_some() {
+            return Err(ConfigProblem {
+                field: "conversation".to_owned(),
+                message: "conversation must be false, not true: the store lacks the capability positions".to_owned(),
+            });
+        }
+        if !store.expiring && config.time_to_live().is_some() {
             let mut shown = String::new();
             push_hours(&mut shown, config.session_ttl_hours);
             return Err(ConfigProblem {
@@ -86,13 +92,13 @@ impl Config {
                 message: format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire"),
             });
         }
-        if !capabilities.atomic {
-            let told = "The store does not apply transactions as a whole: counts may be off when several write at once";
-            log::warn(host, log::STORE, &[told]);
-        }
-        if !capabilities.exactly_once && host.logs(Level::Debug) {
-            let told = "The store can't tell a call that is sent again from a new one: the host must not retry writes";
-            host.log(Level::Debug, log::STORE, told);
+        let lacks = [
+            (store.atomic, "atomic: a crash may leave half of what an entry writes, and readers may see it"),
+            (store.compare, "compare: updates are lost where a session has more than one writer at a time"),
+            (store.exactly_once, "exactly-once: the host must not send a write again"),
+        ];
+        for (_, lack) in lacks.into_iter().filter(|(can, _)| !can) {
+            log::warn(host, log::STORE, &["The store lacks the capability ", lack]);
         }
         Ok(config)
     }

@@ -3,7 +3,8 @@
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
 use crate::contract::{
-    BucketId, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Operation, Precondition, Receipt, Span,
+    BucketId, Failure, Host, IndexStep, IndexedReceipt, IndexedTransaction, LogEnd, LogRun, Operation, Precondition,
+    Receipt, Span, code, kind,
     Status, Transaction, VALUES,
 };
 use crate::options::config;
@@ -96,12 +97,12 @@ pub(crate) struct QuestionSnapshot {
     pub omissions: OmissionCounts,
     pub user: registry::UserSnapshot,
     pub branches: Branches,
-    pub newest: LogRecords,
+    pub newest: LogRun,
     /// Where the message is that the question follows.
     pub parent: Option<u64>,
     /// Where the question's own message is, if it was asked before.
     pub asked: Option<u64>,
-    pub oldest: Option<LogRecords>,
+    pub oldest: Option<LogRun>,
     pub recall: Option<search::RecallSnapshot>,
     /// Whether the session's id is still to be kept with it.
     pub lacks_id: bool,
@@ -118,20 +119,19 @@ pub(crate) fn load_snapshot(
     let once = plan.session_keys();
     let operations = plan.operations(context, options, &once);
     // A node has its session's owner. That is opened, too, so that the node can be registered in it.
-    let is_node = bucket.kind != BucketKind::Session;
+    let is_node = bucket.kind != kind::SESSION;
     let owned = user.map(registry::expect_owner);
     let expectations = owned.as_slice();
-    let mut transactions = vec![Transaction { bucket, precondition, expectations, operations: &operations }];
+    let search = recall.map(search::RecallQuery::search_step);
+    let steps = |is_searched: bool| if is_searched { search.as_slice() } else { &[] };
+    let transaction = Transaction { bucket, precondition, expectations, operations: &operations };
+    let mut transactions = vec![IndexedTransaction { lease: None, transaction, steps: steps(!of_user) }];
     let checked = [[OWNER].as_slice(), plan.id_key()].concat();
     let check = [Operation::get_some(SESSION, &checked, 4096)];
     if is_node {
         let precondition = if only_looks { Precondition::LOOK } else { context.config.create() };
-        transactions.push(Transaction {
-            bucket: BucketId::session(session),
-            precondition,
-            expectations,
-            operations: &check,
-        });
+        let bucket = BucketId::session(session);
+        transactions.push(Transaction { bucket, precondition, expectations, operations: &check }.into());
     }
     let config::Config { max_keys, max_context_bytes, .. } = context.config;
     let mut reads = registry::user_read_operations(max_keys, max_context_bytes).to_vec();
@@ -141,21 +141,19 @@ pub(crate) fn load_snapshot(
     if let Some(name) = user {
         let (bucket, precondition) =
             (registry::user_bucket(name), if only_looks { Precondition::LOOK } else { Precondition::ANY });
-        transactions.push(Transaction { bucket, precondition, expectations: &[], operations: &reads });
+        let transaction = Transaction { bucket, precondition, expectations: &[], operations: &reads };
+        transactions.push(IndexedTransaction { lease: None, transaction, steps: steps(of_user) });
     }
-    let mut receipts = match &*transactions {
-        [one] => vec![store::transact(&context.host, one)],
-        several => store::transact_each(&context.host, several),
-    }
-    .into_iter();
+    let mut receipts = store::transact_each_indexed(&context.host, &transactions).into_iter();
     let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
-    let receipt = next()?;
-    let of_session = if is_node { Some(next()?) } else { None };
+    let reply = next()?;
+    let receipt = &reply.receipt;
+    let of_session = if is_node { Some(next()?.receipt) } else { None };
     if receipt.status == Status::Unmet || of_session.as_ref().is_some_and(|of| of.status == Status::Unmet) {
         return Ok(None);
     }
     let (user, recalled) = match user {
-        Some(_) => next().and_then(|receipt| plan.user_snapshot(receipt, &reads)).unwrap_or_else(|failure| {
+        Some(_) => next().and_then(|receipt| plan.user_snapshot(receipt, &reads, steps(of_user))).unwrap_or_else(|failure| {
             let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
             log::warn(&context.host, log::STORE, &what);
             (registry::UserSnapshot::default(), None)
@@ -167,10 +165,10 @@ pub(crate) fn load_snapshot(
         if only_looks && of_user && receipt.status == Status::Absent {
             return Ok(Some(QuestionSnapshot { user, recall: recalled, ..QuestionSnapshot::default() }));
         }
-        let missing = || Failure::new(FailureCode::Other, "There is no such session, or it has no such node");
+        let missing = || Failure::new(code::OTHER, "There is no such session, or it has no such node");
         return Err(if only_looks { missing() } else { Failure::out_of_turn() });
     }
-    let mut snapshot = plan.snapshot(options, receipt, of_session)?;
+    let mut snapshot = plan.snapshot(options, reply, of_session)?;
     snapshot.user = user;
     snapshot.recall = recalled.or(snapshot.recall);
     Ok(Some(snapshot))
@@ -224,12 +222,13 @@ impl ReadPlan<'_> {
 
     fn user_snapshot(
         &self,
-        mut receipt: Receipt,
+        mut receipt: IndexedReceipt,
         reads: &[Operation<'_>],
+        steps: &[IndexStep<'_>],
     ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Failure> {
         let of_user = self.recalls_of_user();
         if of_user && self.recalls_session {
-            session_filter::keep_only_session(self.session, reads, &mut receipt.outcomes);
+            session_filter::keep_only_session(self.session, reads, steps, &mut receipt);
         }
         let (seen, rest) = registry::UserSnapshot::of(receipt)?;
         let found = match (rest, self.recall) {
@@ -243,16 +242,16 @@ impl ReadPlan<'_> {
     fn snapshot(
         &self,
         options: &Options,
-        receipt: Receipt,
+        reply: IndexedReceipt,
         of_session: Option<Receipt>,
     ) -> Result<QuestionSnapshot, Failure> {
-        let mut snapshot = QuestionSnapshot { generation: receipt.generation.clone(), ..QuestionSnapshot::default() };
-        let mut outcomes = Outcomes::of(receipt);
+        let mut outcomes = Outcomes::of_indexed(reply);
+        let mut snapshot = QuestionSnapshot { generation: outcomes.generation.clone(), ..QuestionSnapshot::default() };
         snapshot.values = outcomes.take_entries()?;
         let mut once = outcomes.take_entries_by_key()?;
         match of_session {
             Some(receipt) => {
-                snapshot.session_life = Some(receipt.generation.clone());
+                snapshot.session_life = Some(receipt.named_generation().to_owned());
                 let mut of_session = Outcomes::of(receipt).take_entries_by_key()?;
                 snapshot.owner = of_session.take(OWNER);
                 snapshot.lacks_id = self.has_id && of_session.take(SESSION_ID_KEY).is_none();
@@ -298,7 +297,7 @@ pub(crate) fn widen_snapshot(
     budget: u64,
     read_for: u64,
 ) -> Result<(), Failure> {
-    let LogRecords { extent, records, .. } = &seen.newest;
+    let LogRun { extent, records, .. } = &seen.newest;
     if budget <= read_for || records.len() as u64 >= extent.length {
         return Ok(());
     }
@@ -310,7 +309,7 @@ pub(crate) fn widen_snapshot(
         let mut newest = outcomes.take_records()?;
         // What was written meanwhile is not what the rest was read with.
         newest.records.truncate(usize::try_from(extent.next().saturating_sub(newest.first)).unwrap_or(usize::MAX));
-        seen.newest = LogRecords { extent, ..newest };
+        seen.newest = LogRun { extent, ..newest };
     }
     Ok(())
 }
@@ -321,7 +320,7 @@ pub(crate) fn read_oldest(
     bucket: BucketId<'_>,
     generation: &str,
     tokens: u64,
-) -> Result<LogRecords, Failure> {
+) -> Result<LogRun, Failure> {
     // Calls of tools are short, and what is around them is not; and there may be other answers among them.
     let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
     let read = Operation::read(TRANSCRIPT, end, max_records, max_bytes);
@@ -336,7 +335,7 @@ pub(crate) fn fetch_beginnings(
     bucket: BucketId<'_>,
     turns: &[Turn<'_, '_>],
     budget: u64,
-) -> Result<Vec<LogRecords>, Failure> {
+) -> Result<Vec<LogRun>, Failure> {
     let first = seen.newest.extent.first;
     let begins = turns.iter().skip(1).rev().filter(|turn| !turn.is_whole);
     // Others may have written between the question and the step with it.
@@ -360,7 +359,7 @@ pub(crate) fn fetch_branch(
     bucket: BucketId<'_>,
     thread: &ConversationThread<'_>,
     budget: u64,
-) -> Result<Vec<LogRecords>, Failure> {
+) -> Result<Vec<LogRun>, Failure> {
     let left = budget.saturating_sub(thread.weight());
     // What was read of a thread that is all of the newest records was enough for the budget.
     let is_plain = thread.count() == seen.newest.records.len() as u64;
@@ -379,7 +378,7 @@ impl QuestionSnapshot {
         bucket: BucketId<'_>,
         spans: &[Span],
         max_bytes: u64,
-    ) -> Result<Vec<LogRecords>, Failure> {
+    ) -> Result<Vec<LogRun>, Failure> {
         let read = [Operation::read_at(TRANSCRIPT, spans, max_bytes)];
         let found = store::read_bucket(&context.host, bucket, Precondition::life(&self.generation), &read)?;
         found.map_or(Ok(Vec::new()), |mut outcomes| outcomes.take_spans())

@@ -88,7 +88,7 @@ impl<'q> ConversationQuestion<'q> {
     fn recall_query(&self, context: &Context<impl Host>, options: &Options) -> Option<RecallQuery> {
         let said = self.directives;
         let is_recalled =
-            said.is_read != Some(false) && said.recalls != Some(false) && context.host.capabilities().indexes;
+            said.is_read != Some(false) && said.recalls != Some(false) && context.host.store_profile().indexes;
         let is_of_user = options.recall == Recall::User && self.user.is_some() && self.node.is_none();
         let session = is_of_user.then_some(self.session);
         let now = || context.host.now_micros() / 1000;

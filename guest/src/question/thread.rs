@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, LogRecords};
+use crate::contract::{BucketId, Failure, Host, LogRun};
 use crate::entry::turn_token::ForkPoint;
 use crate::log;
 use crate::question::ConversationQuestion;
@@ -17,11 +17,11 @@ use crate::window::compose::parse_readable;
 #[derive(Default)]
 pub(crate) struct FetchedRuns {
     /// Two for each of the threads that one question may look at.
-    fetches: [OnceCell<Vec<LogRecords>>; 6],
+    fetches: [OnceCell<Vec<LogRun>>; 6],
 }
 
 impl FetchedRuns {
-    fn keep(&self, runs: Vec<LogRecords>) -> &[LogRecords] {
+    fn keep(&self, runs: Vec<LogRun>) -> &[LogRun] {
         let free = self.fetches.iter().find(|fetch| fetch.get().is_none());
         free.map_or(&[], |fetch| fetch.get_or_init(|| runs))
     }
@@ -130,7 +130,7 @@ impl ResolvedThread<'_> {
         seen: &QuestionSnapshot,
         turns: &[Turn<'_, '_>],
         budget: u64,
-    ) -> Result<Vec<LogRecords>, Failure> {
+    ) -> Result<Vec<LogRun>, Failure> {
         match self.thread.older {
             Some(_) => fetch_beginnings(context, seen, question.bucket(), turns, budget),
             None => Ok(Vec::new()),
@@ -139,7 +139,7 @@ impl ResolvedThread<'_> {
 }
 
 /// The records of runs that can be read.
-pub(crate) fn records_of_runs(runs: &[LogRecords]) -> Vec<(u64, StoredRecord<'_>)> {
+pub(crate) fn records_of_runs(runs: &[LogRun]) -> Vec<(u64, StoredRecord<'_>)> {
     runs.iter().flat_map(parse_readable).collect()
 }
 

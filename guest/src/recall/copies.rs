@@ -104,10 +104,10 @@ impl SessionCopies<'_> {
 }
 
 /// Changed with each removal of copies: a task that is about to fold their terms begins again.
-pub(crate) const RAISE_REVISION: Operation<'static> = Operation::increment(USER, REVISION, 1);
+pub(crate) const RAISE_REVISION: Operation<'static> = Operation::add(USER, REVISION, 1);
 
 /// All copies are removed: those of sessions that still exist are made again.
-pub(crate) const RESET_COPY_STATES: Operation<'static> = Operation::reset_map(COPY_STATES, &[]);
+pub(crate) const RESET_COPY_STATES: Operation<'static> = Operation::reset_map(COPY_STATES);
 
 /// An entry is as it was.
 pub(crate) fn expect_entry<'a>(map: &'a str, key: &'a str, text: Option<&'a str>) -> Expectation<'a> {

@@ -1,6 +1,6 @@
 //! Tracks how far a transcript was indexed, and which records come next.
 
-use crate::contract::{LogEnd, LogRecords, Operation, Span};
+use crate::contract::{LogEnd, LogRun, Operation, Span};
 use crate::recall::passage::PassageBatch;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
@@ -68,7 +68,7 @@ pub(crate) struct TranscriptStretch {
     read: IndexCursor,
     /// What is put off.
     later: Vec<u64>,
-    newest: LogRecords,
+    newest: LogRun,
     spans: Vec<Span>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct CutStretch<'a> {
 
 impl TranscriptStretch {
     /// The next one. None: all was read.
-    pub(crate) fn next_after(mut read: IndexCursor, newest: LogRecords) -> Option<Self> {
+    pub(crate) fn next_after(mut read: IndexCursor, newest: LogRun) -> Option<Self> {
         let later = read.again.split_off(read.again.len().min(AGAIN));
         read.to = read.to.clamp(newest.extent.first, newest.extent.next());
         if read.again.is_empty() && read.to == newest.extent.next() {
@@ -102,7 +102,7 @@ impl TranscriptStretch {
     }
 
     /// Cut it; `runs` is what that operation has read.
-    pub(crate) fn cut_records<'a>(self, runs: Option<Vec<LogRecords>>, mut cut: PassageBatch<'a>) -> CutStretch<'a> {
+    pub(crate) fn cut_records<'a>(self, runs: Option<Vec<LogRun>>, mut cut: PassageBatch<'a>) -> CutStretch<'a> {
         let Self { read: IndexCursor { to, again }, later, newest, .. } = self;
         let end = newest.extent.next();
         let runs = runs.unwrap_or_else(|| vec![newest]);

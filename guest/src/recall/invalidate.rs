@@ -41,7 +41,7 @@ pub(crate) fn remove_passages(
     positions: &[u64],
 ) -> SessionResult<Option<String>> {
     let mut recalled = recalled.map(ToOwned::to_owned);
-    if !context.host.capabilities().indexes {
+    if !context.host.store_profile().indexes {
         return Ok(recalled);
     }
     let facets: Vec<u32> = positions.iter().map(|position| message_facet(*position)).collect();
@@ -80,7 +80,7 @@ pub(crate) fn remove_copies(
     revision: u64,
     fate: MessageFate<'_>,
 ) -> SessionResult<()> {
-    let Some(owner) = owner.filter(|_| context.host.capabilities().indexes) else { return Ok(()) };
+    let Some(owner) = owner.filter(|_| context.host.store_profile().indexes) else { return Ok(()) };
     for _ in 0..TRIES {
         let tried = try_remove_copies(context, session, life, owner, revision, fate);
         if tried.map_err(|failure| write_problem(session, failure))? {

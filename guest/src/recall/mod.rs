@@ -13,6 +13,7 @@
 pub(crate) mod copies;
 pub(crate) mod cursor;
 pub(crate) mod invalidate;
+pub(crate) mod matches;
 pub(crate) mod passage;
 pub(crate) mod remove;
 pub(crate) mod render;

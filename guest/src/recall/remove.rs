@@ -5,8 +5,8 @@
 //! again.
 
 use crate::contract::{
-    BucketId, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Operation, PositionedRecord, Precondition,
-    Span, Status, Transaction,
+    BucketId, Expectation, Failure, Host, IndexStep, IndexedTransaction, LogEnd, LogRun, Operation, PositionedRecord,
+    Precondition, Span, Status, Transaction,
 };
 use crate::recall::passage::{Passage, decode_posting};
 use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
@@ -72,20 +72,25 @@ impl PassageRemoval<'_> {
         let facets = &*once;
         let look = |operations: &[Operation<'_>]| store::read_bucket(host, bucket, precondition, operations);
         let tail = Operation::read(TERMS, LogEnd::Newest, TAIL.into(), TAIL_BYTES);
-        let operations = [Operation::match_terms(INDEX, facets, ALL_POSITIONS, MATCH_BYTES), tail, WHERE_PASSAGES_ARE];
-        let Some(mut outcomes) = look(&operations)? else { return Ok(None) };
-        let found = outcomes.take_matches()?;
+        let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[tail, WHERE_PASSAGES_ARE] };
+        let steps = [IndexStep::search(INDEX, facets, ALL_POSITIONS, MATCH_BYTES)];
+        let reply = store::transact_indexed(host, &IndexedTransaction { steps: &steps, ..transaction.into() })?;
+        if !reply.receipt.is_applied() {
+            return Ok(None);
+        }
+        let mut outcomes = Outcomes::of_indexed(reply);
+        let found = outcomes.take_found()?;
         let mut tail = outcomes.take_records()?;
         let passages = outcomes.take_records()?.extent;
         let first = [passages.first, tail.extent.first];
-        let mut candidates: Vec<u64> =
-            found.terms.iter().flat_map(|term| &term.offsets).map(|offset| found.first + u64::from(*offset)).collect();
+        let offsets = found.terms.iter().flat_map(|term| &term.offsets);
+        let mut candidates: Vec<u64> = offsets.map(|offset| found.from_position + u64::from(*offset)).collect();
         let has_facet = |text: &String| {
             decode_posting(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
         };
         let mut is_whole = true;
         while is_whole {
-            let LogRecords { extent, first, records } = &tail;
+            let LogRun { extent, first, records } = &tail;
             candidates.extend((*first..).zip(records).filter(|(_, text)| has_facet(text)).map(|(at, _)| at));
             if *first <= extent.first || records.is_empty() {
                 break;
@@ -153,7 +158,6 @@ impl PassageRemoval<'_> {
             all.push(Operation::remove(VECTORS, &keys));
             all.push(Operation::rewrite(PASSAGES, &texts));
             all.push(Operation::rewrite(TERMS, listed));
-            all.push(Operation::unpost(INDEX, &removal.positions));
         }
         all.extend(last.filter(|_| removal.is_whole));
         // Nothing was folded or dropped meanwhile.
@@ -161,8 +165,11 @@ impl PassageRemoval<'_> {
         for (log, first) in [(PASSAGES, passages), (TERMS, terms)] {
             expected.push(Expectation::log(log, Some(first), None));
         }
-        let done = Transaction { bucket, precondition, expectations: &expected, operations: &all };
-        Ok(match store::transact(host, &done)?.status {
+        let transaction = Transaction { bucket, precondition, expectations: &expected, operations: &all };
+        let steps = [IndexStep::remove_documents(INDEX, &removal.positions)];
+        let steps = steps.get(usize::from(removal.positions.is_empty())..).unwrap_or_default();
+        let done = IndexedTransaction { lease: None, transaction, steps };
+        Ok(match store::transact_indexed(host, &done)?.receipt.status {
             Status::Applied | Status::Repeated if removal.is_whole => RemovalResult::Complete,
             Status::Applied | Status::Repeated if !removal.positions.is_empty() => RemovalResult::Partial,
             Status::Applied | Status::Repeated | Status::Unmet => RemovalResult::Unmet,
@@ -172,7 +179,7 @@ impl PassageRemoval<'_> {
 }
 
 /// Where the log of passages stands.
-const WHERE_PASSAGES_ARE: Operation<'static> = Operation::read(PASSAGES, LogEnd::Newest, 0, 0);
+pub(crate) const WHERE_PASSAGES_ARE: Operation<'static> = Operation::read(PASSAGES, LogEnd::Newest, 0, 0);
 
 /// Positions that one call can take out of an index.
 #[derive(Default)]
@@ -194,17 +201,31 @@ impl RemovalRuns {
     }
 }
 
-/// Positions of an index that no passage is left of, as many as one call takes out; found by these operations.
-pub(crate) const READ_ORPHANS: [Operation<'static>; 2] =
-    [WHERE_PASSAGES_ARE, Operation::match_terms(INDEX, &[], ALL_POSITIONS, MATCH_BYTES)];
-
-pub(crate) fn parse_orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
-    let first = outcomes.take_records()?.extent.first;
-    let FoundMatches { first: from, marks, .. } = outcomes.take_matches()?;
+/// Positions of an index that no passage is left of, as many as one call takes out; passages begin at `first`. One wait,
+/// in which those that were found before are taken out.
+pub(crate) fn find_orphans(
+    host: &impl Host,
+    bucket: BucketId<'_>,
+    precondition: Precondition<'_>,
+    first: u64,
+    before: &[u64],
+) -> Result<Vec<u64>, Failure> {
+    let count = first.min(ALL_POSITIONS);
+    let steps = [
+        IndexStep::remove_documents(INDEX, before),
+        IndexStep::read_marks(INDEX, first - count, u32::try_from(count).unwrap_or(u32::MAX)),
+    ];
+    let steps = steps.get(usize::from(before.is_empty())..).unwrap_or_default();
+    let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[] };
+    let reply = store::transact_indexed(host, &IndexedTransaction { steps, ..transaction.into() })?;
     let mut runs = RemovalRuns::default();
-    for (position, _) in (from..first).zip(&marks).filter(|(_, mark)| **mark != 0) {
-        if !runs.try_push(position) {
-            break;
+    let Some(found) = reply.found.last() else { return Ok(runs.positions) };
+    for run in &found.runs {
+        let begin = found.from_position + u64::from(run.offset);
+        for (position, _) in (begin..first).zip(&run.marks).filter(|(_, mark)| **mark != 0) {
+            if !runs.try_push(position) {
+                return Ok(runs.positions);
+            }
         }
     }
     Ok(runs.positions)
@@ -214,17 +235,16 @@ pub(crate) fn parse_orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure
 pub(crate) const RESET_PASSAGES: [Operation<'static>; 3] =
     [Operation::reset_log(PASSAGES, &[]), Operation::reset_log(TERMS, &[]), RESET_VECTORS];
 
-/// Take out of the index what no passage is left of.
-pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>) -> Result<(), Failure> {
-    if !host.capabilities().indexes {
+/// Take out of the index what no passage is left of; passages begin at `first`. One wait, and one more for each batch.
+pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>, first: u64) -> Result<(), Failure> {
+    if first == 0 || !host.store_profile().indexes {
         return Ok(());
     }
-    while let Some(mut outcomes) = store::read_bucket(host, bucket, Precondition::LOOK, &READ_ORPHANS)? {
-        let positions = parse_orphans(&mut outcomes)?;
+    let mut positions = Vec::new();
+    loop {
+        positions = find_orphans(host, bucket, Precondition::LOOK, first, &positions)?;
         if positions.is_empty() {
-            break;
+            return Ok(());
         }
-        store::read_bucket(host, bucket, Precondition::LOOK, &[Operation::unpost(INDEX, &positions)])?;
     }
-    Ok(())
 }

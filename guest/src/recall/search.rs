@@ -11,11 +11,12 @@ use keepline_recall::{
 };
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Operation, Precondition, Span};
+use crate::contract::{BucketId, Entry, Failure, Host, IndexStep, LogRun, Operation, Precondition, Span};
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
 use crate::recall::copies::CopyState;
+use crate::recall::matches::RecallMatches;
 use crate::recall::passage::{Passage, PassageOrigin, TermMatcher, is_older_than, message_facet, session_facet};
 use crate::recall::render::{
     INTRODUCTION, RecalledPassage, lowest_scored, render_text, sort_by_time, write_recall_json,
@@ -110,9 +111,13 @@ impl RecallQuery {
         Some(Self { query, terms, own, asked, is_of_user, embedding })
     }
 
-    /// To be read with the rest of what the question needs.
-    pub(crate) fn push_operations<'a>(&'a self, operations: &mut Vec<Operation<'a>>) {
-        operations.push(Operation::match_terms(INDEX, &self.terms, NEWEST, MATCH_BYTES));
+    /// To be looked up in the index with the rest of what the question needs.
+    pub(crate) fn search_step(&self) -> IndexStep<'_> {
+        IndexStep::search(INDEX, &self.terms, NEWEST, MATCH_BYTES)
+    }
+
+    /// To be read with it.
+    pub(crate) fn push_operations(&self, operations: &mut Vec<Operation<'_>>) {
         operations.push(READ_TERMS_TAIL);
         if self.embedding.is_some() {
             operations.push(vectors::READ_ALL_VECTORS);
@@ -122,14 +127,15 @@ impl RecallQuery {
 
 /// What the store found.
 pub(crate) struct RecallSnapshot {
-    found: FoundMatches,
-    tail: LogRecords,
+    found: RecallMatches,
+    tail: LogRun,
     near: VectorSnapshot,
 }
 
 impl RecallSnapshot {
     pub(crate) fn of(wanted: &RecallQuery, outcomes: &mut Outcomes) -> Result<Self, Failure> {
-        let (found, tail) = (outcomes.take_matches()?, outcomes.take_records()?);
+        let found = RecallMatches::of(outcomes.take_found()?, if wanted.is_of_user { 2 } else { 1 });
+        let tail = outcomes.take_records()?;
         let near = if wanted.embedding.is_some() { VectorSnapshot::of(outcomes)? } else { VectorSnapshot::Unasked };
         Ok(Self { found, tail, near })
     }
@@ -138,7 +144,7 @@ impl RecallSnapshot {
     fn candidates(&mut self, wanted: &RecallQuery) -> Vec<PassageCandidate> {
         let first = if self.found.marks.is_empty() { self.tail.first } else { self.found.first };
         self.found.first = first;
-        let FoundMatches { marks, terms, .. } = &mut self.found;
+        let RecallMatches { marks, terms, .. } = &mut self.found;
         let sought = TermMatcher::of(&wanted.terms);
         for (position, text) in (self.tail.first..).zip(&self.tail.records) {
             let Some(offset) = position.checked_sub(first).and_then(|offset| u32::try_from(offset).ok()) else {
@@ -244,7 +250,7 @@ pub(crate) fn search_passages(
     let shown_from = seen.shown_from(wanted, asking);
     let mut unread = candidates.clone();
     let mut read = to_read(&unread, budget.saturating_add(choice), spare, shown_from);
-    let (mut runs, mut posted): (Vec<LogRecords>, Option<Vec<Entry>>) = (Vec::new(), None);
+    let (mut runs, mut posted): (Vec<LogRun>, Option<Vec<Entry>>) = (Vec::new(), None);
     let mut reads = 0;
     while !read.is_empty() {
         reads += 1;
@@ -375,7 +381,7 @@ impl RecallScope<'_> {
 }
 
 /// What of these records may be attached, by position.
-fn readable_passages<'r>(runs: &'r [LogRecords], may: impl Fn(&Passage<'r>) -> bool) -> Vec<(u64, Passage<'r>)> {
+fn readable_passages<'r>(runs: &'r [LogRun], may: impl Fn(&Passage<'r>) -> bool) -> Vec<(u64, Passage<'r>)> {
     let mut passages: Vec<(u64, Passage<'r>)> = Vec::with_capacity(runs.iter().map(|run| run.records.len()).sum());
     for run in runs {
         for (position, text) in (run.first..).zip(&run.records) {

@@ -22,7 +22,7 @@ const LOOKED_AT: usize = 256;
 pub(crate) const READ_ALL_VECTORS: Operation<'static> = Operation::get_all(VECTORS, SMALL, SMALL_BYTES);
 
 /// With passages that go.
-pub(crate) const RESET_VECTORS: Operation<'static> = Operation::reset_map(VECTORS, &[]);
+pub(crate) const RESET_VECTORS: Operation<'static> = Operation::reset_map(VECTORS);
 
 /// What a question has seen of the vectors.
 pub(crate) enum VectorSnapshot {

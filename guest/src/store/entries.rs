@@ -1,34 +1,42 @@
 //! Entries: those that were asked for, sorted, each once, within the limits.
 
-use crate::contract::{Outcome, Size};
+use crate::contract::{FoundEntries, MissingEntries, Size};
 use crate::store::{heap_sorted, sort_names};
 
 /// Some entries: what was not asked for is not there, nor are more than were asked for.
-pub(crate) fn mend_requested_entries(outcome: &mut Outcome, keys: &[&str], max_bytes: u64) -> bool {
-    let Outcome::Entries(found) = outcome else { return matches!(outcome, Outcome::Oversize(_)) };
-    found.unreadable.retain(|name| keys.contains(&&**name));
-    found.unreadable.truncate(keys.len());
+pub(crate) fn mend_requested_entries(found: &mut FoundEntries, keys: &[&str], max_bytes: u64) {
+    let mut unreadable = 0;
+    if let Some(missing) = &mut found.missing {
+        missing.unreadable.retain(|name| keys.contains(&&**name));
+        missing.unreadable.truncate(keys.len());
+        unreadable = missing.unreadable.len();
+    }
     found.entries.retain(|entry| keys.contains(&&*entry.key));
-    found.entries.truncate(keys.len() - found.unreadable.len());
+    found.entries.truncate(keys.len() - unreadable);
     let bytes = found.entries.iter().map(|entry| entry.text.len() as u64).sum();
     if bytes > max_bytes {
-        *outcome = Outcome::Oversize(Size { bytes, entries: keys.len() as u64 });
+        make_oversize(found, Size { bytes, entries: keys.len() as u64 });
     }
-    true
 }
 
 /// All entries: too much is too much, also if it was handed over.
-pub(crate) fn mend_all_entries(outcome: &mut Outcome, max_entries: u64, max_bytes: u64) -> bool {
-    let Outcome::Entries(found) = outcome else { return matches!(outcome, Outcome::Oversize(_)) };
+pub(crate) fn mend_all_entries(found: &mut FoundEntries, max_entries: u64, max_bytes: u64) {
     if !found.entries.is_sorted_by(|a, b| a.key < b.key) {
         found.entries = heap_sorted(std::mem::take(&mut found.entries));
         found.entries.dedup_by(|a, b| a.key == b.key);
     }
-    sort_names(&mut found.unreadable);
-    let bytes = found.entries.iter().map(|entry| (entry.key.len() + entry.text.len()) as u64).sum();
-    let entries = (found.entries.len() + found.unreadable.len()) as u64;
-    if bytes > max_bytes || entries > max_entries {
-        *outcome = Outcome::Oversize(Size { bytes, entries });
+    let mut entries = found.entries.len() as u64;
+    if let Some(missing) = &mut found.missing {
+        sort_names(&mut missing.unreadable);
+        entries += missing.unreadable.len() as u64;
     }
-    true
+    let bytes = found.entries.iter().map(|entry| (entry.key.len() + entry.text.len()) as u64).sum();
+    if bytes > max_bytes || entries > max_entries {
+        make_oversize(found, Size { bytes, entries });
+    }
+}
+
+fn make_oversize(found: &mut FoundEntries, size: Size) {
+    let missing = MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: Some(size) };
+    *found = FoundEntries { entries: Vec::new(), missing: Some(missing) };
 }

@@ -14,12 +14,13 @@ pub(crate) use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
 use std::collections::BinaryHeap;
 
 use crate::contract::{
-    BucketId, Deletion, Expectation, Failure, Host, LogRecords, Operation, Outcome, Precondition, Receipt, Status,
+    BucketId, DeleteRequest, Deletion, Expectation, Failure, Host, IndexedReceipt, IndexedTransaction,
+    LeaseState, LeasedReceipt, LeasedTransaction, LogExtent, Operation, Outcome, Precondition, Receipt, RecordRun, Status,
     Transaction,
 };
 
 /// Generations are the store's; this bounds what we carry for it.
-const INCARNATION_MAX: usize = 256;
+const GENERATION_MAX: usize = 256;
 
 /// Let the store apply a transaction.
 pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
@@ -54,56 +55,119 @@ pub(crate) fn read_entry_text(
 
 /// Let the store apply transactions, each on a bucket of its own, in one wait.
 pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
-    let mut replies = host.transact_each(transactions).into_iter();
-    let checked = transactions.iter().map(|transaction| {
-        let receipt = replies.next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
-        checked(receipt, transaction)
-    });
-    checked.collect()
+    in_order(host.transact_each(transactions), transactions, checked)
+}
+
+/// Let the store apply a transaction that may have a lease, and steps.
+pub(crate) fn transact_indexed(
+    host: &impl Host,
+    transaction: &IndexedTransaction<'_>,
+) -> Result<IndexedReceipt, Failure> {
+    let mut receipts = transact_each_indexed(host, std::slice::from_ref(transaction));
+    receipts.pop().unwrap_or_else(|| Err(Failure::out_of_turn()))
+}
+
+/// Let the store apply transactions that may have leases, and steps, each on a bucket of its own, in one wait: through
+/// the narrowest interface that has all of it.
+pub(crate) fn transact_each_indexed(
+    host: &impl Host,
+    transactions: &[IndexedTransaction<'_>],
+) -> Vec<Result<IndexedReceipt, Failure>> {
+    let replies = if transactions.iter().any(|one| !one.steps.is_empty()) {
+        host.transact_each_indexed(transactions)
+    } else if transactions.iter().any(|one| one.lease.is_some()) {
+        let leased = transactions
+            .iter()
+            .map(|&IndexedTransaction { lease, transaction, .. }| LeasedTransaction { lease, transaction });
+        let leased: Vec<_> = leased.collect();
+        let receipts = host.transact_each_leased(&leased).into_iter();
+        receipts.map(|reply| reply.map(|LeasedReceipt { lease, receipt }| without_steps(lease, receipt))).collect()
+    } else if let [IndexedTransaction { transaction, .. }] = transactions {
+        vec![host.transact(transaction).map(|receipt| without_steps(None, receipt))]
+    } else {
+        let plain: Vec<_> = transactions.iter().map(|one| one.transaction).collect();
+        host.transact_each(&plain).into_iter().map(|reply| reply.map(|receipt| without_steps(None, receipt))).collect()
+    };
+    in_order(replies, transactions, checked_indexed)
+}
+
+fn without_steps(lease: Option<LeaseState>, receipt: Receipt) -> IndexedReceipt {
+    IndexedReceipt { lease, receipt, found: Vec::new() }
+}
+
+/// A checked reply for each request.
+fn in_order<Q, R>(
+    replies: Vec<Result<R, Failure>>,
+    requests: &[Q],
+    check: impl Fn(R, &Q) -> Result<R, Failure>,
+) -> Vec<Result<R, Failure>> {
+    let mut replies = replies.into_iter();
+    let checked = |request: &Q| check(replies.next().unwrap_or_else(|| Err(Failure::out_of_turn()))?, request);
+    requests.iter().map(checked).collect()
 }
 
 fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-    if !is_generation(&receipt.generation) {
-        receipt.generation.clear();
-    }
+    receipt.generation = receipt.generation.filter(|generation| is_generation(generation));
     if mend(&mut receipt, transaction) { Ok(receipt) } else { Err(Failure::out_of_turn()) }
 }
 
+fn checked_indexed(receipt: IndexedReceipt, asked: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Failure> {
+    let IndexedReceipt { lease, receipt, found } = receipt;
+    let receipt = checked(receipt, &asked.transaction)?;
+    let fits = !receipt.is_applied()
+        || (lease.is_some() == asked.lease.is_some()
+            && found.len() == asked.steps.len()
+            && found.iter().zip(asked.steps).all(|(found, step)| indexes::are_found(found, step)));
+    if fits { Ok(IndexedReceipt { lease, receipt, found }) } else { Err(Failure::out_of_turn()) }
+}
+
 /// Delete a bucket (that generation, if one is named), and name up to `max_keys` of its values.
-pub(crate) fn delete_bucket(
-    host: &impl Host,
-    bucket: BucketId<'_>,
-    generation: Option<&str>,
-    max_keys: u32,
-) -> Result<Deletion, Failure> {
-    let mut deletion = host.delete(bucket, generation, max_keys)?;
+pub(crate) fn delete_bucket(host: &impl Host, request: DeleteRequest<'_>) -> Result<Deletion, Failure> {
+    delete_each(host, &[request]).pop().unwrap_or_else(|| Err(Failure::out_of_turn()))
+}
+
+/// Delete buckets, each another one, in one wait.
+pub(crate) fn delete_each(host: &impl Host, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+    in_order(host.delete_each(requests), requests, checked_deletion)
+}
+
+fn checked_deletion(mut deletion: Deletion, request: &DeleteRequest<'_>) -> Result<Deletion, Failure> {
     match deletion.status {
         Status::Applied | Status::Repeated | Status::Absent | Status::Expired => {}
-        Status::GenerationMismatch if generation.is_some() => {}
+        Status::GenerationMismatch if request.generation.is_some() => {}
         _ => return Err(Failure::out_of_turn()),
     }
     sort_names(&mut deletion.keys);
-    deletion.keys.truncate(usize::try_from(max_keys).unwrap_or(usize::MAX));
+    deletion.keys.truncate(usize::try_from(request.max_keys).unwrap_or(usize::MAX));
     deletion.values = deletion.values.max(deletion.keys.len() as u64);
     Ok(deletion)
 }
 
 /// Whether this can be named in a precondition, and carried in a turn.
 pub(crate) fn is_generation(text: &str) -> bool {
-    (1..=INCARNATION_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=GENERATION_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The surplus of this log in an applied transaction's receipt, if there is any.
+/// The surplus of this log in an applied transaction's receipt, if there is any, and where the log stands.
 pub(crate) fn surplus_records<'r>(
     transaction: &Transaction<'_>,
     receipt: &'r Receipt,
     wanted: &str,
-) -> Option<&'r LogRecords> {
+) -> Option<(LogExtent, &'r RecordRun)> {
     let mut answered = transaction.operations.iter().zip(&receipt.outcomes);
     answered.find_map(|(operation, outcome)| match (operation, outcome) {
-        (Operation::Overflow(overflow), Outcome::Records(found)) if overflow.log == wanted => {
-            Some(found).filter(|found| !found.records.is_empty())
+        (Operation::Read(read), Outcome::Records(found)) if read.log == wanted => {
+            Some(found.extent).zip(found.runs.first().filter(|run| !run.records.is_empty()))
         }
+        _ => None,
+    })
+}
+
+/// Where this log stands after an applied transaction that appended to it, or reset it.
+pub(crate) fn appended_extent(transaction: &Transaction<'_>, receipt: &Receipt, wanted: &str) -> Option<LogExtent> {
+    let mut answered = transaction.operations.iter().zip(&receipt.outcomes);
+    answered.find_map(|(operation, outcome)| match (operation, outcome) {
+        (Operation::Append(append), Outcome::Extent(extent)) if append.log == wanted => Some(*extent),
         _ => None,
     })
 }
@@ -131,34 +195,26 @@ pub(crate) fn unmet_expectation<'t>(receipt: &Receipt, transaction: &Transaction
 /// Whether an outcome is one of that operation.
 fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
     match (asked, outcome) {
-        (Operation::Get(get), outcome) => entries::mend_requested_entries(outcome, get.keys, get.max_bytes),
-        (Operation::GetAll(get), outcome) => entries::mend_all_entries(outcome, get.max_entries, get.max_bytes),
-        (Operation::Put(put), Outcome::Changed(changed)) => changed.count <= put.entries.len() as u64,
-        (Operation::Remove(remove), Outcome::Changed(changed)) => changed.count <= remove.keys.len() as u64,
-        (Operation::Page(_), Outcome::Page(_))
-        | (Operation::ResetMap(_), Outcome::Changed(_))
-        | (Operation::Increment(_), Outcome::Counter(_))
-        | (Operation::Lease(_), Outcome::Lease(_))
-        | (Operation::Describe(_), Outcome::Described(_)) => true,
+        (Operation::Get(get), Outcome::Entries(found)) => {
+            entries::mend_requested_entries(found, get.keys, get.max_bytes);
+            true
+        }
+        (Operation::GetAll(get), Outcome::Entries(found)) => {
+            if get.cursor.is_none() {
+                entries::mend_all_entries(found, get.max_entries, get.max_bytes);
+            }
+            true
+        }
+        (Operation::Set(set), Outcome::Changed(changed)) => {
+            changed.added <= set.put.len() as u64 && (set.reset || changed.removed <= set.remove.len() as u64)
+        }
+        (Operation::Add(_), Outcome::Counter(_)) | (Operation::Describe(_), Outcome::Described(_)) => true,
         (
-            Operation::Append(_)
-            | Operation::ReplaceOldest(_)
-            | Operation::Overflow(_)
-            | Operation::Rewrite(_)
-            | Operation::ResetLog(_),
+            Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::Read(_),
             Outcome::Extent(extent),
         ) => logs::is_valid_log_extent(*extent),
-        (Operation::Read(read), Outcome::Records(found)) => logs::is_end(found, read.end, read.max_records),
-        (Operation::ReadAt(read), Outcome::Spans(found)) => logs::are_spans(found, read.spans),
-        (Operation::Overflow(asked), Outcome::Records(found)) => {
-            logs::is_surplus(found, asked.limit, asked.keep, asked.max_records)
-        }
-        (Operation::Post(_) | Operation::Unpost(_), Outcome::Indexed(extent)) => {
-            indexes::is_valid_index_extent(*extent)
-        }
-        (Operation::Match(asked), Outcome::Matches(found)) => {
-            indexes::are_matches(found, asked.terms.len(), asked.newest, asked.max_bytes)
-        }
+        (Operation::Read(read), Outcome::Records(found)) => logs::is_end(found, read),
+        (Operation::ReadAt(read), Outcome::Records(found)) => logs::are_spans(found, read.spans),
         _ => false,
     }
 }

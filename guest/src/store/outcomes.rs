@@ -1,20 +1,22 @@
 //! The outcomes of an applied transaction, one after the other.
 
 use crate::contract::{
-    Description, Entry, Failure, FoundEntries, FoundMatches, LogExtent, LogRecords, Outcome, Receipt, Size, SpanRecords,
+    ChangedEntries, Description, Entry, Failure, FoundDocuments, FoundEntries, IndexedReceipt, LogExtent, LogRun,
+    MissingEntries, Outcome, ReadEntries, Receipt, Size,
 };
 use crate::store::sort_names;
 
-/// The answers of an applied transaction, to be read in the order of its operations.
+/// The answers of an applied transaction, to be read in the order of its operations, and of its steps.
 pub(crate) struct Outcomes {
-    /// The life of the bucket.
+    /// Of the bucket; empty if the precondition named it.
     pub generation: String,
     rest: std::vec::IntoIter<Outcome>,
+    found: std::vec::IntoIter<FoundDocuments>,
 }
 
 /// Entries, unless there is too much of them.
 pub(crate) enum EntriesOutcome {
-    Entries(FoundEntries),
+    Entries(ReadEntries),
     Oversize(Size),
 }
 
@@ -40,22 +42,30 @@ impl EntriesByKey {
 
 impl Default for EntriesOutcome {
     fn default() -> Self {
-        Self::Entries(FoundEntries::default())
+        Self::Entries(ReadEntries::default())
     }
 }
 
 impl Outcomes {
     pub(crate) fn of(receipt: Receipt) -> Self {
-        Self { generation: receipt.generation, rest: receipt.outcomes.into_iter() }
+        Self::of_indexed(IndexedReceipt { lease: None, receipt, found: Vec::new() })
+    }
+
+    pub(crate) fn of_indexed(IndexedReceipt { receipt, found, .. }: IndexedReceipt) -> Self {
+        let generation = receipt.generation.unwrap_or_default();
+        Self { generation, rest: receipt.outcomes.into_iter(), found: found.into_iter() }
     }
 
     /// Of `get`, `get_some` and `get_all`.
     pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Failure> {
-        match self.rest.next() {
-            Some(Outcome::Entries(found)) => Ok(EntriesOutcome::Entries(found)),
-            Some(Outcome::Oversize(size)) => Ok(EntriesOutcome::Oversize(size)),
-            _ => Err(Failure::out_of_turn()),
-        }
+        let Some(Outcome::Entries(FoundEntries { entries, missing })) = self.rest.next() else {
+            return Err(Failure::out_of_turn());
+        };
+        Ok(match missing {
+            None => EntriesOutcome::Entries(ReadEntries { entries, unreadable: Vec::new() }),
+            Some(MissingEntries { oversize: Some(size), .. }) => EntriesOutcome::Oversize(size),
+            Some(MissingEntries { unreadable, .. }) => EntriesOutcome::Entries(ReadEntries { entries, unreadable }),
+        })
     }
 
     /// Of `get_some` and `get_all`: what can be read. If there is too much of it, nothing.
@@ -78,26 +88,34 @@ impl Outcomes {
 
     /// Of `page_keys`.
     pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Failure> {
+        let Some(Outcome::Entries(page)) = self.rest.next() else { return Err(Failure::out_of_turn()) };
+        let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
+        let mut cursor = String::new();
+        if let Some(missing) = page.missing {
+            keys.extend(missing.unreadable);
+            cursor = missing.cursor;
+        }
+        sort_names(&mut keys);
+        Ok(KeyPage { keys, cursor })
+    }
+
+    /// Of `page_entries`.
+    pub(crate) fn take_entry_page(&mut self) -> Result<Vec<Entry>, Failure> {
         match self.rest.next() {
-            Some(Outcome::Page(page)) => {
-                let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
-                keys.extend(page.unreadable);
-                sort_names(&mut keys);
-                Ok(KeyPage { keys, cursor: page.cursor })
-            }
+            Some(Outcome::Entries(page)) => Ok(page.entries),
             _ => Err(Failure::out_of_turn()),
         }
     }
 
     /// Of `put`, `remove` and `reset_map`.
-    pub(crate) fn take_changed_count(&mut self) -> Result<u64, Failure> {
+    pub(crate) fn take_changed(&mut self) -> Result<ChangedEntries, Failure> {
         match self.rest.next() {
-            Some(Outcome::Changed(changed)) => Ok(changed.count),
+            Some(Outcome::Changed(changed)) => Ok(changed),
             _ => Err(Failure::out_of_turn()),
         }
     }
 
-    /// Of `increment`.
+    /// Of `add`.
     pub(crate) fn take_counter(&mut self) -> Result<i64, Failure> {
         match self.rest.next() {
             Some(Outcome::Counter(counter)) => Ok(counter.value),
@@ -105,27 +123,22 @@ impl Outcomes {
         }
     }
 
-    /// Of `read`, `read_at` one span, and `overflow`.
-    pub(crate) fn take_records(&mut self) -> Result<LogRecords, Failure> {
+    /// Of `read` and `read_surplus`, and of `read_at` one span.
+    pub(crate) fn take_records(&mut self) -> Result<LogRun, Failure> {
         match self.rest.next() {
-            Some(Outcome::Records(found)) => Ok(found),
-            Some(Outcome::Spans(found)) => {
-                let none = SpanRecords { first: found.extent.next(), records: Vec::new() };
-                let SpanRecords { first, records } = found.spans.into_iter().next().unwrap_or(none);
-                Ok(LogRecords { extent: found.extent, first, records })
+            Some(Outcome::Records(found)) => {
+                let none = LogRun::none(found.extent);
+                Ok(LogRun::each(found).next().unwrap_or(none))
             }
+            Some(Outcome::Extent(extent)) => Ok(LogRun::none(extent)),
             _ => Err(Failure::out_of_turn()),
         }
     }
 
     /// Of `read_at`.
-    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRecords>, Failure> {
+    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRun>, Failure> {
         match self.rest.next() {
-            Some(Outcome::Spans(found)) => {
-                let run =
-                    |run: SpanRecords| LogRecords { extent: found.extent, first: run.first, records: run.records };
-                Ok(found.spans.into_iter().map(run).collect())
-            }
+            Some(Outcome::Records(found)) => Ok(LogRun::each(found).collect()),
             _ => Err(Failure::out_of_turn()),
         }
     }
@@ -138,12 +151,9 @@ impl Outcomes {
         }
     }
 
-    /// Of `match_terms`.
-    pub(crate) fn take_matches(&mut self) -> Result<FoundMatches, Failure> {
-        match self.rest.next() {
-            Some(Outcome::Matches(found)) => Ok(found),
-            _ => Err(Failure::out_of_turn()),
-        }
+    /// Of the next step.
+    pub(crate) fn take_found(&mut self) -> Result<FoundDocuments, Failure> {
+        self.found.next().ok_or_else(Failure::out_of_turn)
     }
 
     /// Of `describe`.

@@ -1,7 +1,7 @@
 //! Dispatches a step to its task.
 
 use crate::context::Context;
-use crate::contract::{BucketId, BucketKind, FailureCode, Host};
+use crate::contract::{BucketId, kind, code, Host};
 use crate::tasks::activity::record_activity;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::copy_to_user::{copy_to_user, reset_copies};
@@ -25,18 +25,18 @@ pub fn advance_task(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
     };
     let bucket = match subject.split_once('/') {
         Some(("session", name)) => Some(BucketId::session(name)),
-        Some(("node", name)) => Some(BucketId { kind: BucketKind::Node, name }),
-        Some(("user", name)) if job.name == activity::TASK => Some(BucketId { kind: BucketKind::User, name }),
+        Some(("node", name)) => Some(BucketId { kind: kind::NODE, name }),
+        Some(("user", name)) if job.name == activity::TASK => Some(BucketId { kind: kind::USER, name }),
         _ => None,
     };
     let (Some(options), Some(bucket)) = (&context.config.conversation, bucket.filter(|bucket| is_session(bucket.name)))
     else {
         return unknown(job);
     };
-    if user.is_some_and(|user| bucket.kind != BucketKind::Session || !is_session(user)) {
+    if user.is_some_and(|user| bucket.kind != kind::SESSION || !is_session(user)) {
         return unknown(job);
     }
-    if bucket.kind == BucketKind::User {
+    if bucket.kind == kind::USER {
         return record_activity(context, bucket, job).unwrap_or_else(Progress::from);
     }
     let Some(basis) = Checkpoint::parse(job.state) else { return unreadable_state(job) };
@@ -63,5 +63,5 @@ pub fn advance_task(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
 fn unknown(job: &Job<'_>) -> Progress {
     let message =
         format!("There is no deferred work called {} for {}", python_repr(job.name), python_repr(job.subject));
-    Progress::failed(FailureCode::Unsupported.as_str(), message)
+    Progress::failed(code::UNSUPPORTED, message)
 }

@@ -60,7 +60,7 @@ struct UserCopyState {
 /// Copy what was said in a session.
 pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> StepResult {
     let TaskStep { context, options, bucket: session, .. } = step;
-    if !context.host.capabilities().indexes {
+    if !context.host.store_profile().indexes {
         return Ok(Progress::of(Step::Done));
     }
     let own = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024), cursor::READ_NEWEST_RECORDS, LIFE_LEFT];
@@ -180,7 +180,7 @@ fn withdraw_copies(
 /// A correction is under way, or was abandoned: it begins again, or never.
 fn raise_revision(step: &TaskStep<'_, impl Host>, by: u64) -> Result<Step, Failure> {
     let amount = i64::try_from(by).unwrap_or(i64::MAX);
-    let raise = [Operation::increment(SESSION, REVISION, amount)];
+    let raise = [Operation::add(SESSION, REVISION, amount)];
     step.write(&[expect_session_entry(REVISION, step.basis.revision.as_deref())], &raise)?;
     Ok(Step::Again)
 }

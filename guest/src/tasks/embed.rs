@@ -7,7 +7,7 @@
 use keepline_json::push_number;
 use keepline_recall::Embedding;
 
-use crate::contract::{BucketId, BucketKind, Expectation, Host, LogEnd, Operation, PutEntry, Span};
+use crate::contract::{BucketId, kind, Expectation, Host, LogEnd, Operation, PutEntry, Span};
 use crate::recall::copies::expect_entry;
 use crate::recall::passage::Passage;
 use crate::recall::schema::PASSAGES;
@@ -40,7 +40,7 @@ const NAME_BYTES: usize = 256;
 
 /// Where they are recorded: beside the transcript, or with the user.
 fn once(bucket: BucketId<'_>) -> &'static str {
-    if bucket.kind == BucketKind::User { USER } else { SESSION }
+    if bucket.kind == kind::USER { USER } else { SESSION }
 }
 
 /// A step: passages that have no vector yet get one. Those of a `user` lie in their bucket.

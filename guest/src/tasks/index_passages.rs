@@ -1,13 +1,13 @@
 //! The task `recall`: cuts new messages into passages, appends them, moves terms into the index, drops what has expired.
 
 use crate::contract::{
-    BucketId, BucketKind, Expectation, Failure, Host, LogEnd, LogExtent, LogRecords, Operation, Posting, Precondition,
-    PutEntry, Status, Transaction,
+    BucketId, Document, Expectation, Failure, Host, IndexStep, IndexedTransaction, LogEnd, LogExtent, LogRun, Operation,
+    Precondition, PutEntry, Status, Transaction, kind,
 };
 use crate::recall::cursor;
 use crate::recall::cursor::{CutStretch, IndexCursor, TranscriptStretch};
 use crate::recall::passage::{Passage, PassageBatch, decode_posting, is_older_than, oldest_at};
-use crate::recall::remove::{READ_ORPHANS, RESET_PASSAGES, parse_orphans};
+use crate::recall::remove::{RESET_PASSAGES, WHERE_PASSAGES_ARE, find_orphans};
 use crate::recall::schema::{
     COMPACT_BATCH, INDEX, KEPT_PASSAGES_MAX, PASSAGES, READ_OLDEST_PASSAGE, RECALLED, RUN, TERMS, WHERE_TERMS_ARE,
 };
@@ -43,15 +43,15 @@ pub(crate) struct PassageHome<'a> {
 pub(crate) struct PassageState {
     pub read: IndexCursor,
     pub terms: LogExtent,
-    pub oldest: LogRecords,
+    pub oldest: LogRun,
     /// Of the transcript.
-    pub newest: LogRecords,
+    pub newest: LogRun,
 }
 
 /// Keep what was said beside the transcript.
 pub(crate) fn index_passages(mut step: TaskStep<'_, impl Host>) -> StepResult {
     let (bucket, options) = (step.bucket, step.options);
-    if !step.context.host.capabilities().indexes {
+    if !step.context.host.store_profile().indexes {
         return Ok(Progress::of(Step::Done));
     }
     let operations = [
@@ -66,7 +66,7 @@ pub(crate) fn index_passages(mut step: TaskStep<'_, impl Host>) -> StepResult {
     (basis.before, basis.revision) = (once.take(RECALLED), once.take(REVISION));
     let owner = once.take(OWNER);
     // It is kept with the user, whenever an entry names them.
-    if options.recall == Recall::User && owner.is_some() && bucket.kind == BucketKind::Session {
+    if options.recall == Recall::User && owner.is_some() && bucket.kind == kind::SESSION {
         return step.finish();
     }
     let kept = PassageState {
@@ -91,19 +91,21 @@ pub(crate) fn index_passages(mut step: TaskStep<'_, impl Host>) -> StepResult {
 
 /// Forget what was kept beside the transcript: the logs first, then what the index has of them.
 pub(crate) fn reset_recall(mut step: TaskStep<'_, impl Host>) -> StepResult {
-    if !step.context.host.capabilities().indexes {
+    if !step.context.host.store_profile().indexes {
         return Ok(Progress::of(Step::Done));
     }
-    let positions = parse_orphans(&mut step.read(&READ_ORPHANS)?)?;
+    let first = step.read(&[WHERE_PASSAGES_ARE])?.take_records()?.extent.first;
     let done = if step.basis.to == 0 {
         let mut operations = RESET_PASSAGES.to_vec();
         operations.push(Operation::remove(SESSION, &[RECALLED]));
         step.basis.to = 1;
         step.write(&[], &operations)?
-    } else if positions.is_empty() {
-        return step.finish();
     } else {
-        step.write(&[], &[Operation::unpost(INDEX, &positions)])?
+        let positions = find_orphans(&step.context.host, step.bucket, step.basis.precondition(), first, &[])?;
+        if positions.is_empty() {
+            return step.finish();
+        }
+        step.write_indexed(&[], &[], &[IndexStep::remove_documents(INDEX, &positions)])?
     };
     Ok(Progress { state: Some(step.basis.write()), ..Progress::of(again_if_done(done)) })
 }
@@ -141,7 +143,7 @@ fn index_next(
     cut: PassageBatch<'_>,
 ) -> StepResult<Step> {
     let Some(stretch) = TranscriptStretch::next_after(kept.read, kept.newest) else {
-        return write_passages(step, home, &[], &[]);
+        return write_passages(step, home, &[], &[], &[]);
     };
     let runs = match stretch.read_operation() {
         None => None,
@@ -158,7 +160,7 @@ fn index_next(
         Operation::append(TERMS, &terms, &[]),
         Operation::put(map, &cursor),
     ];
-    let done = write_passages(step, home, home.unchanged, &operations)?;
+    let done = write_passages(step, home, home.unchanged, &operations, &[])?;
     let is_more = is_more || kept.terms.length + terms.len() as u64 >= 2 * COMPACT_BATCH;
     Ok(if is_more { again_if_done(done) } else { done })
 }
@@ -170,13 +172,13 @@ fn compact_terms(step: &TaskStep<'_, impl Host>, home: &PassageHome<'_>) -> Step
         .zip(&run.records)
         .filter_map(|(position, text)| Some((position, decode_posting(text)?)))
         .collect();
-    let documents: Vec<Posting<'_>> = found
+    let documents: Vec<Document<'_>> = found
         .iter()
-        .map(|(position, found)| Posting { position: *position, mark: found.mark, terms: &found.terms })
+        .map(|(position, found)| Document { position: *position, mark: found.mark, terms: &found.terms })
         .collect();
-    let operations =
-        [Operation::post(INDEX, &documents), Operation::replace_oldest(TERMS, run.records.len() as u64, &[])];
-    write_passages(step, home, &[home.unchanged, &[begins(TERMS, run.extent)]].concat(), &operations)
+    let operations = [Operation::replace_oldest(TERMS, run.records.len() as u64, &[])];
+    let steps = [IndexStep::add_documents(INDEX, &documents)];
+    write_passages(step, home, &[home.unchanged, &[begins(TERMS, run.extent)]].concat(), &operations, &steps)
 }
 
 /// The oldest passages that are gone, as many as one call can drop.
@@ -200,10 +202,10 @@ fn drop_oldest(
         Operation::remove(VECTORS, &keys),
         Operation::replace_oldest(PASSAGES, count, &[]),
         Operation::replace_oldest(TERMS, tail, &[]),
-        Operation::unpost(INDEX, &positions),
     ];
+    let steps = [IndexStep::remove_documents(INDEX, &positions)];
     let expectations = [home.unchanged, &[begins(PASSAGES, run.extent), begins(TERMS, terms)]].concat();
-    write_passages(step, home, &expectations, &operations)
+    write_passages(step, home, &expectations, &operations, &steps)
 }
 
 impl PassageHome<'_> {
@@ -219,17 +221,19 @@ fn write_passages(
     home: &PassageHome<'_>,
     expectations: &[Expectation<'_>],
     operations: &[Operation<'_>],
+    steps: &[IndexStep<'_>],
 ) -> StepResult<Step> {
     if home.bucket == step.bucket || operations.is_empty() {
-        return Ok(step.write(expectations, operations)?);
+        return Ok(step.write_indexed(expectations, operations, steps)?);
     }
-    let written = Transaction { bucket: home.bucket, precondition: home.precondition, expectations, operations };
-    let released = step.lease_operation(0);
+    let transaction = Transaction { bucket: home.bucket, precondition: home.precondition, expectations, operations };
+    let written = IndexedTransaction { lease: None, transaction, steps };
     let (bucket, precondition) = (step.bucket, step.basis.precondition());
-    let release = Transaction { bucket, precondition, expectations: &[], operations: released.as_slice() };
-    let receipts = store::transact_each(&step.context.host, &[written, release]);
-    let receipt = receipts.into_iter().next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
-    Ok(match receipt.status {
+    let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[] };
+    let release = IndexedTransaction { lease: step.lease(0), transaction, steps: &[] };
+    let receipts = store::transact_each_indexed(&step.context.host, &[written, release]);
+    let reply = receipts.into_iter().next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
+    Ok(match reply.receipt.status {
         Status::Applied | Status::Repeated => Step::Done,
         Status::Unmet => Step::Taken,
         _ => Step::Ended,

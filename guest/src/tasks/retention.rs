@@ -12,7 +12,7 @@
 //! The first step removes nothing. It finds out whether there is anything to remove, so that hosts make copies only then; what is
 //! stored after that step stays. If others change the conversation in between, the task ends without effect.
 
-use crate::contract::{Entry, Expectation, Host, LogEnd, LogRecords, Operation};
+use crate::contract::{Entry, Expectation, Host, LogEnd, LogRun, Operation};
 use crate::options::conversation::Options;
 use crate::store;
 use crate::tasks::checkpoint::expect_session_entry;
@@ -74,7 +74,7 @@ pub(crate) fn enforce_limits(mut step: TaskStep<'_, impl Host>) -> StepResult {
         Operation::remove(MESSAGES, &ids),
         Operation::remove(RESULTS, &results),
         Operation::remove(BRANCHES, &begins),
-        Operation::increment(SESSION, BYTES, -i64::try_from(freed).unwrap_or(i64::MAX)),
+        Operation::add(SESSION, BYTES, -i64::try_from(freed).unwrap_or(i64::MAX)),
     ];
     let expectations = [
         // A step that was appended meanwhile may go on with a turn that is about to be removed.
@@ -195,7 +195,7 @@ struct RetentionRecords<'a> {
 }
 
 impl<'a> RetentionRecords<'a> {
-    fn of(run: &'a LogRecords, newest: &LogRecords, branches: &Branches) -> Self {
+    fn of(run: &'a LogRun, newest: &LogRun, branches: &Branches) -> Self {
         let records: Vec<Option<StoredRecord<'_>>> = run.records.iter().map(|text| StoredRecord::parse(text)).collect();
         let line_ends = line_ends(&records, run.first, branches);
         let newest_turn = newest.records.iter().rev().find_map(|text| StoredRecord::parse(text)).map(|last| last.turn);

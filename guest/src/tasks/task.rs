@@ -2,7 +2,8 @@
 
 use crate::context::Context;
 use crate::contract::{
-    BucketId, Expectation, Failure, FailureCode, Host, LeaseState, Operation, Outcome, Receipt, Status, Transaction,
+    BucketId, Expectation, Failure, Host, IndexStep, IndexedReceipt, IndexedTransaction, LeaseRequest, Operation,
+    Receipt, Status, Transaction, code,
 };
 use crate::entry::types::Task;
 use crate::options::conversation::Options;
@@ -29,7 +30,7 @@ pub(crate) fn bare_task(bucket: BucketId<'_>, name: &str) -> Task {
 
 /// What a task about a bucket is about.
 pub(crate) fn task_subject(bucket: BucketId<'_>) -> String {
-    [bucket.kind.as_str(), "/", bucket.name].concat()
+    [bucket.kind, "/", bucket.name].concat()
 }
 
 /// The same of a task that takes two.
@@ -67,7 +68,7 @@ impl From<StepEnd> for Progress {
     fn from(end: StepEnd) -> Self {
         match end {
             StepEnd::Step(step) => Self::of(step),
-            StepEnd::Failed(failure) => Self::failed(failure.code.as_str(), failure.sentence()),
+            StepEnd::Failed(failure) => Self::failed(&failure.code, failure.sentence()),
         }
     }
 }
@@ -76,8 +77,7 @@ impl<H: Host> TaskStep<'_, H> {
     /// Reads what the step is about, under the task's lease: for as long as a step may take. (Stores without leases rely on
     /// what is expected.)
     pub(crate) fn read(&mut self, operations: &[Operation<'_>]) -> StepResult<Outcomes> {
-        let leased = self.leased(operations);
-        let receipt = store::transact(&self.context.host, &self.transaction(&[], &leased))?;
+        let receipt = store::transact_indexed(&self.context.host, &self.leased(operations))?;
         self.take_outcomes(receipt)
     }
 
@@ -87,12 +87,11 @@ impl<H: Host> TaskStep<'_, H> {
         operations: &[Operation<'_>],
         beside: Transaction<'_>,
     ) -> StepResult<(Outcomes, Receipt)> {
-        let leased = self.leased(operations);
-        let receipts = store::transact_each(&self.context.host, &[self.transaction(&[], &leased), beside]);
+        let receipts = store::transact_each_indexed(&self.context.host, &[self.leased(operations), beside.into()]);
         let mut receipts = receipts.into_iter();
         let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
         let (receipt, other) = (next()?, next()?);
-        Ok((self.take_outcomes(receipt)?, other))
+        Ok((self.take_outcomes(receipt)?, other.receipt))
     }
 
     /// Reads more of the life that the step is about.
@@ -107,13 +106,23 @@ impl<H: Host> TaskStep<'_, H> {
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
     ) -> Result<Step, Failure> {
-        let mut operations = operations.to_vec();
-        operations.extend(self.lease_operation(0));
-        if operations.is_empty() {
+        self.write_indexed(expectations, operations, &[])
+    }
+
+    /// The same, and steps of an index.
+    pub(crate) fn write_indexed(
+        &self,
+        expectations: &[Expectation<'_>],
+        operations: &[Operation<'_>],
+        steps: &[IndexStep<'_>],
+    ) -> Result<Step, Failure> {
+        let lease = self.lease(0);
+        if operations.is_empty() && steps.is_empty() && lease.is_none() {
             return Ok(Step::Done);
         }
-        let receipt = store::transact(&self.context.host, &self.transaction(expectations, &operations))?;
-        Ok(match receipt.status {
+        let transaction = self.transaction(expectations, operations);
+        let written = store::transact_indexed(&self.context.host, &IndexedTransaction { lease, transaction, steps })?;
+        Ok(match written.receipt.status {
             Status::Applied | Status::Repeated => Step::Done,
             Status::Unmet => {
                 // Nothing was written, the lease's end neither. That of another holder stays as it is.
@@ -132,7 +141,7 @@ impl<H: Host> TaskStep<'_, H> {
     /// Everything stays as it was, and the next one need not wait for the lease to run out.
     pub(crate) fn give_up(&self) -> StepResult {
         self.write(&[], &[])?;
-        Ok(Progress::failed(FailureCode::Other.as_str(), "What the task needs was not available".to_owned()))
+        Ok(Progress::failed(code::OTHER, "What the task needs was not available".to_owned()))
     }
 
     /// The step is done; what comes after it knows the life of the bucket, and nothing else.
@@ -145,15 +154,15 @@ impl<H: Host> TaskStep<'_, H> {
         Progress { state: Some(self.basis.write()), need: Some(need), ..Progress::of(Step::Needs) }
     }
 
-    pub(crate) fn lease_operation(&self, milliseconds: u64) -> Option<Operation<'_>> {
+    /// The task's lease for so long, if the store has leases.
+    pub(crate) fn lease(&self, milliseconds: u64) -> Option<LeaseRequest<'_>> {
         let Job { name, holder, .. } = self.job;
-        self.context.host.capabilities().leases.then_some(Operation::lease(name, holder, milliseconds))
+        self.context.host.store_profile().leases.then_some(LeaseRequest { name, holder, milliseconds })
     }
 
-    fn leased<'o>(&'o self, operations: &[Operation<'o>]) -> Vec<Operation<'o>> {
-        let mut leased = operations.to_vec();
-        leased.extend(self.lease_operation(self.job.lease_milliseconds.max(1)));
-        leased
+    fn leased<'t>(&'t self, operations: &'t [Operation<'t>]) -> IndexedTransaction<'t> {
+        let lease = self.lease(self.job.lease_milliseconds.max(1));
+        IndexedTransaction { lease, transaction: self.transaction(&[], operations), steps: &[] }
     }
 
     fn transaction<'t>(
@@ -165,18 +174,17 @@ impl<H: Host> TaskStep<'_, H> {
     }
 
     /// From here on the step is about the life that it met. What was read, if the lease is held.
-    fn take_outcomes(&mut self, mut receipt: Receipt) -> StepResult<Outcomes> {
-        if !receipt.is_applied() {
+    fn take_outcomes(&mut self, reply: IndexedReceipt) -> StepResult<Outcomes> {
+        if !reply.receipt.is_applied() {
             return Err(StepEnd::Step(Step::Ended));
         }
         if self.basis.generation.is_empty() {
-            self.basis.generation.clone_from(&receipt.generation);
+            reply.receipt.named_generation().clone_into(&mut self.basis.generation);
         }
-        let is_held = |outcome| matches!(outcome, Outcome::Lease(LeaseState { held: true, .. }));
-        if self.context.host.capabilities().leases && !receipt.outcomes.pop().is_some_and(is_held) {
+        if reply.lease.as_ref().is_some_and(|lease| !lease.held) {
             return Err(StepEnd::Step(Step::Taken));
         }
-        Ok(Outcomes::of(receipt))
+        Ok(Outcomes::of_indexed(reply))
     }
 }
 

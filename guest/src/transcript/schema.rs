@@ -13,7 +13,7 @@
 //! ⌈⌈bytes / 4⌉ · 5 / 4⌉, and 4 for each message. Of a user: maps `values`, `sessions` (name → `{"incarnation", "at"}`),
 //! `nodes` (name → session), `user` (`forgotten`, `erased`); log `activity` (`{"session", "at"}`).
 
-use crate::contract::{Failure, FailureCode};
+use crate::contract::{Failure, code};
 use crate::text::json_values::parse_count;
 use crate::transcript::skip_counters::TRUNCATED;
 
@@ -68,9 +68,9 @@ pub(crate) const SETTINGS: &str = "settings";
 pub(crate) fn is_conversation_failure(failure: &Failure) -> bool {
     let parts = [TRANSCRIPT, SESSION, MESSAGES, BRANCHES, RESULTS];
     let key = [HEAD, TOTAL, BYTES, TRUNCATED];
-    match failure.code {
-        FailureCode::WrongType => parts.contains(&&*failure.subject) || key.contains(&&*failure.subject),
-        FailureCode::NotACounter | FailureCode::CounterOverflow => key.contains(&&*failure.subject),
+    match &*failure.code {
+        code::WRONG_TYPE => parts.contains(&&*failure.subject) || key.contains(&&*failure.subject),
+        code::NOT_A_COUNTER | code::COUNTER_OVERFLOW => key.contains(&&*failure.subject),
         _ => false,
     }
 }

@@ -9,7 +9,7 @@
 
 use keepline_json as json;
 
-use crate::contract::{Entry, LogRecords, Span};
+use crate::contract::{Entry, LogRun, Span};
 use crate::text::json_values::parse_count;
 use crate::transcript::record::{RecordKind, StoredRecord, is_user_message};
 
@@ -22,7 +22,7 @@ pub(crate) struct ReadRecords<'a> {
 }
 
 impl<'a> ReadRecords<'a> {
-    pub(crate) fn add(&mut self, run: &'a LogRecords) {
+    pub(crate) fn add(&mut self, run: &'a LogRun) {
         self.first = run.extent.first;
         self.runs.push((run.first, &run.records));
     }
@@ -200,7 +200,7 @@ impl<'a> ConversationThread<'a> {
     /// Read on where it ends, in runs that were fetched for it.
     pub(crate) fn extend_with(
         &mut self,
-        runs: &'a [LogRecords],
+        runs: &'a [LogRun],
         read: &mut ReadRecords<'a>,
         branches: &Branches,
         enough: u64,

@@ -5,7 +5,7 @@
 
 use keepline_json::{self as json, ObjectWriter};
 
-use crate::contract::{FoundEntries, LogExtent};
+use crate::contract::{ReadEntries, LogExtent};
 use crate::text::ids::is_session;
 
 /// After so many notes records are dropped that are no longer true.
@@ -69,7 +69,7 @@ impl ListedSession {
     }
 
     /// Whether the session's entry, of these that are sorted by key, has its time.
-    pub(crate) fn is_latest_in(&self, entries: &FoundEntries) -> bool {
+    pub(crate) fn is_latest_in(&self, entries: &ReadEntries) -> bool {
         let Ok(at) = entries.entries.binary_search_by(|entry| entry.key.cmp(&self.session)) else { return false };
         let mut is_its_time = false;
         let read = entries.entries.get(at).and_then(|entry| {

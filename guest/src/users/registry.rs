@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::slice::from_ref;
 
 use crate::contract::{
-    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Operation, Precondition,
-    PutEntry, Receipt, Status, Transaction, VALUES,
+    BucketId, Expectation, Failure, Host, IndexedReceipt, LogEnd, LogExtent, Operation, Precondition,
+    PutEntry, ReadEntries, Status, Transaction, VALUES, kind,
 };
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::entry::turn_token::TurnToken;
@@ -47,7 +47,7 @@ const DAY: u64 = 86_400;
 const ID_MAX: usize = 256;
 
 pub(crate) fn user_bucket(name: &str) -> BucketId<'_> {
-    BucketId { kind: BucketKind::User, name }
+    BucketId { kind: kind::USER, name }
 }
 
 /// The session has no owner, or is this user's.
@@ -67,7 +67,7 @@ pub(crate) fn user_read_operations(max_entries: u64, max_bytes: u64) -> [Operati
 /// What a question sees of its user.
 #[derive(Default)]
 pub(crate) struct UserSnapshot {
-    pub values: FoundEntries,
+    pub values: ReadEntries,
     /// Their values are over a limit, and not among these.
     pub is_oversize: bool,
     pub forgotten: Option<String>,
@@ -77,12 +77,12 @@ pub(crate) struct UserSnapshot {
 
 impl UserSnapshot {
     /// Of a receipt of [`user_read_operations`], and what was asked for beside them. A user without a bucket has nothing.
-    pub(crate) fn of(receipt: Receipt) -> Result<(Self, Option<Outcomes>), Failure> {
+    pub(crate) fn of(reply: IndexedReceipt) -> Result<(Self, Option<Outcomes>), Failure> {
         let mut seen = Self::default();
-        if !receipt.is_applied() {
+        if !reply.receipt.is_applied() {
             return Ok((seen, None));
         }
-        let mut outcomes = Outcomes::of(receipt);
+        let mut outcomes = Outcomes::of_indexed(reply);
         match outcomes.take_entries()? {
             EntriesOutcome::Entries(values) => seen.values = values,
             EntriesOutcome::Oversize { .. } => seen.is_oversize = true,

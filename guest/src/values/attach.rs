@@ -3,7 +3,7 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, FoundEntries, Host, Operation, Size, VALUES};
+use crate::contract::{BucketId, Failure, ReadEntries, Host, Operation, Size, VALUES};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::PlainTurnToken;
 use crate::entry::types::{Effect, Problem, QuestionReply};
@@ -78,7 +78,7 @@ fn attach_entries(
     context: &Context<impl Host>,
     session: &str,
     metadata: &EntryMetadata<'_>,
-    mut values: FoundEntries,
+    mut values: ReadEntries,
     reply: &mut QuestionReply,
 ) {
     let mut skipped = values.unreadable;

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Failure, FoundEntries, Host, Operation, Precondition, VALUES};
+use crate::contract::{BucketId, Entry, Failure, ReadEntries, Host, Operation, Precondition, VALUES};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store;
 use crate::store::{EntriesOutcome, KeyPage};
@@ -17,7 +17,7 @@ use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER, is_key_name};
 #[derive(Debug, Default)]
 pub(crate) struct FittingValues {
     /// What is to be attached.
-    pub values: FoundEntries,
+    pub values: ReadEntries,
     /// Names of keys that found no room, sorted.
     pub left_out: Vec<String>,
     /// How many keys found none, those that were not even listed among them.

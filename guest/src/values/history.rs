@@ -6,7 +6,7 @@
 use keepline_json::push_string;
 use keepline_options::kinds::push_list;
 
-use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, Receipt, Span, Transaction};
+use crate::contract::{Expectation, Failure, Host, LogExtent, Operation, Receipt, RecordRun, Span, Transaction};
 use crate::options::config::Config;
 use crate::values::history_summary;
 use crate::values::history_summary::HistorySummary;
@@ -59,7 +59,7 @@ pub(crate) fn push_history_operations<'a>(
     }
     operations.push(Operation::append(HISTORY_LOG, records, &[]));
     if config.auto_summarize {
-        operations.push(Operation::overflow(
+        operations.push(Operation::read_surplus(
             HISTORY_LOG,
             config.max_history,
             config.max_history / 2,
@@ -77,23 +77,24 @@ pub(crate) fn compact_history(
     receipt: &Receipt,
     timestamp: &str,
 ) {
-    let Some(surplus) = store::surplus_records(written, receipt, HISTORY_LOG) else { return };
+    let Some((extent, surplus)) = store::surplus_records(written, receipt, HISTORY_LOG) else { return };
     let bucket = written.bucket;
     let transaction =
         Transaction { bucket, precondition: written.precondition.again(receipt), expectations: &[], operations: &[] };
-    if let Err(failure) = fold(host, config, &transaction, surplus, timestamp) {
+    if let Err(failure) = fold(host, config, &transaction, extent, surplus, timestamp) {
         let parts = ["History of session ", bucket.name, " not summarized: ", &failure.sentence()];
         log::warn(host, log::STORE, &parts);
     }
 }
 
-/// Put a summary in the place of the surplus that an `overflow` step handed back. If the log does not begin any more
+/// Put a summary in the place of the surplus that was read. If the log does not begin any more
 /// where it did, another writer was faster and did the work.
 fn fold(
     host: &impl Host,
     config: &Config,
     transaction: &Transaction<'_>,
-    surplus: &LogRecords,
+    extent: LogExtent,
+    surplus: &RecordRun,
     timestamp: &str,
 ) -> Result<(), Failure> {
     let mut summary = HistorySummary::of(&surplus.records);
@@ -102,7 +103,7 @@ fn fold(
     if let [oldest] = &*surplus.records
         && history_summary::is_summary(oldest)
     {
-        if surplus.extent.length <= (config.max_history / 2).saturating_add(1) {
+        if extent.length <= (config.max_history / 2).saturating_add(1) {
             return Ok(());
         }
         // More is to be summarised, but the next record alone is over the limit: fetch it, or history
@@ -119,7 +120,7 @@ fn fold(
     store::transact(
         host,
         &Transaction {
-            expectations: &[Expectation::log(HISTORY_LOG, Some(surplus.extent.first), None)],
+            expectations: &[Expectation::log(HISTORY_LOG, Some(extent.first), None)],
             operations: &[Operation::replace_oldest(HISTORY_LOG, count, &[&summary.write(timestamp)])],
             ..*transaction
         },

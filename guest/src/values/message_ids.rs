@@ -8,7 +8,7 @@
 use keepline_json as json;
 use std::borrow::Cow;
 
-use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, PositionMark, Receipt, Transaction};
+use crate::contract::{Expectation, Failure, Host, LogExtent, Operation, PositionMark, Receipt, RecordRun, Transaction};
 use crate::text::ids::{is_map_key, to_map_key};
 use crate::{log, store};
 
@@ -67,14 +67,14 @@ impl<'a> MessageId<'a> {
         marks: &'s [PositionMark<'s>],
     ) {
         operations.push(Operation::append(ANSWERS_LOG, records, marks));
-        operations.push(Operation::overflow(ANSWERS_LOG, LIMIT, KEEP, LIMIT, MAX_BYTES));
+        operations.push(Operation::read_surplus(ANSWERS_LOG, LIMIT, KEEP, LIMIT, MAX_BYTES));
     }
 }
 
 /// Forget the ids that an applied answer found to be too many. The answer stands whatever comes of that.
 pub(crate) fn forget_surplus_ids(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt) {
-    if let Some(surplus) = store::surplus_records(written, receipt, ANSWERS_LOG)
-        && let Err(failure) = forget(host, written, receipt, surplus)
+    if let Some((extent, surplus)) = store::surplus_records(written, receipt, ANSWERS_LOG)
+        && let Err(failure) = forget(host, written, receipt, extent, surplus)
     {
         let parts = ["Old message ids of session ", written.bucket.name, " not forgotten: ", &failure.sentence()];
         log::warn(host, log::STORE, &parts);
@@ -82,7 +82,13 @@ pub(crate) fn forget_surplus_ids(host: &impl Host, written: &Transaction<'_>, re
 }
 
 /// If the log does not begin any more where it did, another writer was faster and did the work.
-fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplus: &LogRecords) -> Result<(), Failure> {
+fn forget(
+    host: &impl Host,
+    written: &Transaction<'_>,
+    receipt: &Receipt,
+    extent: LogExtent,
+    surplus: &RecordRun,
+) -> Result<(), Failure> {
     // A foreign record may not be an id: it is dropped, with no entry.
     let ids = surplus.records.iter().filter_map(|record| json::decode_string(record));
     let mut keys: Vec<String> = ids.filter(|id| is_map_key(id)).map(Cow::into_owned).collect();
@@ -91,7 +97,7 @@ fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplu
     let transaction = Transaction {
         bucket: written.bucket,
         precondition: written.precondition.again(receipt),
-        expectations: &[Expectation::log(ANSWERS_LOG, Some(surplus.extent.first), None)],
+        expectations: &[Expectation::log(ANSWERS_LOG, Some(extent.first), None)],
         operations: &[
             Operation::replace_oldest(ANSWERS_LOG, surplus.records.len() as u64, &[]),
             Operation::remove(MESSAGE_IDS_MAP, &keys),

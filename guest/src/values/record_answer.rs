@@ -7,7 +7,7 @@ use keepline_json as json;
 
 use crate::context::Context;
 use crate::contract::{
-    BucketId, Expectation, Failure, FailureCode, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES,
+    BucketId, Expectation, Failure, code, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES,
 };
 use crate::entry::types::{AnswerReply, Effect, Problem};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
@@ -49,26 +49,26 @@ impl AnswerParts {
     /// Leave out what a transaction failed for. Whether there was such a part, and the answer's text or its
     /// count is left.
     pub(crate) fn leave_out(&mut self, failure: &Failure) -> bool {
-        let part = match (failure.code, &*failure.subject) {
+        let part = match (&*failure.code, &*failure.subject) {
             _ if self.conversation && schema::is_conversation_failure(failure) => &mut self.conversation,
-            (FailureCode::WrongType, LAST_ANSWER) => &mut self.text,
-            (FailureCode::WrongType | FailureCode::NotACounter | FailureCode::CounterOverflow, ANSWER_COUNT) => {
+            (code::WRONG_TYPE, LAST_ANSWER) => &mut self.text,
+            (code::WRONG_TYPE | code::NOT_A_COUNTER | code::COUNTER_OVERFLOW, ANSWER_COUNT) => {
                 &mut self.count
             }
-            (FailureCode::WrongType, history::HISTORY_LOG) => &mut self.history,
-            (FailureCode::WrongType, message_ids::ANSWERS_LOG | message_ids::MESSAGE_IDS_MAP) => &mut self.message_id,
+            (code::WRONG_TYPE, history::HISTORY_LOG) => &mut self.history,
+            (code::WRONG_TYPE, message_ids::ANSWERS_LOG | message_ids::MESSAGE_IDS_MAP) => &mut self.message_id,
             _ => return false,
         };
         if !std::mem::replace(part, false) {
             return false;
         }
         // A store's own words tell that nothing was changed, which soon is not so.
-        let why = match failure.code {
-            FailureCode::NotACounter => "its value is no counter",
-            FailureCode::CounterOverflow => "it can't be counted any further",
+        let why = match &*failure.code {
+            code::NOT_A_COUNTER => "its value is no counter",
+            code::COUNTER_OVERFLOW => "it can't be counted any further",
             _ => "what is stored there has the wrong type",
         };
-        self.add_reason(failure.code.as_str(), &format!("without {}: {why}", failure.subject));
+        self.add_reason(&failure.code, &format!("without {}: {why}", failure.subject));
         self.text || self.count
     }
 
@@ -152,7 +152,7 @@ fn write_answer(
         operations.push(Operation::put(VALUES, &answer));
     }
     if parts.count {
-        operations.push(Operation::increment(VALUES, ANSWER_COUNT, 1));
+        operations.push(Operation::add(VALUES, ANSWER_COUNT, 1));
     }
     history::push_history_operations(&mut operations, &context.config, records);
     if let Some(id) = id {

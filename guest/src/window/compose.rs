@@ -3,7 +3,7 @@
 //! Stays within `max_window_bytes`: where the JSON is longer than its tokens suggest, the window is made for half of the tokens. What
 //! is too long even then is left out and reported, the summary first, then the trace.
 
-use crate::contract::LogRecords;
+use crate::contract::LogRun;
 use crate::options::conversation::{BUDGET_MIN, Options};
 use crate::store;
 use crate::text::json_values::push_member;
@@ -161,7 +161,7 @@ pub(crate) struct OldestRecords<'a> {
 }
 
 impl<'a> OldestRecords<'a> {
-    pub(crate) fn of(run: &'a LogRecords) -> Self {
+    pub(crate) fn of(run: &'a LogRun) -> Self {
         Self { records: parse_readable(run).collect(), is_all: run.records.len() as u64 == run.extent.length }
     }
 }
@@ -225,7 +225,7 @@ impl<'r, 'a> FirstTurn<'r, 'a> {
 }
 
 /// The records up to the first that can't be read.
-pub(crate) fn parse_readable(run: &LogRecords) -> impl Iterator<Item = (u64, StoredRecord<'_>)> {
+pub(crate) fn parse_readable(run: &LogRun) -> impl Iterator<Item = (u64, StoredRecord<'_>)> {
     (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, StoredRecord::parse(text)?)))
 }
 

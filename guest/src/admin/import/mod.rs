@@ -12,11 +12,12 @@ use crate::admin::import::layout::{GivenRecord, ImportBase, ImportLayout, Import
 use crate::admin::sessions::limit_problem;
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
-use crate::contract::{BucketKind, Expectation, Host, LogEnd, Operation, Precondition, PutEntry, Status, Transaction};
+use crate::contract::{kind, Expectation, Host, LogEnd, Operation, Precondition, PutEntry, Status, Transaction};
 use crate::entry::directives;
 use crate::entry::session_problem::{SessionProblem, SessionResult, check_status, conflict_problem, write_problem};
 use crate::options::conversation::Options;
 use crate::recall::invalidate::{MessageFate, remove_copies};
+use crate::recall::schema::PASSAGES;
 use crate::recall::{invalidate, remove};
 use crate::store::Outcomes;
 use crate::tasks::checkpoint::expect_session_entry;
@@ -88,14 +89,13 @@ pub fn set_messages(
             let follows = follow(context, &at, &placed, &basis, given)?;
             placed.place_message(options, base, given, follows)?;
         }
-        match write_messages(context, &at, options, &placed, &basis, next.is_some())? {
+        let (status, passages) = write_messages(context, &at, options, &placed, &basis, next.is_some())?;
+        match status {
             Status::Unmet if next.is_some() => break,
             Status::Unmet => {}
             status => {
                 check_status(at.session, status)?;
-                if next.is_none() {
-                    remove::drop_orphans(&context.host, at.bucket())?;
-                }
+                remove::drop_orphans(&context.host, at.bucket(), passages)?;
                 for number in &placed.unpaired {
                     converter.notes.add("results that no call waits for are stored, but not shown to models", *number);
                 }
@@ -157,7 +157,7 @@ fn import_basis(
             let is_of = |record: &StoredRecord<'_>| origin.is_of(title, record, is_settled);
             !matches!(origin, title::TitleOrigin::Message(_)) && !first.as_ref().is_some_and(is_of)
         });
-    } else if bucket.kind == BucketKind::Session || next.is_some() {
+    } else if bucket.kind == kind::SESSION || next.is_some() {
         // A node's transcript is made by what is written to it.
         check_status(at.session, receipt.status)?;
     }
@@ -207,6 +207,7 @@ fn follow(
     Err(given.invalid(&["its parent ", &python_repr(parent), " is not the id of an earlier message"].concat()))
 }
 
+/// What became of it, and where the passages begin then if there may be more of them in the index.
 fn write_messages(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
@@ -214,7 +215,7 @@ fn write_messages(
     placed: &ImportLayout<'_>,
     basis: &ImportBasis,
     is_added: bool,
-) -> SessionResult<Status> {
+) -> SessionResult<(Status, u64)> {
     let records: Vec<&str> = placed.records.iter().map(String::as_str).collect();
     let mut keys = Vec::with_capacity(placed.keys.len());
     for (key, index) in &placed.keys {
@@ -276,18 +277,18 @@ fn write_messages(
         },
         Operation::put(SESSION, &once),
         Operation::remove(SESSION, &gone),
-        Operation::increment(SESSION, REVISION, 1),
+        Operation::add(SESSION, REVISION, 1),
     ];
     operations.extend(entries.iter().map(|(map, entries)| match is_added {
         true => Operation::put(map, entries),
-        false => Operation::reset_map(map, entries),
+        false => Operation::replace_map(map, entries),
     }));
     if !is_added {
         operations.extend(remove::RESET_PASSAGES);
     }
     if is_added {
         let amount = i64::try_from(bytes).unwrap_or(0);
-        operations.push(Operation::increment(SESSION, BYTES, amount));
+        operations.push(Operation::add(SESSION, BYTES, amount));
     }
     let mut expectations = vec![
         Expectation::log(TRANSCRIPT, None, Some(basis.next)),
@@ -298,10 +299,12 @@ fn write_messages(
     expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
     let bucket = at.bucket();
     let precondition =
-        if bucket.kind == BucketKind::Node { directives::node_precondition(options) } else { Precondition::ANY };
+        if bucket.kind == kind::NODE { directives::node_precondition(options) } else { Precondition::ANY };
     let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction);
-    Ok(receipt.map_err(|failure| write_problem(at.session, failure))?.status)
+    let receipt = receipt.map_err(|failure| write_problem(at.session, failure))?;
+    let passages = store::appended_extent(&transaction, &receipt, PASSAGES).map_or(0, |extent| extent.first);
+    Ok((receipt.status, passages))
 }
 
 fn pairs<T: AsRef<str>>(entries: &[(String, T)]) -> Vec<PutEntry<'_>> {
