@@ -9,8 +9,8 @@ use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
 use crate::contract::{
-    BucketId, DeleteRequest, Expectation, Failure, Host, LogEnd, LogExtent, LogRun, Operation, Precondition,
-    PutEntry, Span, Status, Transaction, VALUES, code,
+    BucketId, DeleteRequest, Expectation, Failure, Host, LogEnd, LogExtent, LogRun, Operation, Precondition, PutEntry,
+    Span, Status, Transaction, VALUES, code,
 };
 use crate::entry::session_problem::{
     MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, answer_count_problem, check_status,

@@ -24,7 +24,7 @@ use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
-use crate::contract::{BucketId, kind, Host, Precondition, TimeToLive};
+use crate::contract::{BucketId, Host, Precondition, TimeToLive, kind};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Problem;
 use crate::log;

@@ -4,8 +4,7 @@ use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
 use crate::contract::{
     BucketId, Failure, Host, IndexStep, IndexedReceipt, IndexedTransaction, LogEnd, LogRun, Operation, Precondition,
-    Receipt, Span, code, kind,
-    Status, Transaction, VALUES,
+    Receipt, Span, Status, Transaction, VALUES, code, kind,
 };
 use crate::options::config;
 use crate::options::conversation::Options;
@@ -153,11 +152,13 @@ pub(crate) fn load_snapshot(
         return Ok(None);
     }
     let (user, recalled) = match user {
-        Some(_) => next().and_then(|receipt| plan.user_snapshot(receipt, &reads, steps(of_user))).unwrap_or_else(|failure| {
-            let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
-            log::warn(&context.host, log::STORE, &what);
-            (registry::UserSnapshot::default(), None)
-        }),
+        Some(_) => {
+            next().and_then(|receipt| plan.user_snapshot(receipt, &reads, steps(of_user))).unwrap_or_else(|failure| {
+                let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
+                log::warn(&context.host, log::STORE, &what);
+                (registry::UserSnapshot::default(), None)
+            })
+        }
         None => (registry::UserSnapshot::default(), None),
     };
     if !receipt.is_applied() || of_session.as_ref().is_some_and(|of| !of.is_applied()) {

@@ -72,7 +72,8 @@ impl PassageRemoval<'_> {
         let facets = &*once;
         let look = |operations: &[Operation<'_>]| store::read_bucket(host, bucket, precondition, operations);
         let tail = Operation::read(TERMS, LogEnd::Newest, TAIL.into(), TAIL_BYTES);
-        let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[tail, WHERE_PASSAGES_ARE] };
+        let transaction =
+            Transaction { bucket, precondition, expectations: &[], operations: &[tail, WHERE_PASSAGES_ARE] };
         let steps = [IndexStep::search(INDEX, facets, ALL_POSITIONS, MATCH_BYTES)];
         let reply = store::transact_indexed(host, &IndexedTransaction { steps: &steps, ..transaction.into() })?;
         if !reply.receipt.is_applied() {

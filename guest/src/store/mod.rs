@@ -14,8 +14,8 @@ pub(crate) use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
 use std::collections::BinaryHeap;
 
 use crate::contract::{
-    BucketId, DeleteRequest, Deletion, Expectation, Failure, Host, IndexedReceipt, IndexedTransaction,
-    LeaseState, LeasedReceipt, LeasedTransaction, LogExtent, Operation, Outcome, Precondition, Receipt, RecordRun, Status,
+    BucketId, DeleteRequest, Deletion, Expectation, Failure, Host, IndexedReceipt, IndexedTransaction, LeaseState,
+    LeasedReceipt, LeasedTransaction, LogExtent, Operation, Outcome, Precondition, Receipt, RecordRun, Status,
     Transaction,
 };
 
@@ -237,20 +237,33 @@ mod tests {
     use super::*;
 
     use crate::contract::{
-        BucketPage, CounterValue, Description, Entry, EntryCount, EntryPage, FoundEntries, FoundMatches, IndexExtent,
-        Level, LogEnd, LogExtent, LogSpans, Posting, PutEntry, Size, Span, SpanRecords, StoreCapabilities, TermMatches,
-        VALUES,
+        BucketPage, ChangedEntries, CounterValue, Description, Document, Entry, FoundDocuments, FoundEntries,
+        IndexExtent, IndexStep, Level, LogEnd, LogRecords, MarkRun, MissingEntries, PutEntry, Size, Span, StoreProfile,
+        TermHits, VALUES,
     };
 
     /// A store that says the same whatever it is asked.
-    struct Says(Receipt, Deletion);
+    struct Says(IndexedReceipt, Deletion);
 
     impl Host for Says {
         fn transact(&self, _: &Transaction<'_>) -> Result<Receipt, Failure> {
-            Ok(self.0.clone())
+            Ok(self.0.receipt.clone())
         }
 
         fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+            transactions.iter().map(|_| Ok(self.0.receipt.clone())).collect()
+        }
+
+        fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>> {
+            let IndexedReceipt { lease, receipt, .. } = &self.0;
+            let leased = |_| Ok(LeasedReceipt { lease: lease.clone(), receipt: receipt.clone() });
+            transactions.iter().map(leased).collect()
+        }
+
+        fn transact_each_indexed(
+            &self,
+            transactions: &[IndexedTransaction<'_>],
+        ) -> Vec<Result<IndexedReceipt, Failure>> {
             transactions.iter().map(|_| Ok(self.0.clone())).collect()
         }
 
@@ -258,20 +271,12 @@ mod tests {
             Err(Failure::out_of_turn())
         }
 
-        fn delete(&self, _: BucketId<'_>, _: Option<&str>, _: u32) -> Result<Deletion, Failure> {
-            Ok(self.1.clone())
+        fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+            requests.iter().map(|_| Ok(self.1.clone())).collect()
         }
 
-        fn capabilities(&self) -> StoreCapabilities {
-            StoreCapabilities {
-                atomic: true,
-                expiring: true,
-                exactly_once: true,
-                durable: true,
-                listing: true,
-                leases: true,
-                indexes: true,
-            }
+        fn store_profile(&self) -> StoreProfile {
+            StoreProfile::default()
         }
 
         fn now_micros(&self) -> u64 {
@@ -291,37 +296,67 @@ mod tests {
         let expectations = [Expectation::room(VALUES, 1)];
         let transaction =
             Transaction { bucket: BucketId::session("s"), precondition, expectations: &expectations, operations };
-        transact(&Says(receipt, GONE), &transaction)
+        transact(&Says(without_steps(None, receipt), GONE), &transaction)
+    }
+
+    /// What becomes of what a step finds.
+    fn found(step: IndexStep<'_>, found: FoundDocuments) -> Option<FoundDocuments> {
+        let receipt = receipt(Status::Applied, Vec::new());
+        let says = Says(IndexedReceipt { lease: None, receipt, found: vec![found] }, GONE);
+        let (bucket, precondition) = (BucketId::session("s"), Precondition::ANY);
+        let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[] };
+        let reply = transact_indexed(&says, &IndexedTransaction { steps: &[step], ..transaction.into() });
+        reply.ok()?.found.pop()
     }
 
     fn receipt(status: Status, outcomes: Vec<Outcome>) -> Receipt {
-        Receipt { status, now: 0, generation: "1-2".into(), created: false, unmet: None, outcomes }
+        Receipt { status, now: 0, generation: Some("1-2".into()), created: false, unmet: None, outcomes }
     }
 
     /// What becomes of an outcome of this operation.
     fn mended(operation: Operation<'_>, outcome: Outcome) -> Option<Outcome> {
         let told = told(receipt(Status::Applied, vec![outcome]), Precondition::ANY, &[operation]).ok()?;
-        told.outcomes.into_iter().next()
+        let mut outcome = told.outcomes.into_iter().next();
+        if let Some(Outcome::Entries(found)) = &mut outcome {
+            found.missing.take_if(|missing| {
+                missing.unreadable.is_empty() && missing.cursor.is_empty() && missing.oversize.is_none()
+            });
+        }
+        outcome
     }
 
     fn entries(found: &[(&str, &str)], unreadable: &[&str]) -> Outcome {
         let entry = |&(key, text): &(&str, &str)| Entry { key: key.into(), text: text.into() };
-        let unreadable = unreadable.iter().map(|&key| key.to_owned()).collect();
-        Outcome::Entries(FoundEntries { entries: found.iter().map(entry).collect(), unreadable })
+        let unreadable: Vec<_> = unreadable.iter().map(|&key| key.to_owned()).collect();
+        let none = MissingEntries { unreadable, cursor: String::new(), oversize: None };
+        let missing = Some(none).filter(|missing| !missing.unreadable.is_empty());
+        Outcome::Entries(FoundEntries { entries: found.iter().map(entry).collect(), missing })
+    }
+
+    fn oversize(bytes: u64, entries: u64) -> Outcome {
+        let oversize = Some(Size { bytes, entries });
+        let missing = Some(MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize });
+        Outcome::Entries(FoundEntries { entries: Vec::new(), missing })
+    }
+
+    fn is_oversize(outcome: &Outcome) -> bool {
+        let Outcome::Entries(found) = outcome else { return false };
+        found.missing.as_ref().is_some_and(|missing| missing.oversize.is_some())
     }
 
     fn records(first: u64, length: u64, at: u64, count: usize) -> Outcome {
         let extent = LogExtent { first, length };
-        Outcome::Records(LogRecords { extent, first: at, records: vec!["{}".into(); count] })
+        let run = RecordRun { first: at, records: vec!["{}".into(); count] };
+        Outcome::Records(LogRecords { extent, runs: vec![run] })
     }
 
     const GET: Operation<'static> = Operation::get(VALUES, &"k", 3);
 
     const GET_ALL: Operation<'static> = Operation::get_all(VALUES, 3, 9);
 
-    const POST: Operation<'static> = Operation::post("i", &[Posting { position: 3, mark: 1, terms: &[1, 2] }]);
+    const ADD: IndexStep<'static> = IndexStep::add_documents("i", &[Document { position: 3, mark: 1, terms: &[1, 2] }]);
 
-    const MATCH: Operation<'static> = Operation::match_terms("i", &[2, 1], 4, 20);
+    const SEARCH: IndexStep<'static> = IndexStep::search("i", &[2, 1], 4, 28);
 
     #[test]
     fn a_status_needs_a_reason() {
@@ -354,7 +389,7 @@ mod tests {
     #[test]
     fn each_operation_has_an_outcome_of_its_kind() {
         let counter = || Outcome::Counter(CounterValue { value: 1 });
-        let changed = |count| Outcome::Changed(EntryCount { count });
+        let changed = |added, removed| Outcome::Changed(ChangedEntries { added, removed });
         let put = Operation::put(VALUES, &[PutEntry { key: "k", text: "1" }]);
         assert!(told(receipt(Status::Applied, vec![]), Precondition::ANY, &[GET]).is_err());
         assert!(told(receipt(Status::Applied, vec![counter()]), Precondition::ANY, &[]).is_err());
@@ -366,32 +401,30 @@ mod tests {
             Operation::page_keys(VALUES, "", 1, 1),
             put,
             Operation::remove(VALUES, &["k"]),
-            Operation::reset_map(VALUES, &[]),
+            Operation::reset_map(VALUES),
             Operation::append("l", &[], &[]),
             Operation::read("l", LogEnd::Newest, 1, 1),
             Operation::read_at("l", &[Span { position: 0, count: 1 }], 1),
-            Operation::overflow("l", 1, 1, 1, 1),
+            Operation::read_surplus("l", 1, 1, 1, 1),
             Operation::replace_oldest("l", 1, &[]),
-            POST,
-            Operation::unpost("i", &[1]),
-            MATCH,
             Operation::describe(true),
         ];
         for operation in operations {
             assert_eq!(mended(operation, counter()), None, "{operation:?}");
         }
-        let increment = Operation::increment(VALUES, "k", 1);
-        assert_eq!(mended(increment, counter()), Some(counter()));
-        assert_eq!(mended(increment, changed(1)), None);
-        assert_eq!(mended(put, changed(2)), None);
-        assert_eq!(mended(Operation::remove(VALUES, &["k"]), changed(2)), None);
+        let add = Operation::add(VALUES, "k", 1);
+        assert_eq!(mended(add, counter()), Some(counter()));
+        assert_eq!(mended(add, changed(1, 0)), None);
+        assert_eq!(mended(put, changed(2, 0)), None);
+        assert_eq!(mended(put, changed(1, 1)), None);
+        assert_eq!(mended(Operation::remove(VALUES, &["k"]), changed(0, 2)), None);
+        assert_eq!(mended(Operation::reset_map(VALUES), changed(0, 2)), Some(changed(0, 2)));
         let described = Outcome::Described(Description {
             time_to_live: None,
+            created_at: 1,
             expires_in: None,
             values: 0,
-            maps: Vec::new(),
-            logs: Vec::new(),
-            indexes: Vec::new(),
+            parts: Vec::new(),
         });
         assert_eq!(mended(Operation::describe(true), described.clone()), Some(described));
     }
@@ -402,7 +435,7 @@ mod tests {
             (entries(&[("k", "1")], &[]), entries(&[("k", "1")], &[])),
             (entries(&[("a", "1"), ("k", "2"), ("k", "3")], &["b"]), entries(&[("k", "2")], &[])),
             (entries(&[("k", "1")], &["k", "k"]), entries(&[], &["k"])),
-            (entries(&[("k", "1234")], &[]), Outcome::Oversize(Size { bytes: 4, entries: 1 })),
+            (entries(&[("k", "1234")], &[]), oversize(4, 1)),
         ] {
             assert_eq!(mended(GET, found), Some(good));
         }
@@ -412,7 +445,7 @@ mod tests {
             (entries(&[("b", "1"), ("a", "2")], &["c"]), entries(&[("a", "2")], &[])),
             (entries(&[("a", "1"), ("k", "2")], &["k", "k", "a"]), entries(&[], &["k", "k"])),
             (entries(&[("a", "1"), ("k", "2"), ("k", "3")], &["k"]), entries(&[("a", "1")], &["k"])),
-            (entries(&[("a", "12"), ("k", "34")], &[]), Outcome::Oversize(Size { bytes: 4, entries: 2 })),
+            (entries(&[("a", "12"), ("k", "34")], &[]), oversize(4, 2)),
         ] {
             assert_eq!(mended(get_some, found), Some(good));
         }
@@ -425,14 +458,14 @@ mod tests {
             match good {
                 Some(good) => assert_eq!(mended(GET_ALL, found), Some(good)),
                 // More than was asked for is too much.
-                None => assert!(matches!(mended(GET_ALL, found), Some(Outcome::Oversize(_)))),
+                None => assert!(is_oversize(&mended(GET_ALL, found).unwrap())),
             }
         }
         let entry = |key: &str| Entry { key: key.into(), text: String::new() };
-        let page =
-            EntryPage { entries: vec![entry("b"), entry("a")], unreadable: vec!["b".into()], cursor: "c".into() };
+        let missing = MissingEntries { unreadable: vec!["b".into()], cursor: "c".into(), oversize: None };
+        let page = FoundEntries { entries: vec![entry("b"), entry("a")], missing: Some(missing) };
         let page = told(
-            receipt(Status::Applied, vec![Outcome::Page(page)]),
+            receipt(Status::Applied, vec![Outcome::Entries(page)]),
             Precondition::ANY,
             &[Operation::page_keys(VALUES, "", 2, 1)],
         );
@@ -444,7 +477,7 @@ mod tests {
     fn records_are_where_the_log_is() {
         let read = |end| Operation::read("l", end, 2, 1);
         let (oldest, newest) = (read(LogEnd::Oldest), read(LogEnd::Newest));
-        let overflow = Operation::overflow("l", 4, 2, 9, 1);
+        let overflow = Operation::read_surplus("l", 4, 2, 9, 1);
         let cases = [
             (newest, records(5, 3, 6, 2), true),
             (newest, records(5, 3, 8, 0), true),
@@ -476,19 +509,7 @@ mod tests {
             (records(5, 3, 5, 1), false),
             (records(5, 9, 7, 2), false),
         ] {
-            let Outcome::Records(found) = found else { panic!("they are") };
-            assert_eq!(
-                mended(
-                    read_at,
-                    Outcome::Spans(LogSpans {
-                        extent: found.extent,
-                        spans: vec![SpanRecords { first: found.first, records: found.records.clone() }],
-                    })
-                )
-                .is_some(),
-                is_right,
-                "{found:?}"
-            );
+            assert_eq!(mended(read_at, found.clone()).is_some(), is_right, "{found:?}");
         }
         let append = Operation::append("l", &["1"], &[]);
         let extent = |first, length| Outcome::Extent(LogExtent { first, length });
@@ -498,65 +519,76 @@ mod tests {
 
     #[test]
     fn an_index_has_a_place_for_each_document() {
-        let indexed = |next, documents| Outcome::Indexed(IndexExtent { next, documents });
-        for operation in [POST, Operation::unpost("i", &[1])] {
-            for (outcome, is_right) in [
-                (indexed(0, 0), true),
-                (indexed(7, 7), true),
-                (indexed(1 << 53, 1), true),
-                (indexed(7, 8), false),
-                (indexed((1 << 53) + 1, 1), false),
-                (Outcome::Extent(LogExtent { first: 0, length: 1 }), false),
-                (Outcome::Counter(CounterValue { value: 1 }), false),
-            ] {
-                assert_eq!(mended(operation, outcome.clone()).is_some(), is_right, "{operation:?} {outcome:?}");
+        for step in [ADD, IndexStep::remove_documents("i", &[1]), IndexStep::read_marks("i", 0, 1)] {
+            for (next, documents, is_right) in
+                [(0, 0, true), (7, 7, true), (1 << 53, 1, true), (7, 8, false), ((1 << 53) + 1, 1, false)]
+            {
+                let extent = IndexExtent { next, documents, occurrences: 0 };
+                let nothing =
+                    FoundDocuments { extent, from_position: extent.next, runs: Vec::new(), terms: Vec::new() };
+                assert_eq!(found(step, nothing).is_some(), is_right, "{step:?} {extent:?}");
             }
         }
     }
 
     #[test]
-    fn matches_are_among_the_positions_that_were_asked_for() {
-        let matches = |next, first, marks, terms: &[&[u32]]| {
-            let terms = terms.iter().map(|offsets| TermMatches { offsets: offsets.to_vec() }).collect();
-            FoundMatches { extent: IndexExtent { next, documents: 2 }, first, marks: vec![1; marks], terms }
+    fn documents_are_among_the_positions_that_were_asked_for() {
+        let documents = |next, from_position, runs: &[(u32, usize)], terms: &[&[u32]]| {
+            let runs = runs.iter().map(|&(offset, count)| MarkRun { offset, marks: vec![1; count] }).collect();
+            let terms = terms.iter().map(|offsets| TermHits { offsets: offsets.to_vec() }).collect();
+            FoundDocuments { extent: IndexExtent { next, documents: 2, occurrences: 4 }, from_position, runs, terms }
         };
         let cases = [
             // As many positions and as long as allowed.
-            (matches(9, 5, 4, &[&[0, 3], &[1]]), true),
-            (matches(9, 7, 2, &[&[], &[]]), true),
-            (matches(9, 9, 0, &[&[], &[]]), true),
-            // A mark for each position.
-            (matches(9, 5, 3, &[&[], &[]]), false),
-            (matches(9, 6, 4, &[&[], &[]]), false),
-            (matches(9, 10, 0, &[&[], &[]]), false),
-            (matches(9, u64::MAX, 0, &[&[], &[]]), false),
-            (matches(9, 4, 5, &[&[], &[]]), false),
+            (documents(9, 5, &[(0, 4)], &[&[0, 3], &[1]]), true),
+            (documents(9, 7, &[(1, 1)], &[&[], &[]]), true),
+            (documents(9, 9, &[], &[&[], &[]]), true),
+            // Runs that rise, within the positions.
+            (documents(9, 5, &[(0, 1), (1, 1)], &[&[], &[]]), true),
+            (documents(9, 5, &[(1, 1), (0, 1)], &[&[], &[]]), false),
+            (documents(9, 5, &[(0, 2), (1, 1)], &[&[], &[]]), false),
+            (documents(9, 5, &[(1, 4)], &[&[], &[]]), false),
+            (documents(9, 5, &[(u32::MAX, 1)], &[&[], &[]]), false),
+            // Positions that were asked for.
+            (documents(9, 10, &[], &[&[], &[]]), false),
+            (documents(9, u64::MAX, &[], &[&[], &[]]), false),
+            (documents(9, 4, &[], &[&[], &[]]), false),
             // A list for each term.
-            (matches(9, 5, 4, &[&[0]]), false),
-            (matches(9, 5, 4, &[&[0], &[], &[]]), false),
-            // Offsets that rise, of positions that have a mark.
-            (matches(9, 5, 4, &[&[3, 0], &[]]), false),
-            (matches(9, 5, 4, &[&[1, 1], &[]]), false),
-            (matches(9, 5, 4, &[&[4], &[]]), false),
-            (matches(9, 9, 0, &[&[0], &[]]), false),
+            (documents(9, 5, &[(0, 4)], &[&[0]]), false),
+            (documents(9, 5, &[(0, 4)], &[&[0], &[], &[]]), false),
+            // Offsets that rise, of positions that there are.
+            (documents(9, 5, &[], &[&[3, 0], &[]]), false),
+            (documents(9, 5, &[], &[&[1, 1], &[]]), false),
+            (documents(9, 5, &[], &[&[4], &[]]), false),
+            (documents(9, 9, &[], &[&[0], &[]]), false),
             // Too long.
-            (matches(9, 5, 4, &[&[0, 1], &[0, 1]]), false),
-            (matches(1, 1, 0, &[&[], &[]]), false),
+            (documents(9, 5, &[(0, 4)], &[&[0, 1], &[0, 1]]), false),
+            (documents(1, 1, &[], &[&[], &[]]), false),
         ];
-        for (found, is_right) in cases {
-            let told = mended(MATCH, Outcome::Matches(found.clone()));
-            assert_eq!(told, is_right.then(|| Outcome::Matches(found.clone())), "{found:?}");
+        for (given, is_right) in cases {
+            assert_eq!(found(SEARCH, given.clone()), is_right.then(|| given.clone()), "{given:?}");
         }
-        assert_eq!(mended(MATCH, Outcome::Indexed(IndexExtent { next: 0, documents: 0 })), None);
+        let read = IndexStep::read_marks("i", 3, 2);
+        for (given, is_right) in [
+            (documents(9, 3, &[(0, 2)], &[]), true),
+            (documents(9, 4, &[(0, 1)], &[]), true),
+            (documents(9, 4, &[(0, 2)], &[]), false),
+            (documents(9, 2, &[(0, 1)], &[]), false),
+        ] {
+            assert_eq!(found(read, given.clone()).is_some(), is_right, "{given:?}");
+        }
     }
 
     #[test]
     fn a_stamp_too_long_to_be_carried_is_left_out_of_the_token() {
         let long = "1".repeat(257);
         for (stamp, kept) in [("1-2~", "1-2~"), ("", ""), ("a b", ""), ("é", ""), ("a\n", ""), (&long, "")] {
-            let told =
-                told(Receipt { generation: stamp.into(), ..receipt(Status::Applied, vec![]) }, Precondition::ANY, &[]);
-            assert_eq!(told.unwrap().generation, kept);
+            let told = told(
+                Receipt { generation: Some(stamp.into()), ..receipt(Status::Applied, vec![]) },
+                Precondition::ANY,
+                &[],
+            );
+            assert_eq!(told.unwrap().named_generation(), kept);
         }
     }
 
@@ -568,7 +600,8 @@ mod tests {
             values,
             keys: keys.iter().map(|&key| key.to_owned()).collect(),
         };
-        let told = |said| delete_bucket(&Says(receipt(Status::Applied, vec![]), said), BucketId::session("s"), None, 2);
+        let request = DeleteRequest { bucket: BucketId::session("s"), generation: None, max_keys: 2 };
+        let told = |said| delete_bucket(&Says(without_steps(None, receipt(Status::Applied, vec![])), said), request);
         let good = deletion(Status::Applied, 3, &["a", "b"]);
         assert_eq!(told(deletion(Status::Applied, 3, &["c", "b", "a", "b"])).unwrap(), good);
         assert_eq!(told(deletion(Status::Applied, 0, &["a"])).unwrap().values, 1);

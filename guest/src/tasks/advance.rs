@@ -1,7 +1,7 @@
 //! Dispatches a step to its task.
 
 use crate::context::Context;
-use crate::contract::{BucketId, kind, code, Host};
+use crate::contract::{BucketId, Host, code, kind};
 use crate::tasks::activity::record_activity;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::copy_to_user::{copy_to_user, reset_copies};

@@ -7,7 +7,7 @@
 use keepline_json::push_number;
 use keepline_recall::Embedding;
 
-use crate::contract::{BucketId, kind, Expectation, Host, LogEnd, Operation, PutEntry, Span};
+use crate::contract::{BucketId, Expectation, Host, LogEnd, Operation, PutEntry, Span, kind};
 use crate::recall::copies::expect_entry;
 use crate::recall::passage::Passage;
 use crate::recall::schema::PASSAGES;

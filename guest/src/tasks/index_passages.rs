@@ -1,8 +1,8 @@
 //! The task `recall`: cuts new messages into passages, appends them, moves terms into the index, drops what has expired.
 
 use crate::contract::{
-    BucketId, Document, Expectation, Failure, Host, IndexStep, IndexedTransaction, LogEnd, LogExtent, LogRun, Operation,
-    Precondition, PutEntry, Status, Transaction, kind,
+    BucketId, Document, Expectation, Failure, Host, IndexStep, IndexedTransaction, LogEnd, LogExtent, LogRun,
+    Operation, Precondition, PutEntry, Status, Transaction, kind,
 };
 use crate::recall::cursor;
 use crate::recall::cursor::{CutStretch, IndexCursor, TranscriptStretch};

@@ -5,7 +5,7 @@
 
 use keepline_json::{self as json, ObjectWriter};
 
-use crate::contract::{ReadEntries, LogExtent};
+use crate::contract::{LogExtent, ReadEntries};
 use crate::text::ids::is_session;
 
 /// After so many notes records are dropped that are no longer true.

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::slice::from_ref;
 
 use crate::contract::{
-    BucketId, Expectation, Failure, Host, IndexedReceipt, LogEnd, LogExtent, Operation, Precondition,
-    PutEntry, ReadEntries, Status, Transaction, VALUES, kind,
+    BucketId, Expectation, Failure, Host, IndexedReceipt, LogEnd, LogExtent, Operation, Precondition, PutEntry,
+    ReadEntries, Status, Transaction, VALUES, kind,
 };
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::entry::turn_token::TurnToken;

@@ -3,7 +3,7 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, ReadEntries, Host, Operation, Size, VALUES};
+use crate::contract::{BucketId, Failure, Host, Operation, ReadEntries, Size, VALUES};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::PlainTurnToken;
 use crate::entry::types::{Effect, Problem, QuestionReply};

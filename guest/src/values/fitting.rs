@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Failure, ReadEntries, Host, Operation, Precondition, VALUES};
+use crate::contract::{BucketId, Entry, Failure, Host, Operation, Precondition, ReadEntries, VALUES};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store;
 use crate::store::{EntriesOutcome, KeyPage};

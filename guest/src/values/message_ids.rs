@@ -8,7 +8,9 @@
 use keepline_json as json;
 use std::borrow::Cow;
 
-use crate::contract::{Expectation, Failure, Host, LogExtent, Operation, PositionMark, Receipt, RecordRun, Transaction};
+use crate::contract::{
+    Expectation, Failure, Host, LogExtent, Operation, PositionMark, Receipt, RecordRun, Transaction,
+};
 use crate::text::ids::{is_map_key, to_map_key};
 use crate::{log, store};
 

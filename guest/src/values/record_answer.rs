@@ -7,7 +7,7 @@ use keepline_json as json;
 
 use crate::context::Context;
 use crate::contract::{
-    BucketId, Expectation, Failure, code, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES,
+    BucketId, Expectation, Failure, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES, code,
 };
 use crate::entry::types::{AnswerReply, Effect, Problem};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
@@ -52,9 +52,7 @@ impl AnswerParts {
         let part = match (&*failure.code, &*failure.subject) {
             _ if self.conversation && schema::is_conversation_failure(failure) => &mut self.conversation,
             (code::WRONG_TYPE, LAST_ANSWER) => &mut self.text,
-            (code::WRONG_TYPE | code::NOT_A_COUNTER | code::COUNTER_OVERFLOW, ANSWER_COUNT) => {
-                &mut self.count
-            }
+            (code::WRONG_TYPE | code::NOT_A_COUNTER | code::COUNTER_OVERFLOW, ANSWER_COUNT) => &mut self.count,
             (code::WRONG_TYPE, history::HISTORY_LOG) => &mut self.history,
             (code::WRONG_TYPE, message_ids::ANSWERS_LOG | message_ids::MESSAGE_IDS_MAP) => &mut self.message_id,
             _ => return false,

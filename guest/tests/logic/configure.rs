@@ -1,6 +1,6 @@
 //! `configure` over stores that lack capabilities.
 
-use keepline_filter::contract::StoreCapabilities;
+use keepline_filter::contract::StoreProfile;
 use keepline_filter::{Config, Host};
 
 use crate::test_host::TestHost;
@@ -10,7 +10,7 @@ fn a_time_to_live_is_refused_for_a_store_without_expiry() {
     let host = TestHost::new();
     let options = r#"{"session_ttl_hours":0.5}"#;
     assert_eq!(Config::parse_for(&&host, options), Config::parse(options));
-    host.capabilities.set(Some(StoreCapabilities { expiring: false, ..Host::capabilities(&&host) }));
+    host.profile.set(Some(StoreProfile { expiring: false, ..Host::store_profile(&&host) }));
     let problem = Config::parse_for(&&host, options).unwrap_err();
     assert_eq!(problem.field, "session_ttl_hours");
     assert_eq!(problem.message, "session_ttl_hours must be 0 (for ever), not 0.5: the store lets nothing expire");
@@ -22,18 +22,29 @@ fn a_time_to_live_is_refused_for_a_store_without_expiry() {
 }
 
 #[test]
+fn a_conversation_is_refused_for_a_store_without_positions() {
+    let host = TestHost::new();
+    host.profile.set(Some(StoreProfile { positions: false, ..Host::store_profile(&&host) }));
+    let problem = Config::parse_for(&&host, r#"{"conversation":true}"#).unwrap_err();
+    assert_eq!(problem.field, "conversation");
+    assert_eq!(problem.message, "conversation must be false, not true: the store lacks the capability positions");
+    assert!(Config::parse_for(&&host, "{}").is_ok());
+}
+
+#[test]
 fn missing_capabilities_are_logged_once() {
     let host = TestHost::new();
-    let all = Host::capabilities(&&host);
-    host.capabilities.set(Some(StoreCapabilities { atomic: false, exactly_once: false, ..all }));
+    let all = Host::store_profile(&&host);
+    host.profile.set(Some(StoreProfile { atomic: false, compare: false, exactly_once: false, ..all }));
     Config::parse_for(&&host, "{}").unwrap();
     assert_eq!(
         host.lines(),
         [
-            "Warn keepline.store The store does not apply transactions as a whole: counts may be off when several \
-             write at once",
-            "Debug keepline.store The store can't tell a call that is sent again from a new one: the host must not \
-             retry writes",
+            "Warn keepline.store The store lacks the capability atomic: a crash may leave half of what an entry writes, and \
+             readers may see it",
+            "Warn keepline.store The store lacks the capability compare: updates are lost where a session has more than one \
+             writer at a time",
+            "Warn keepline.store The store lacks the capability exactly-once: the host must not send a write again",
         ]
     );
 }

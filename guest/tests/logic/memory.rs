@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use keepline_filter::contract::bindings::keepline::memory::key_value as wit;
+use keepline_filter::contract::StoreInfo;
+use keepline_filter::contract::bindings::keepline::common::shared;
+use keepline_filter::contract::bindings::keepline::store::{indexes, listing, types as wit};
 
 use super::stores::{self, Deadline, MemoryStore, Store, Writer};
 
@@ -20,29 +22,26 @@ impl Memory {
         Self { store, writer: RefCell::new(Writer::new()) }
     }
 
-    pub fn transact(&self, transaction: &wit::Transaction<'_>) -> Result<wit::Receipt, wit::Failure> {
+    pub fn transact(
+        &self,
+        transaction: &indexes::IndexedTransaction<'_>,
+    ) -> Result<indexes::IndexedReceipt, shared::Problem> {
         let transaction = (*transaction).convert();
         let mut writer = self.writer.borrow_mut();
         at_once(self.store.transact(writer.advance(), &transaction, Deadline::NEVER)).convert()
     }
 
-    pub fn list(&self, kind: wit::BucketKind, cursor: &str, limit: u32) -> Result<wit::BucketPage, wit::Failure> {
-        at_once(self.store.list_buckets(kind.convert(), cursor, limit, Deadline::NEVER)).convert()
+    pub fn list(&self, kind: &str, cursor: &str, limit: u32) -> Result<listing::BucketPage, shared::Problem> {
+        at_once(self.store.list_buckets(kind, cursor, limit, Deadline::NEVER)).convert()
     }
 
-    pub fn delete(
-        &self,
-        bucket: wit::BucketId<'_>,
-        generation: Option<&str>,
-        max_keys: u32,
-    ) -> Result<wit::Deletion, wit::Failure> {
+    pub fn delete(&self, request: wit::DeleteRequest<'_>) -> Result<wit::Deletion, shared::Problem> {
         let mut writer = self.writer.borrow_mut();
-        let bucket = bucket.convert();
-        at_once(self.store.delete_bucket(writer.advance(), &bucket, generation, max_keys, Deadline::NEVER)).convert()
+        at_once(self.store.delete(writer.advance(), &request.convert(), Deadline::NEVER)).convert()
     }
 
-    pub fn capabilities(&self) -> wit::StoreCapabilities {
-        self.store.capabilities().convert()
+    pub fn about(&self) -> StoreInfo {
+        self.store.about().convert()
     }
 }
 
@@ -128,11 +127,12 @@ macro_rules! enums {
 
 // What goes to the store.
 enums! {
-    wit::BucketKind => stores::BucketKind { Session, User, Node, Definition, Dataset, Service }
     wit::EntryState => stores::EntryState { Absent, Present, Equal, AbsentOrEqual }
-    wit::LogEnd => stores::LogEnd { Oldest, Newest }
 }
 records! {
+    indexes::IndexedTransaction<'_> => stores::IndexedTransaction { lease, transaction, steps }
+    wit::LeaseRequest<'_> => stores::LeaseRequest { name, holder, milliseconds }
+    wit::DeleteRequest<'_> => stores::DeleteRequest { bucket, generation, max_keys }
     wit::Transaction<'_> => stores::Transaction { bucket, precondition, expectations, operations }
     wit::BucketId<'_> => stores::BucketId { kind, name }
     wit::TimeToLive => stores::TimeToLive { milliseconds, sliding }
@@ -145,74 +145,66 @@ records! {
     wit::PositionMark<'_> => stores::PositionMark { map_name, key, record_index }
     wit::Span => stores::Span { position, count }
     wit::PositionedRecord<'_> => stores::PositionedRecord { position, text }
-    wit::Posting<'_> => stores::Posting { position, mark, terms }
     wit::GetOperation<'_> => stores::GetOperation { map_name, keys, max_bytes }
-    wit::GetAllOperation<'_> => stores::GetAllOperation { map_name, max_entries, max_bytes }
-    wit::PageOperation<'_> => stores::PageOperation { map_name, cursor, max_entries, max_bytes, keys_only }
-    wit::PutOperation<'_> => stores::PutOperation { map_name, entries }
-    wit::IncrementOperation<'_> => stores::IncrementOperation { map_name, key, amount }
-    wit::RemoveOperation<'_> => stores::RemoveOperation { map_name, keys }
-    wit::ResetMapOperation<'_> => stores::ResetMapOperation { map_name, entries }
-    wit::AppendOperation<'_> => stores::AppendOperation { log, records, marks }
-    wit::ReadOperation<'_> => stores::ReadOperation { log, end, max_records, max_bytes }
+    wit::GetAllOperation<'_> => stores::GetAllOperation { map_name, cursor, max_entries, max_bytes, keys_only }
+    wit::SetOperation<'_> => stores::SetOperation { map_name, reset, remove, put }
+    wit::AddOperation<'_> => stores::AddOperation { map_name, key, amount }
+    wit::AppendOperation<'_> => stores::AppendOperation { log, reset, records, marks }
+    wit::ReadOperation<'_> => stores::ReadOperation { log, newest, only_over, leave, max_records, max_bytes }
     wit::ReadAtOperation<'_> => stores::ReadAtOperation { log, spans, max_bytes }
-    wit::OverflowOperation<'_> => stores::OverflowOperation { log, limit, keep, max_records, max_bytes }
     wit::ReplaceOldestOperation<'_> => stores::ReplaceOldestOperation { log, count, records }
     wit::RewriteOperation<'_> => stores::RewriteOperation { log, records }
-    wit::ResetLogOperation<'_> => stores::ResetLogOperation { log, records, marks }
-    wit::LeaseOperation<'_> => stores::LeaseOperation { lease, holder, milliseconds }
-    wit::PostOperation<'_> => stores::PostOperation { index, documents }
-    wit::UnpostOperation<'_> => stores::UnpostOperation { index, positions }
-    wit::MatchOperation<'_> => stores::MatchOperation { index, terms, newest, max_bytes }
     wit::DescribeOperation => stores::DescribeOperation { parts }
+    indexes::Document<'_> => stores::Document { position, mark, terms }
+    indexes::AddDocumentsStep<'_> => stores::AddDocumentsStep { index, documents }
+    indexes::RemoveDocumentsStep<'_> => stores::RemoveDocumentsStep { index, positions }
+    indexes::SearchStep<'_> => stores::SearchStep { index, terms, newest, around, max_bytes }
+    indexes::ReadMarksStep<'_> => stores::ReadMarksStep { index, from_position, count }
 }
 variants! {
     wit::Precondition<'_> => stores::Precondition { Existing, Create, CreateNew, Replace }
     wit::Expectation<'_> => stores::Expectation { Entry, Log, Room }
     wit::Operation<'_> => stores::Operation {
-        Get, GetAll, Page, Put, Increment, Remove, ResetMap, Append, Read, ReadAt, Overflow, ReplaceOldest, Rewrite,
-        ResetLog, Lease, Post, Unpost, Match, Describe
+        Get, GetAll, Set, Add, Append, Read, ReadAt, ReplaceOldest, Rewrite, Describe
     }
+    indexes::IndexStep<'_> => stores::IndexStep { AddDocuments, RemoveDocuments, Search, ReadMarks }
 }
 
 // What comes from it.
 enums! {
     stores::Status => wit::Status { Applied, Repeated, Absent, Expired, Exists, GenerationMismatch, Unmet }
-    stores::FailureCode => wit::FailureCode {
-        Invalid, TooLarge, Unsupported, WrongType, NotACounter, CounterOverflow, TooManyBuckets, Full, ReadOnly, Denied,
-        Unavailable, TimedOut, Other
+}
+impl Convert<shared::Problem> for stores::Failure {
+    fn convert(self) -> shared::Problem {
+        let stores::Problem { code, subject, limit, message } = self.into();
+        shared::Problem { code, subject, limit, message }
     }
 }
 records! {
+    stores::IndexedReceipt => indexes::IndexedReceipt { lease, receipt, found }
+    stores::LeaseState => wit::LeaseState { held, holder, expires_in }
     stores::Receipt => wit::Receipt { status, now, generation, created, unmet, outcomes }
-    stores::Failure => wit::Failure { code, subject, limit, message }
     stores::Deletion => wit::Deletion { status, now, values, keys }
-    stores::BucketPage => wit::BucketPage { names, cursor }
-    stores::StoreCapabilities => wit::StoreCapabilities {
-        atomic, expiring, exactly_once, durable, listing, leases, indexes
-    }
+    stores::BucketPage => listing::BucketPage { names, cursor }
+    stores::StoreInfo => wit::StoreInfo { capabilities, limits }
+    stores::StoreLimit => wit::StoreLimit { name, value }
     stores::TimeToLive => wit::TimeToLive { milliseconds, sliding }
     stores::Entry => wit::EntryResult { key, text }
-    stores::FoundEntries => wit::FoundEntries { entries, unreadable }
+    stores::FoundEntries => wit::FoundEntries { entries, missing }
+    stores::MissingEntries => wit::MissingEntries { unreadable, cursor, oversize }
     stores::Size => wit::Size { bytes, entries }
-    stores::EntryPage => wit::EntryPage { entries, unreadable, cursor }
-    stores::EntryCount => wit::EntryCount { count }
+    stores::ChangedEntries => wit::ChangedEntries { added, removed }
     stores::CounterValue => wit::CounterValue { value }
     stores::LogExtent => wit::LogExtent { first, length }
-    stores::LogRecords => wit::LogRecords { extent, first, records }
-    stores::SpanRecords => wit::SpanRecords { first, records }
-    stores::LogSpans => wit::LogSpans { extent, spans }
-    stores::LeaseState => wit::LeaseState { held, holder, expires_in }
-    stores::IndexExtent => wit::IndexExtent { next, documents }
-    stores::TermMatches => wit::TermMatches { offsets }
-    stores::FoundMatches => wit::FoundMatches { extent, first, marks, terms }
-    stores::MapDescription => wit::MapDescription { map_name, entries }
-    stores::LogDescription => wit::LogDescription { log, extent }
-    stores::IndexDescription => wit::IndexDescription { index, extent, bytes }
-    stores::Description => wit::Description { time_to_live, expires_in, values, maps, logs, indexes }
+    stores::LogRecords => wit::LogRecords { extent, runs }
+    stores::RecordRun => wit::RecordRun { first, records }
+    stores::BucketPart => wit::BucketPart { kind, name, position, count, bytes }
+    stores::Description => wit::Description { time_to_live, created_at, expires_in, values, parts }
+    stores::IndexExtent => indexes::IndexExtent { next, documents, occurrences }
+    stores::MarkRun => indexes::MarkRun { offset, marks }
+    stores::TermHits => indexes::TermHits { offsets }
+    stores::FoundDocuments => indexes::FoundDocuments { extent, from_position, runs, terms }
 }
 variants! {
-    stores::Outcome => wit::Outcome {
-        Entries, Oversize, Page, Changed, Counter, Extent, Records, Spans, Lease, Indexed, Matches, Described
-    }
+    stores::Outcome => wit::Outcome { Entries, Changed, Counter, Extent, Records, Described }
 }

@@ -1,6 +1,5 @@
 //! Answers with a message id.
 
-use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, AnswerReply, Config, Effect, Filter};
 
 use crate::test_host::TestHost;
@@ -139,7 +138,7 @@ fn concurrent_removals_of_old_ids_do_not_conflict_and_failures_are_reported() {
     }
     host.lines();
     host.before_each(|host, n| match n {
-        1002 => host.fail(FailureCode::Unavailable),
+        1002 => host.fail("unavailable"),
         1004 => {
             // Another writer was faster.
             let mut buckets = host.buckets_mut();

@@ -3,8 +3,8 @@
 mod history;
 
 use keepline_filter::admin;
+use keepline_filter::contract::StoreProfile;
 use keepline_filter::contract::sessions::HistoryPage;
-use keepline_filter::contract::{FailureCode, StoreCapabilities};
 use keepline_filter::{Config, Context, Host, SessionProblem, SessionProblemCode as Code};
 
 use crate::filter::told;
@@ -346,8 +346,8 @@ fn sessions_are_listed_page_by_page() {
     assert_eq!((first.sessions, &*first.cursor), (vec!["a".into(), "b".into()], "b"));
     let rest = admin::list_sessions(&sessions, "b", 0).unwrap();
     assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
-    let capabilities = Host::capabilities(&&host);
-    host.capabilities.set(Some(StoreCapabilities { listing: false, ..capabilities }));
+    let capabilities = Host::store_profile(&&host);
+    host.profile.set(Some(StoreProfile { listing: false, ..capabilities }));
     let problem = admin::list_sessions(&sessions, "", 2).unwrap_err();
     assert_eq!((problem.code, &*problem.store_code), (Code::Store, "unsupported"));
 }
@@ -366,7 +366,7 @@ fn deleting_names_the_keys() {
 #[test]
 fn a_failing_store_is_reported_in_its_words() {
     let host = TestHost::new();
-    host.fail(FailureCode::Denied);
+    host.fail("denied");
     let sessions = sessions(&host, "{}");
     refused(admin::create_session(&sessions, "s"), Code::Store, "It broke");
     assert_eq!(admin::create_session(&sessions, "s").unwrap_err().store_code, "denied");

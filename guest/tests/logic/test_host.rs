@@ -9,8 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use keepline_filter::Host;
-use keepline_filter::contract::bindings::keepline::memory::key_value::{EntryResult as Entry, *};
-use keepline_filter::contract::{Level, VALUES};
+use keepline_filter::contract::bindings::keepline::store::types::{EntryResult as Entry, *};
+use keepline_filter::contract::{
+    BucketPage, Failure, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction, Level, StoreProfile,
+    VALUES, kind,
+};
 
 use super::memory::Memory;
 use super::stores::{Clock, MemoryLimits, MemoryStore};
@@ -73,7 +76,8 @@ pub struct TestHost {
     foreign: RefCell<BTreeMap<(String, String), Vec<u8>>>,
     /// Keys on a page, at most.
     pub page: Cell<u64>,
-    pub capabilities: Cell<Option<StoreCapabilities>>,
+    /// What the store says of itself, if it is not what it is.
+    pub profile: Cell<Option<StoreProfile>>,
     hook: RefCell<Option<Hook>>,
     pub lines: RefCell<Vec<(Level, String, String)>>,
 }
@@ -97,7 +101,7 @@ impl TestHost {
             wrong: RefCell::default(),
             foreign: RefCell::default(),
             page: Cell::new(10_000),
-            capabilities: Cell::default(),
+            profile: Cell::default(),
             hook: RefCell::default(),
             lines: RefCell::default(),
         }
@@ -108,9 +112,13 @@ impl TestHost {
     }
 
     /// Every call fails like that.
-    pub fn fail(&self, code: FailureCode) {
-        *self.fails.borrow_mut() =
-            Some(Failure { code, subject: "answer_count".into(), limit: 1000, message: "It broke".into() });
+    pub fn fail(&self, code: &str) {
+        *self.fails.borrow_mut() = Some(Failure {
+            code: code.into(),
+            subject: "answer_count".into(),
+            limit: 1000,
+            message: "It broke".into(),
+        });
     }
 
     pub fn works(&self) {
@@ -156,7 +164,7 @@ impl TestHost {
 
     /// Stores an entry of a map.
     pub fn put(&self, bucket: &str, map_name: &str, key: &str, text: &str) {
-        self.write(bucket, &[Operation::Put(PutOperation { map_name, entries: &[EntryParam { key, text }] })]);
+        self.write(bucket, &[set(map_name, &[EntryParam { key, text }])]);
     }
 
     pub fn get(&self, bucket: &str, key: &str) -> Option<String> {
@@ -194,7 +202,7 @@ impl TestHost {
     }
 
     pub fn push(&self, bucket: &str, record: &str) {
-        let append = AppendOperation { log: "history", records: &[record], marks: &[] };
+        let append = AppendOperation { log: "history", reset: false, records: &[record], marks: &[] };
         self.write(bucket, &[Operation::Append(append)]);
     }
 
@@ -207,24 +215,25 @@ impl TestHost {
 
     /// A bucket ends.
     pub fn end(&self, bucket: &str) {
-        self.memory.delete(id_of(bucket), None, 0).unwrap();
+        self.memory.delete(DeleteRequest { bucket: id_of(bucket), generation: None, max_keys: 0 }).unwrap();
         self.foreign.borrow_mut().retain(|(name, _), _| name != bucket);
     }
 
     /// The leases of a bucket that somebody holds: who, and until when in milliseconds since 1970.
     pub fn leases(&self, bucket: &str) -> BTreeMap<&'static str, (String, u64)> {
-        let state = |lease| {
-            let look = LeaseOperation { lease, holder: "nobody", milliseconds: 0 };
-            let found = self.look(bucket, &[Operation::Lease(look)])?.outcomes.remove(0);
-            let Outcome::Lease(state) = found else { panic!("{found:?}") };
-            (!state.holder.is_empty()).then(|| (lease, (state.holder, self.millis() + state.expires_in)))
+        let state = |name| {
+            let lease = Some(LeaseRequest { name, holder: "nobody", milliseconds: 0 });
+            let state =
+                self.memory.transact(&IndexedTransaction { lease, ..look(bucket, &[]).into() }).unwrap().lease?;
+            (!state.holder.is_empty()).then(|| (name, (state.holder, self.millis() + state.expires_in)))
         };
         LEASES.into_iter().filter_map(state).collect()
     }
 
     /// Somebody else takes a lease.
     pub fn take_lease(&self, bucket: &str, lease: &str, holder: &str, milliseconds: u64) {
-        self.write(bucket, &[Operation::Lease(LeaseOperation { lease, holder, milliseconds })]);
+        let lease = Some(LeaseRequest { name: lease, holder, milliseconds });
+        self.memory.transact(&IndexedTransaction { lease, ..look(bucket, &[]).into() }).unwrap();
     }
 
     /// A copy of what there is of a bucket.
@@ -234,20 +243,21 @@ impl TestHost {
         let found = receipt.outcomes.remove(0);
         let Outcome::Described(found) = found else { panic!("{found:?}") };
         let values = (found.values > 0).then(|| VALUES.to_owned());
-        let maps = values.into_iter().chain(found.maps.into_iter().map(|map| map.map_name));
+        let parts = |kind: &'static str| found.parts.iter().filter(move |part| part.kind == kind);
+        let maps = values.into_iter().chain(parts("map").map(|map| map.name.clone()));
         Bucket {
-            generation: self.shown_life(&receipt.generation),
+            generation: self.shown_life(receipt.named_generation()),
             time_to_live: found.time_to_live,
             expires_at: found.expires_in.map(|left| self.millis() + left),
             maps: maps.map(|map| (map.clone(), self.map(name, &map))).collect(),
-            logs: found.logs.into_iter().map(|log| (log.log.clone(), self.log(name, &log.log))).collect(),
-            indexes: found.indexes.into_iter().map(|index| (index.index, index.extent.documents as usize)).collect(),
+            logs: parts("log").map(|log| (log.name.clone(), self.log(name, &log.name))).collect(),
+            indexes: parts("index").map(|index| (index.name.clone(), index.count as usize)).collect(),
         }
     }
 
     /// The names of all buckets: a session's under its own, another's as `User/name` or `Node/name`.
     pub fn names(&self) -> Vec<String> {
-        let kinds = [(BucketKind::Session, ""), (BucketKind::User, "User/"), (BucketKind::Node, "Node/")];
+        let kinds = [(kind::SESSION, ""), (kind::USER, "User/"), (kind::NODE, "Node/")];
         let names = kinds.into_iter().flat_map(|(kind, prefix)| {
             let names = self.memory.list(kind, "", 10_000).unwrap().names;
             names.into_iter().map(move |name| format!("{prefix}{name}"))
@@ -271,14 +281,22 @@ impl TestHost {
     fn map(&self, bucket: &str, map_name: &str) -> BTreeMap<String, String> {
         let (mut all, mut cursor) = (BTreeMap::new(), String::new());
         loop {
-            let page =
-                PageOperation { map_name, cursor: &cursor, max_entries: 0, max_bytes: u64::MAX, keys_only: false };
-            let Some(mut receipt) = self.look(bucket, &[Operation::Page(page)]) else { return all };
+            let cursor_before = Some(&*cursor);
+            let page = GetAllOperation {
+                map_name,
+                cursor: cursor_before,
+                max_entries: 0,
+                max_bytes: u64::MAX,
+                keys_only: false,
+            };
+            let Some(mut receipt) = self.look(bucket, &[Operation::GetAll(page)]) else { return all };
             let found = receipt.outcomes.remove(0);
-            let Outcome::Page(page) = found else { panic!("{found:?}") };
-            assert!(page.unreadable.is_empty());
+            let Outcome::Entries(page) = found else { panic!("{found:?}") };
             all.extend(page.entries.into_iter().map(|entry| (entry.key, entry.text)));
-            cursor = page.cursor;
+            cursor = page.missing.map_or_else(String::new, |missing| {
+                assert!(missing.unreadable.is_empty());
+                missing.cursor
+            });
             if cursor.is_empty() {
                 return all;
             }
@@ -293,9 +311,9 @@ impl TestHost {
             let read = Operation::ReadAt(ReadAtOperation { log, spans: &spans, max_bytes: u64::MAX });
             let Some(mut receipt) = self.look(bucket, &[read]) else { return (0, all) };
             let found = receipt.outcomes.remove(0);
-            let Outcome::Spans(found) = found else { panic!("{found:?}") };
+            let Outcome::Records(found) = found else { panic!("{found:?}") };
             let first = *first.get_or_insert(found.extent.first);
-            all.extend(found.spans.into_iter().flat_map(|run| run.records));
+            all.extend(found.runs.into_iter().flat_map(|run| run.records));
             if all.len() as u64 == found.extent.length {
                 return (first, all);
             }
@@ -304,9 +322,7 @@ impl TestHost {
 
     /// Reads from a bucket without using it. None: it is not there.
     fn look(&self, bucket: &str, operations: &[Operation<'_>]) -> Option<Receipt> {
-        let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
-        let look = Transaction { bucket: id_of(bucket), precondition, expectations: &[], operations };
-        Some(self.memory.transact(&look).unwrap()).filter(Receipt::is_applied)
+        Some(self.memory.transact(&look(bucket, operations).into()).unwrap().receipt).filter(Receipt::is_applied)
     }
 
     /// Writes to a bucket, which is created if it is absent.
@@ -314,7 +330,7 @@ impl TestHost {
         let exists = Precondition::Existing(ExistingBucket { generation: None, renew: false });
         for precondition in [exists, Precondition::Create(NewBucket { time_to_live: None })] {
             let write = Transaction { bucket: id_of(bucket), precondition, expectations: &[], operations };
-            if self.memory.transact(&write).unwrap().is_applied() {
+            if self.memory.transact(&write.into()).unwrap().receipt.is_applied() {
                 return;
             }
         }
@@ -358,16 +374,17 @@ impl TestHost {
         let wrong = self.wrong.borrow();
         let is_wrong = |name: &&str| wrong.contains(*name);
         match *operation {
-            Operation::Put(PutOperation { map_name: VALUES, entries }) => {
-                entries.iter().map(|entry| entry.key).find(is_wrong)
+            Operation::Set(SetOperation { map_name: VALUES, put, .. }) => {
+                put.iter().map(|entry| entry.key).find(is_wrong)
             }
-            Operation::Increment(IncrementOperation { map_name: VALUES, key: name, .. })
-            | Operation::Put(PutOperation { map_name: name, .. })
-            | Operation::Increment(IncrementOperation { map_name: name, .. })
+            // What is removed may have any type.
+            Operation::Set(SetOperation { put: [], .. }) => None,
+            Operation::Add(AddOperation { map_name: VALUES, key: name, .. })
+            | Operation::Set(SetOperation { map_name: name, .. })
+            | Operation::Add(AddOperation { map_name: name, .. })
             | Operation::Read(ReadOperation { log: name, .. })
-            | Operation::ReadAt(ReadAtOperation { log: name, .. })
-            | Operation::Overflow(OverflowOperation { log: name, .. }) => Some(name).filter(is_wrong),
-            Operation::Append(AppendOperation { log, marks, .. }) => {
+            | Operation::ReadAt(ReadAtOperation { log: name, .. }) => Some(name).filter(is_wrong),
+            Operation::Append(AppendOperation { log, reset: false, marks, .. }) => {
                 [log].into_iter().chain(marks.iter().map(|mark| mark.map_name)).find(is_wrong)
             }
             _ => None,
@@ -382,9 +399,13 @@ impl TestHost {
                 foreign.retain(|(key, _)| keys.contains(&key.as_str()));
                 found
             }
-            (Operation::GetAll(GetAllOperation { map_name: VALUES, .. }), Outcome::Entries(found)) => found,
-            (Operation::Page(PageOperation { map_name: VALUES, cursor: "", .. }), Outcome::Page(page)) => {
-                page.unreadable.extend(foreign.into_iter().map(|(key, _)| key));
+            (Operation::GetAll(GetAllOperation { map_name: VALUES, cursor: None, .. }), Outcome::Entries(found)) => {
+                found
+            }
+            (Operation::GetAll(GetAllOperation { map_name: VALUES, cursor: Some(""), .. }), Outcome::Entries(page)) => {
+                if !foreign.is_empty() {
+                    unreadable_of(page).extend(foreign.into_iter().map(|(key, _)| key));
+                }
                 return;
             }
             _ => return,
@@ -392,30 +413,29 @@ impl TestHost {
         for (key, value) in foreign {
             match String::from_utf8(value) {
                 Ok(text) => found.entries.push(Entry { key, text }),
-                Err(_) => found.unreadable.push(key),
+                Err(_) => unreadable_of(found).push(key),
             }
         }
         let wrong = self.wrong.borrow();
         let (spoilt, good) =
             std::mem::take(&mut found.entries).into_iter().partition(|entry| wrong.contains(&entry.key));
         found.entries = good;
-        found.unreadable.extend(Vec::<Entry>::into_iter(spoilt).map(|entry| entry.key));
+        let spoilt = Vec::<Entry>::into_iter(spoilt).map(|entry| entry.key).collect::<Vec<_>>();
+        if !spoilt.is_empty() {
+            unreadable_of(found).extend(spoilt);
+        }
         found.entries.sort();
     }
 
     /// Does a transaction, with all that is broken in the store.
-    fn apply(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+    fn apply(&self, transaction: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Failure> {
         self.called()?;
-        let broken = |code, subject: &str| {
-            Err(Failure { code, subject: subject.to_owned(), limit: 0, message: format!("{subject} is broken") })
+        let broken = |code: &str, subject: &str| {
+            let (code, message) = (code.to_owned(), format!("{subject} is broken"));
+            Err(Failure { code, subject: subject.to_owned(), limit: 0, message })
         };
-        let uses_index = |operation: &Operation<'_>| {
-            matches!(operation, Operation::Post(_) | Operation::Unpost(_) | Operation::Match(_))
-        };
-        if !self.capabilities().indexes && transaction.operations.iter().any(uses_index) {
-            return broken(FailureCode::Unsupported, "indexes");
-        }
-        let mut asked = *transaction;
+        self.check_limits(transaction);
+        let mut asked = transaction.transaction;
         let life;
         if let Precondition::Existing(ExistingBucket { generation: Some(shown), renew }) = asked.precondition {
             life = self.life(shown);
@@ -423,7 +443,9 @@ impl TestHost {
         }
         let mut operations = asked.operations.to_vec();
         for operation in &mut operations {
-            if let Operation::Page(page) = operation {
+            if let Operation::GetAll(page) = operation
+                && page.cursor.is_some()
+            {
                 page.max_entries = page.max_entries.min(self.page.get());
             }
         }
@@ -435,45 +457,108 @@ impl TestHost {
         let name = name_of(asked.bucket);
         let foreign = self.foreign_of(&name);
         let no_counter = asked.operations.iter().find_map(|operation| match operation {
-            Operation::Increment(IncrementOperation { map_name: VALUES, key, .. }) => {
+            Operation::Add(AddOperation { map_name: VALUES, key, .. }) => {
                 Some(*key).filter(|key| foreign.iter().any(|(name, _)| name == key))
             }
             _ => None,
         });
         if let Some(key) = no_counter {
-            return broken(FailureCode::NotACounter, key);
+            return broken("not-a-counter", key);
         }
         if let Some(name) = wrong_map.or_else(|| asked.operations.iter().find_map(|operation| self.spoilt(operation))) {
             // Where the bucket is not there, that is told first.
             let probe = Transaction { expectations: &[], operations: &[], ..asked };
-            let receipt = self.memory.transact(&probe)?;
-            return if receipt.is_applied() { broken(FailureCode::WrongType, name) } else { Ok(receipt) };
+            let reply = self.memory.transact(&probe.into())?;
+            return if reply.receipt.is_applied() { broken("wrong-type", name) } else { Ok(reply) };
         }
-        let mut receipt = self.memory.transact(&asked).inspect_err(|failure| {
-            let breaks_the_contract = matches!(failure.code, FailureCode::Invalid | FailureCode::TooLarge);
+        let indexed = IndexedTransaction { transaction: asked, ..*transaction };
+        let mut reply = self.memory.transact(&indexed).inspect_err(|failure| {
+            let breaks_the_contract = ["invalid", "too-large"].contains(&&*failure.code);
             assert!(!breaks_the_contract, "{failure:?}: {:?}", asked.operations);
         })?;
-        if !receipt.generation.is_empty() {
-            receipt.generation = self.shown_life(&receipt.generation);
-        }
+        let receipt = &mut reply.receipt;
+        receipt.generation = receipt.generation.as_deref().map(|generation| self.shown_life(generation));
         for (operation, outcome) in asked.operations.iter().zip(&mut receipt.outcomes) {
             self.spoil_values(&name, operation, outcome);
             let is_written = |key: &str| match operation {
-                Operation::ResetMap(ResetMapOperation { map_name: VALUES, .. }) => true,
-                Operation::Put(PutOperation { map_name: VALUES, entries }) => entries.iter().any(|it| it.key == key),
+                Operation::Set(SetOperation { map_name: VALUES, reset, put, .. }) => {
+                    *reset || put.iter().any(|it| it.key == key)
+                }
                 _ => false,
             };
             self.foreign.borrow_mut().retain(|(bucket, key), _| *bucket != name || !is_written(key));
         }
-        Ok(receipt)
+        Ok(reply)
     }
+
+    /// Fails the test if a call exceeds a limit that the store has reported.
+    fn check_limits(&self, IndexedTransaction { transaction, steps, .. }: &IndexedTransaction<'_>) {
+        let Some(StoreProfile { limits, positions, .. }) = self.profile.get() else { return };
+        let (mut bytes, mut pieces, mut terms) = (0, 0, 0);
+        let mut piece = |text: &str, limit: u64| {
+            assert!(text.len() as u64 <= limit, "{} bytes are over {limit}: {:.60}", text.len(), text);
+            (bytes, pieces) = (bytes + text.len() as u64, pieces + 1);
+        };
+        for operation in transaction.operations {
+            match operation {
+                Operation::Set(set) => {
+                    set.put.iter().for_each(|entry| {
+                        piece(entry.text, limits.text_bytes);
+                        piece(entry.key, 256);
+                    });
+                    set.remove.iter().for_each(|key| piece(key, 256));
+                }
+                Operation::Append(append) => {
+                    append.records.iter().for_each(|record| piece(record, limits.record_bytes))
+                }
+                Operation::ReplaceOldest(replace) => {
+                    replace.records.iter().for_each(|record| piece(record, limits.record_bytes));
+                }
+                Operation::Rewrite(rewrite) => {
+                    assert!(positions, "the store has no positions");
+                    rewrite.records.iter().for_each(|record| piece(record.text, limits.record_bytes));
+                }
+                Operation::ReadAt(_) => assert!(positions, "the store has no positions"),
+                _ => piece("", 0),
+            }
+        }
+        for step in *steps {
+            match step {
+                IndexStep::AddDocuments(add) => {
+                    terms += add.documents.iter().map(|it| it.terms.len() as u64).sum::<u64>()
+                }
+                IndexStep::RemoveDocuments(remove) => pieces += remove.positions.len() as u64,
+                IndexStep::Search(search) => assert!(search.terms.len() as u64 <= limits.search_terms),
+                IndexStep::ReadMarks(_) => {}
+            }
+        }
+        assert!(pieces <= limits.call_pieces, "{pieces} pieces");
+        assert!(bytes + 96 * pieces <= limits.call_bytes, "{bytes} bytes");
+        assert!(terms <= limits.call_terms, "{terms} terms");
+    }
+}
+
+/// A look at a bucket, without using it.
+fn look<'a>(bucket: &'a str, operations: &'a [Operation<'a>]) -> Transaction<'a> {
+    let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
+    Transaction { bucket: id_of(bucket), precondition, expectations: &[], operations }
+}
+
+fn set<'a>(map_name: &'a str, put: &'a [EntryParam<'a>]) -> Operation<'a> {
+    Operation::Set(SetOperation { map_name, reset: false, remove: &[], put })
+}
+
+/// Where keys are told of which nothing is returned.
+fn unreadable_of(found: &mut FoundEntries) -> &mut Vec<String> {
+    let none = || MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: None };
+    &mut found.missing.get_or_insert_with(none).unreadable
 }
 
 /// Under which name a bucket is shown.
 fn name_of(bucket: BucketId<'_>) -> String {
     match bucket.kind {
-        BucketKind::User => format!("User/{}", bucket.name),
-        BucketKind::Node => format!("Node/{}", bucket.name),
+        kind::USER => format!("User/{}", bucket.name),
+        kind::NODE => format!("Node/{}", bucket.name),
         _ => bucket.name.to_owned(),
     }
 }
@@ -485,9 +570,9 @@ fn is_name(shown: &str) -> bool {
 
 fn id_of(shown: &str) -> BucketId<'_> {
     let (kind, name) = match shown.split_once('/') {
-        Some(("User", name)) => (BucketKind::User, name),
-        Some(("Node", name)) => (BucketKind::Node, name),
-        _ => (BucketKind::Session, shown),
+        Some(("User", name)) => (kind::USER, name),
+        Some(("Node", name)) => (kind::NODE, name),
+        _ => (kind::SESSION, shown),
     };
     BucketId { kind, name }
 }
@@ -525,7 +610,8 @@ impl Drop for Changing<'_> {
             for map in maps.into_iter().filter(|map| before.maps.get(*map) != after.maps.get(*map)) {
                 let entries = after.maps.get(map).into_iter().flatten();
                 let entries: Vec<_> = entries.map(|(key, text)| EntryParam { key, text }).collect();
-                self.host.write(name, &[Operation::ResetMap(ResetMapOperation { map_name: map, entries: &entries })]);
+                let set = SetOperation { map_name: map, reset: true, remove: &[], put: &entries };
+                self.host.write(name, &[Operation::Set(set)]);
             }
             for (log, after) in after.logs.iter().filter(|(log, after)| before.logs.get(*log) != Some(*after)) {
                 self.write_log(name, log, before.logs.get(log).cloned().unwrap_or_default(), after);
@@ -544,9 +630,9 @@ impl Changing<'_> {
             // Positions before it have gone.
             let fillers = vec!["{}"; (to - first) as usize - records.len()];
             for fillers in fillers.chunks(10_000) {
-                write(Operation::Append(AppendOperation { log, records: fillers, marks: &[] }));
+                write(Operation::Append(AppendOperation { log, reset: false, records: fillers, marks: &[] }));
             }
-            write(Operation::ResetLog(ResetLogOperation { log, records: &[], marks: &[] }));
+            write(Operation::Append(AppendOperation { log, reset: true, records: &[], marks: &[] }));
             (first, records) = (*to, Vec::new());
         }
         let gone = to.checked_sub(first).expect("positions only go on");
@@ -569,45 +655,73 @@ impl Changing<'_> {
         }
         let more: Vec<&str> = more.iter().map(String::as_str).collect();
         for more in more.chunks(4) {
-            write(Operation::Append(AppendOperation { log, records: more, marks: &[] }));
+            write(Operation::Append(AppendOperation { log, reset: false, records: more, marks: &[] }));
         }
     }
 }
 
-impl Host for &TestHost {
-    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-        self.apply(transaction)
-    }
-
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+impl TestHost {
+    fn apply_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>> {
+        assert!(transactions.len() as u64 <= self.profile.get().unwrap_or_default().limits.transactions);
         let waits = self.waits.get() + 1;
         let receipts = transactions.iter().map(|transaction| self.apply(transaction)).collect();
         self.waits.set(waits);
         receipts
     }
+}
+
+impl Host for &TestHost {
+    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+        self.apply(&(*transaction).into()).map(|reply| reply.receipt)
+    }
+
+    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+        let transactions: Vec<_> = transactions.iter().map(|&transaction| transaction.into()).collect();
+        self.apply_each(&transactions).into_iter().map(|reply| Ok(reply?.receipt)).collect()
+    }
+
+    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>> {
+        assert!(self.store_profile().leases, "leases is called without its capability");
+        let indexed = |&LeasedTransaction { lease, transaction }| IndexedTransaction { lease, transaction, steps: &[] };
+        let transactions: Vec<_> = transactions.iter().map(indexed).collect();
+        let leased = |IndexedReceipt { lease, receipt, .. }| LeasedReceipt { lease, receipt };
+        self.apply_each(&transactions).into_iter().map(|reply| reply.map(leased)).collect()
+    }
+
+    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>> {
+        assert!(self.store_profile().indexes, "indexes is called without its capability");
+        self.apply_each(transactions)
+    }
 
     fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+        assert!(self.store_profile().listing, "listing is called without its capability");
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
         }
-        let mut page = self.memory.list(BucketKind::Session, cursor, limit)?;
+        let mut page = self.memory.list(kind::SESSION, cursor, limit)?;
         page.names.extend(self.foreign.borrow().keys().map(|(bucket, _)| bucket.clone()).filter(|name| !is_name(name)));
         Ok(page)
     }
 
-    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
-        self.called()?;
-        let life = generation.map(|shown| self.life(shown));
-        let deletion = self.memory.delete(bucket, life.as_deref(), max_keys)?;
-        if deletion.status == Status::Applied {
-            let name = name_of(bucket);
-            self.foreign.borrow_mut().retain(|(bucket, _), _| *bucket != name);
-        }
-        Ok(deletion)
+    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+        let waits = self.waits.get() + 1;
+        let delete = |request: &DeleteRequest<'_>| {
+            self.called()?;
+            let life = request.generation.map(|shown| self.life(shown));
+            let deletion = self.memory.delete(DeleteRequest { generation: life.as_deref(), ..*request })?;
+            if deletion.status == Status::Applied {
+                let name = name_of(request.bucket);
+                self.foreign.borrow_mut().retain(|(bucket, _), _| *bucket != name);
+            }
+            Ok(deletion)
+        };
+        let deletions = requests.iter().map(delete).collect();
+        self.waits.set(waits);
+        deletions
     }
 
-    fn capabilities(&self) -> StoreCapabilities {
-        self.capabilities.get().unwrap_or_else(|| self.memory.capabilities())
+    fn store_profile(&self) -> StoreProfile {
+        self.profile.get().unwrap_or_else(|| StoreProfile::of(&self.memory.about()))
     }
 
     fn now_micros(&self) -> u64 {

@@ -12,7 +12,7 @@ use crate::admin::import::layout::{GivenRecord, ImportBase, ImportLayout, Import
 use crate::admin::sessions::limit_problem;
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
-use crate::contract::{kind, Expectation, Host, LogEnd, Operation, Precondition, PutEntry, Status, Transaction};
+use crate::contract::{Expectation, Host, LogEnd, Operation, Precondition, PutEntry, Status, Transaction, kind};
 use crate::entry::directives;
 use crate::entry::session_problem::{SessionProblem, SessionResult, check_status, conflict_problem, write_problem};
 use crate::options::conversation::Options;

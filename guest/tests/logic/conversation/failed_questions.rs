@@ -1,6 +1,5 @@
 //! Answers to questions whose store failed: whose they are and what is stored of them is as the question said.
 
-use keepline_filter::contract::FailureCode;
 use keepline_filter::{Effect, Filter};
 use serde_json::{Value, json};
 
@@ -9,7 +8,7 @@ use crate::test_host::TestHost;
 
 /// The turn of a question that got nothing.
 fn failed(host: &TestHost, filter: &Filter<&TestHost>, text: &str, metadata: &Value) -> String {
-    host.fail(FailureCode::TimedOut);
+    host.fail("timed-out");
     let asked = ask(filter, text, metadata);
     assert_eq!((asked.effect, messages(&asked).len()), (Effect::Failed, 0));
     host.works();

@@ -1,7 +1,6 @@
 //! Counts of what was cut or left out when it was stored, in the session and in the trace.
 
 use keepline_filter::admin;
-use keepline_filter::contract::FailureCode;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Effect};
 use serde_json::{Value, json};
@@ -116,7 +115,7 @@ fn a_count_that_fails_changes_nothing_and_is_reported() {
     let host = TestHost::new();
     let filter = filter(&host, "");
     let turn = ask(&filter, "?", &s()).turn;
-    host.fail(FailureCode::Unavailable);
+    host.fail("unavailable");
     host.lines();
     let skipped = reply(&filter, "?", " ", &turn);
     assert_eq!((skipped.effect, &*skipped.problem.unwrap().code), (Effect::Skipped, "blank"));

@@ -124,7 +124,7 @@ fn failures_while_a_user_is_forgotten_are_retried_by_the_next_call() {
         let before = host.transactions.get();
         host.before_each(move |host, number| {
             if number == before + at {
-                host.fail(keepline_filter::contract::FailureCode::Unavailable);
+                host.fail("unavailable");
             }
         });
         let failed = admin::forget_user(&sessions, "anna").is_err();

@@ -351,9 +351,9 @@ fn recall_stays_within_its_budget_and_repeats_no_text() {
 #[test]
 fn without_indexes_nothing_is_recalled_and_nothing_fails() {
     let host = TestHost::new();
-    let mut capabilities = Host::capabilities(&&host);
+    let mut capabilities = Host::store_profile(&&host);
     capabilities.indexes = false;
-    host.capabilities.set(Some(capabilities));
+    host.profile.set(Some(capabilities));
     let filter = filter(&host, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &s());
     let done = reply(&filter, "Our dog is called Bello.", "Fine.", &asked.turn);

@@ -1,6 +1,5 @@
 //! The stored form of a turn.
 
-use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, Effect, QuestionEntry};
 use serde_json::json;
 
@@ -359,7 +358,7 @@ fn a_late_answer_is_not_stored_in_a_later_generation() {
 fn an_answer_is_stored_although_the_store_failed_for_its_question() {
     let host = TestHost::new();
     let filter = filter(&host, "");
-    host.fail(FailureCode::Unavailable);
+    host.fail("unavailable");
     let entry = QuestionEntry { text: "?", metadata: r#"{"session_id":"s"}"#, ..QuestionEntry::default() };
     let asked = filter.question(&entry);
     assert_eq!(asked.effect, Effect::Failed);

@@ -1,7 +1,6 @@
 //! Whose a session is, and the transcripts of nodes.
 
 use keepline_filter::admin;
-use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, Effect};
 use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
@@ -165,11 +164,7 @@ fn an_unreadable_user_leaves_the_session_its_memory() {
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
     // Of the two, the user's is the second.
     let before = host.transactions.get();
-    host.before_each(
-        move |host, number| {
-            if number == before + 2 { host.fail(FailureCode::Unavailable) } else { host.works() }
-        },
-    );
+    host.before_each(move |host, number| if number == before + 2 { host.fail("unavailable") } else { host.works() });
     let asked = ask(&filter, "2", &of("anna"));
     assert_eq!((asked.effect, messages(&asked).len()), (Effect::Enriched, 2));
     assert!(host.lines().iter().any(|line| line.contains("No values of the user")));

@@ -1,7 +1,6 @@
 //! Storing answers: limits, broken parts of a session, failures of the store.
 
 use keepline_filter::Effect;
-use keepline_filter::contract::FailureCode;
 
 use super::{S, filter};
 use crate::test_host::TestHost;
@@ -60,7 +59,7 @@ fn too_many_sessions_are_reported_in_the_originals_words() {
 fn a_failed_answer_warns_once_and_changes_nothing() {
     let host = TestHost::new();
     host.set("s", "answer_count", "7");
-    for code in [FailureCode::Full, FailureCode::TimedOut, FailureCode::WrongType] {
+    for code in ["full", "timed-out", "wrong-type"] {
         host.fail(code);
         host.fails.borrow_mut().as_mut().unwrap().subject = "__meta__".into();
         let answer = filter(&host, "{}").answer("a", S, "");

@@ -1,7 +1,6 @@
 //! Attaching values to questions: limits, broken parts of a session, failures of the store.
 
 use keepline_filter::Effect;
-use keepline_filter::contract::FailureCode;
 use serde_json::{Value, json};
 
 use super::{S, filter};
@@ -150,7 +149,7 @@ fn a_store_failure_while_an_oversized_memory_is_read_is_reported() {
         host.set("s", "a", "12345");
         host.before_each(move |host, n| {
             if n == at {
-                host.fail(FailureCode::Unavailable);
+                host.fail("unavailable");
             }
         });
         let filter = filter(&host, r#"{"max_context_bytes":5}"#);

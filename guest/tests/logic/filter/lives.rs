@@ -1,7 +1,6 @@
 //! In which life of which session an answer lands.
 
 use keepline_filter::Effect;
-use keepline_filter::contract::FailureCode;
 
 use super::{S, filter};
 use crate::test_host::TestHost;
@@ -74,7 +73,7 @@ fn an_answer_without_a_turn_recreates_its_expired_session() {
 fn a_failed_question_still_names_the_session_to_its_answers() {
     let host = TestHost::new();
     let filter = filter(&host, "{}");
-    host.fail(FailureCode::TimedOut);
+    host.fail("timed-out");
     let question = filter.question("q", S);
     assert_eq!(question.effect, Effect::Failed);
     assert_eq!(question.problem.unwrap().code, "timed-out");

@@ -1,7 +1,6 @@
 //! Reading the metadata of entries; members that nobody can forge.
 
 use keepline_filter::Effect;
-use keepline_filter::contract::FailureCode;
 
 use super::{S, filter};
 use crate::test_host::TestHost;
@@ -127,7 +126,7 @@ fn a_client_cannot_forge_memory() {
         Some(r#"{"session_id":"s","memory_context":{"answer_count":1,"last_answer":"a"}}"#)
     );
     // A store that fails.
-    host.fail(FailureCode::Unavailable);
+    host.fail("unavailable");
     let question = filter.question("q", forged);
     assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Failed, Some(S)));
     assert_eq!(filter.question("q", S).metadata, None);

@@ -1,7 +1,6 @@
 //! History is summarised, and its counts add up.
 
 use keepline_filter::Effect;
-use keepline_filter::contract::FailureCode;
 use serde_json::{Value, json};
 
 use super::{S, counts, filter, told};
@@ -119,7 +118,7 @@ fn a_failed_summary_never_makes_the_answer_fail() {
     let host = TestHost::new();
     host.before_each(|host, n| {
         if n == 2 {
-            host.fail(FailureCode::Unavailable);
+            host.fail("unavailable");
         }
     });
     let answer = filter(&host, r#"{"max_history":1}"#).answer("a", S, "");

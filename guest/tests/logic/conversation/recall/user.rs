@@ -5,7 +5,6 @@ mod forgotten;
 mod within;
 
 use keepline_filter::admin;
-use keepline_filter::contract::FailureCode;
 use keepline_filter::tasks::job::Step;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Filter, Host};
@@ -173,7 +172,7 @@ fn an_interrupted_correction_is_applied_fully_or_not_at_all() {
         host.before_each(move |host, count| {
             // Nobody reaches the store from then on; before it, somebody else does the deferred work.
             if count == begin + call {
-                host.fail(FailureCode::Unavailable);
+                host.fail("unavailable");
             }
         });
         let done = admin::rewrite_message(&sessions(&host), &transcript("one"), 0, None);
