@@ -11,7 +11,7 @@ use std::time::Duration;
 use keepline_filter::Host;
 use keepline_filter::contract::bindings::keepline::store::types::{EntryResult as Entry, *};
 use keepline_filter::contract::{
-    BucketPage, Failure, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction, Level, StoreProfile,
+    BucketPage, Failure, IndexStep, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction, Level, StoreProfile,
     VALUES, kind,
 };
 

@@ -12,8 +12,8 @@ use crate::{
     options::{OnStoreError, Options},
     sandbox::{CodeCache, Compiler, Isolation, PluginLimits, Sandbox},
     store::{
-        BreakerOptions, BucketKind, Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
-        MemoryLimits, MemoryStore, RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store,
+        BreakerOptions, Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
+        MemoryLimits, MemoryStore, RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store, kind,
     },
 };
 
@@ -214,7 +214,7 @@ impl Config {
         let Ok(store) = RedisStore::new(options) else { return Ok(()) };
         let mut cursor = String::new();
         let found = loop {
-            match store.list_buckets(BucketKind::Session, &cursor, 100, deadline).await {
+            match store.list_buckets(kind::SESSION, &cursor, 100, deadline).await {
                 Ok(page) if page.names.is_empty() && !page.cursor.is_empty() => cursor = page.cursor,
                 found => break found.map(|page| !page.names.is_empty()),
             }

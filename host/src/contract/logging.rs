@@ -1,4 +1,4 @@
-//! The levels of `wasi:logging`.
+//! The levels of the interface `log`.
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 

@@ -1,5 +1,5 @@
-//! The types of the contract in `wit/` as plain Rust, under the same names; those of `key-value` are in the stores'
-//! crate.
+//! The types of the contract in `wit/` as plain Rust, under the same names; those of `keepline:store` are in the
+//! stores' crate.
 //!
 //! These types cross the component's boundary themselves: each instance is checked against them when it is made.
 
@@ -12,11 +12,27 @@ pub(crate) mod sessions;
 pub(crate) mod storage_names;
 pub(crate) mod transcripts;
 
-/// The interfaces that a plugin may import. WASI's clock in any 0.2.x, as its versioning rules allow.
-pub(crate) const IMPORTS: [&str; 3] =
-    ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2", "wasi:logging/logging@0.1.0-draft"];
+/// The interfaces that a plugin may import beside those of `keepline:store`, in any version that fits: the last two hold
+/// only types. WASI's clock in any 0.2.x, as its versioning rules allow.
+const IMPORTS: [&str; 4] =
+    ["wasi:clocks/wall-clock@0.2", "keepline:host/log@0.3", "keepline:common/shared@0.3", "keepline:host/needs@0.3"];
+
+/// The interfaces of the store that this host knows; `types` holds only types.
+const STORE_INTERFACES: [&str; 5] = ["types", "core", "leases", "indexes", "listing"];
 
 pub(crate) fn may_import(name: &str) -> bool {
-    let is_version_of = |import: &str| import.ends_with("@0.2") && name.starts_with(&format!("{import}."));
-    IMPORTS.iter().any(|import| name == *import || is_version_of(import))
+    let is_version_of = |import: &&str| name.strip_prefix(**import).is_some_and(|rest| rest.starts_with('.'));
+    IMPORTS.iter().any(|import| is_version_of(&import)) || store_interface(name).is_some()
+}
+
+/// Whether it is an interface of the store that was added after this host was built. A component calls it only if the store
+/// has its capability, and so never here.
+pub(crate) fn is_unknown_store_interface(name: &str) -> bool {
+    store_interface(name).is_some_and(|interface| !STORE_INTERFACES.contains(&interface))
+}
+
+/// The interface of `keepline:store@0.3.x` that an import names.
+fn store_interface(name: &str) -> Option<&str> {
+    let (interface, version) = name.strip_prefix("keepline:store/")?.split_once('@')?;
+    version.starts_with("0.3.").then_some(interface)
 }

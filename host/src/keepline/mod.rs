@@ -253,10 +253,10 @@ impl Keepline {
     /// each of its own.
     ///
     /// # Errors
-    /// When the other store has other capabilities: the plugin was configured for the first one's.
+    /// When the other store has other capabilities or limits: the plugin was configured for the first one's.
     pub fn with_store(&self, store: Arc<dyn Store>) -> Result<Self, KeeplineError> {
-        if store.capabilities() != self.store.store().capabilities() {
-            return Err(KeeplineError::Store("the other store has other capabilities".into()));
+        if store.about() != self.store.store().about() {
+            return Err(KeeplineError::Store("the other store has other capabilities or limits".into()));
         }
         let store = Arc::new(StoreGuard::new(store, self.breaker));
         Ok(Self { inner: self.inner.clone(), store, breaker: self.breaker })

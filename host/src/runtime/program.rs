@@ -39,6 +39,7 @@ impl PluginProgram {
     ) -> wasmtime::Result<Self> {
         let mut linker = Linker::new(engine);
         imports::add_to_linker(&mut linker)?;
+        imports::link_unknown_to_traps(&mut linker, engine, component)?;
         let pre = linker.instantiate_pre(component)?;
         Ok(Self {
             pre,

@@ -11,7 +11,7 @@ use super::{SessionError, Sessions, error::from_store_failure};
 use crate::{
     contract::storage_names::SESSION_ID_ENTRY,
     store::{
-        BucketId, BucketKind, ExistingBucket, GetOperation, Operation, Outcome, Precondition, Receipt, Transaction,
+        BucketId, ExistingBucket, GetOperation, IndexedTransaction, Operation, Outcome, Precondition, Receipt, Transaction,
         Writer, guard::Missed,
     },
 };
@@ -26,7 +26,7 @@ pub(super) async fn replace_hashes_by_ids(sessions: &Sessions, names: &mut [Stri
     let hashes: Vec<String> = hashes.into_iter().collect();
     let mut ids = HashMap::new();
     for chunk in hashes.chunks(LOOKUP_BATCH_SIZE) {
-        let transactions: Vec<Transaction> =
+        let transactions: Vec<IndexedTransaction> =
             chunk.iter().map(|name| build_entry_read(name, SESSION_ID_ENTRY, ID_MAX + 64)).collect();
         let deadline = sessions.inner.call_deadline(Instant::now(), sessions.deadline).deadline;
         let mut writer = Writer::new();
@@ -35,7 +35,7 @@ pub(super) async fn replace_hashes_by_ids(sessions: &Sessions, names: &mut [Stri
         for (name, receipt) in
             chunk.iter().zip(asked.map_err(|missed| from_store_failure(&Missed::to_failure(missed)))?)
         {
-            let id = kept_id(receipt.map_err(|failure| from_store_failure(&failure))?, name);
+            let id = kept_id(receipt.map_err(|failure| from_store_failure(&failure))?.receipt, name);
             ids.extend(id.map(|id| (name.as_str(), id)));
         }
     }
@@ -48,9 +48,9 @@ pub(super) async fn replace_hashes_by_ids(sessions: &Sessions, names: &mut [Stri
 }
 
 /// One entry of a session's bucket. To look is no use of it.
-pub(super) fn build_entry_read(name: &str, (map, key): (&str, &str), max_bytes: usize) -> Transaction {
-    Transaction {
-        bucket: BucketId { kind: BucketKind::Session, name: name.to_owned() },
+pub(super) fn build_entry_read(name: &str, (map, key): (&str, &str), max_bytes: usize) -> IndexedTransaction {
+    let transaction = Transaction {
+        bucket: BucketId::session(name),
         precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
         expectations: Vec::new(),
         operations: vec![Operation::Get(GetOperation {
@@ -58,7 +58,8 @@ pub(super) fn build_entry_read(name: &str, (map, key): (&str, &str), max_bytes: 
             keys: vec![key.to_owned()],
             max_bytes: max_bytes as u64,
         })],
-    }
+    };
+    transaction.into()
 }
 
 /// The text of the entry that was read, if there is one.

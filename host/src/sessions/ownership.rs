@@ -17,8 +17,8 @@ use crate::{
     logging::{LogLevel, MAX_MESSAGE, make_printable},
     runtime::{CallScope, EntryOwner, ObservedBuckets, TaskScope, TaskSubject},
     store::{
-        BucketId, BucketKind, EntryState, ExistingBucket, Expectation, ExpectedEntry, Precondition, Receipt, Status,
-        Transaction, Writer, guard::Missed, names::is_bucket,
+        BucketId, EntryState, ExistingBucket, Expectation, ExpectedEntry, IndexedTransaction, Precondition, Receipt,
+        Status, Transaction, Writer, guard::Missed, kind, names::is_bucket,
     },
 };
 
@@ -57,7 +57,7 @@ impl UserListing {
 
     /// Whether the store says so: the user's list has it, and it names the user as its owner.
     pub(super) fn is_verified_session(&self, session: &str) -> bool {
-        self.found.is_user_bucket(&BucketId { kind: BucketKind::Session, name: session.to_owned() })
+        self.found.is_user_bucket(&BucketId::session(session))
     }
 
     /// The same user, and this session alone.
@@ -119,7 +119,7 @@ pub(super) async fn check_listing(
     owner: &str,
 ) -> Result<ListingStatus, SessionError> {
     let listed = expected_entry(SESSIONS_MAP, session, EntryState::Present, "");
-    Ok(match check_expectation(sessions, BucketKind::User, owner, session, listed).await? {
+    Ok(match check_expectation(sessions, kind::USER, owner, session, listed).await? {
         Some(Status::Applied | Status::Repeated) => ListingStatus::Listed,
         Some(Status::Unmet) | None => ListingStatus::Unlisted,
         Some(_) => ListingStatus::NoBucket,
@@ -129,7 +129,7 @@ pub(super) async fn check_listing(
 /// Whether the session's bucket names this owner. One transaction.
 pub(super) async fn names_owner(sessions: &Sessions, session: &str, owner: &str) -> Result<bool, SessionError> {
     let named = expected_entry(SESSION_MAP, OWNER_KEY, EntryState::Equal, owner);
-    let status = check_expectation(sessions, BucketKind::Session, session, owner, named).await?;
+    let status = check_expectation(sessions, kind::SESSION, session, owner, named).await?;
     Ok(matches!(status, Some(Status::Applied | Status::Repeated)))
 }
 
@@ -146,7 +146,7 @@ pub(super) async fn read_stored_owner(sessions: &Sessions, session: &str) -> Res
 /// nothing to ask.
 async fn check_expectation(
     sessions: &Sessions,
-    kind: BucketKind,
+    kind: &str,
     name: &str,
     other: &str,
     expected: ExpectedEntry,
@@ -155,21 +155,22 @@ async fn check_expectation(
         return Ok(None);
     }
     let transaction = Transaction {
-        bucket: BucketId { kind, name: name.to_owned() },
+        bucket: BucketId::new(kind, name),
         // To look is no use of it.
         precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
         expectations: vec![Expectation::Entry(expected)],
         operations: Vec::new(),
     };
-    Ok(Some(run_read_transaction(sessions, &transaction).await?.status))
+    Ok(Some(run_read_transaction(sessions, &transaction.into()).await?.status))
 }
 
-async fn run_read_transaction(sessions: &Sessions, transaction: &Transaction) -> Result<Receipt, SessionError> {
+async fn run_read_transaction(sessions: &Sessions, transaction: &IndexedTransaction) -> Result<Receipt, SessionError> {
     let deadline = sessions.inner.call_deadline(Instant::now(), sessions.deadline).deadline;
     let mut writer = Writer::new();
     let writer = writer.advance();
     let asked = sessions.store.call(deadline, |store| store.transact(writer, transaction, deadline)).await;
-    asked.map_err(Missed::to_failure).and_then(|answer| answer).map_err(|failure| from_store_failure(&failure))
+    let answer = asked.map_err(Missed::to_failure).and_then(|answer| answer);
+    answer.map(|answer| answer.receipt).map_err(|failure| from_store_failure(&failure))
 }
 
 fn expected_entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {

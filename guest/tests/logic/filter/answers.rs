@@ -64,7 +64,7 @@ fn a_failed_answer_warns_once_and_changes_nothing() {
         host.fails.borrow_mut().as_mut().unwrap().subject = "__meta__".into();
         let answer = filter(&host, "{}").answer("a", S, "");
         assert_eq!(answer.effect, Effect::Failed);
-        assert_eq!(answer.problem.unwrap().code, code.as_str());
+        assert_eq!(answer.problem.unwrap().code, code);
         assert_eq!(host.get("s", "last_answer"), None);
         assert_eq!(host.lines(), ["Warn keepline.store Answer not stored in session s: It broke"]);
     }

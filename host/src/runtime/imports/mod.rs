@@ -1,16 +1,20 @@
-//! The imports of a component, and there are no others: `key-value`, a wall clock, a log.
+//! The imports of a component, and there are no others: a store, a wall clock, a log.
 //!
 //! Each call begins with [`enter_host_call`]. An instance's own code checks its time on entering a function or a loop; code that
 //! calls the host in a straight line is checked here.
 
-mod key_value;
+mod admission;
+mod calls;
+mod interfaces;
 mod payload_size;
+mod read_limits;
 
 use wasmtime::{
     AsContextMut, StoreContextMut,
     component::{ComponentType, Lift, Linker, Lower},
 };
 
+pub(super) use self::interfaces::link_unknown_to_traps;
 use super::instance_state::InstanceState;
 use crate::contract::logging::LogLevel;
 
@@ -19,7 +23,7 @@ use crate::contract::logging::LogLevel;
 /// # Errors
 /// None that depends on a component.
 pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
-    key_value::add_to_linker(linker)?;
+    interfaces::add_to_linker(linker)?;
     let mut clock = linker.instance("wasi:clocks/wall-clock@0.2.0")?;
     clock.func_wrap("now", |mut context, ()| {
         enter_briefly(&mut context)?;
@@ -30,8 +34,8 @@ pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Res
         enter_briefly(&mut context)?;
         Ok((Datetime { seconds: 0, nanoseconds: 1000 },))
     })?;
-    let mut logging = linker.instance("wasi:logging/logging@0.1.0-draft")?;
-    logging.func_wrap_async("log", |mut context, (level, kind, message): (LogLevel, String, String)| {
+    let mut logging = linker.instance("keepline:host/log@0.3.0")?;
+    logging.func_wrap_async("write", |mut context, (level, kind, message): (LogLevel, String, String)| {
         Box::new(async move {
             enter_host_call(&mut context, (kind.len() + message.len()) as u64).await?;
             context.data_mut().log_within_budget(level, &kind, &message);

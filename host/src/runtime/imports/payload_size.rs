@@ -4,16 +4,17 @@
 
 use std::mem::size_of_val;
 
-use crate::store::{BucketPage, Deletion, Entry, Failure, Outcome, Receipt};
+use crate::store::{BucketPage, Deletion, Entry, Failure, FoundDocuments, IndexedReceipt, Outcome};
 
 pub(super) trait PayloadSize {
     /// Bytes.
     fn payload_bytes(&self) -> u64;
 }
 
-impl PayloadSize for Receipt {
+impl PayloadSize for IndexedReceipt {
     fn payload_bytes(&self) -> u64 {
-        list(&self.outcomes) + self.outcomes.iter().map(outcome).sum::<u64>()
+        let outcomes = &self.receipt.outcomes;
+        list(outcomes) + outcomes.iter().map(outcome).sum::<u64>() + self.found.iter().map(documents).sum::<u64>()
     }
 }
 
@@ -43,22 +44,17 @@ impl<T: PayloadSize> PayloadSize for Vec<T> {
 
 fn outcome(outcome: &Outcome) -> u64 {
     match outcome {
-        Outcome::Entries(found) => entries(&found.entries) + texts(&found.unreadable),
-        Outcome::Page(page) => entries(&page.entries) + texts(&page.unreadable),
-        Outcome::Records(found) => texts(&found.records),
-        Outcome::Spans(found) => list(&found.spans) + found.spans.iter().map(|span| texts(&span.records)).sum::<u64>(),
-        Outcome::Matches(found) => {
-            let offsets: u64 = found.terms.iter().map(|matches| list(&matches.offsets)).sum();
-            list(&found.marks) + list(&found.terms) + offsets
-        }
-        Outcome::Described(told) => list(&told.maps) + list(&told.logs) + list(&told.indexes),
-        Outcome::Oversize(_)
-        | Outcome::Changed(_)
-        | Outcome::Counter(_)
-        | Outcome::Extent(_)
-        | Outcome::Lease(_)
-        | Outcome::Indexed(_) => 0,
+        Outcome::Entries(found) => entries(&found.entries) + texts(found.unreadable()),
+        Outcome::Records(found) => list(&found.runs) + found.runs.iter().map(|run| texts(&run.records)).sum::<u64>(),
+        Outcome::Described(told) => list(&told.parts),
+        Outcome::Changed(_) | Outcome::Counter(_) | Outcome::Extent(_) => 0,
     }
+}
+
+fn documents(found: &FoundDocuments) -> u64 {
+    let marks: u64 = found.runs.iter().map(|run| list(&run.marks)).sum();
+    let offsets: u64 = found.terms.iter().map(|term| list(&term.offsets)).sum();
+    list(&found.runs) + list(&found.terms) + marks + offsets
 }
 
 // What is in memory: no sum of its parts can be over what 64 bits hold.

@@ -22,7 +22,7 @@ use crate::{
         storage_names::{NODES_MAP, OWNER_KEY, SESSION_MAP, SESSIONS_MAP},
         transcripts::Transcript,
     },
-    store::{BucketId, BucketKind, EntryState, Operation, Outcome, Receipt, Transaction},
+    store::{BucketId, EntryState, Operation, Outcome, Receipt, Transaction, kind},
 };
 
 /// The buckets that one call may reach.
@@ -76,7 +76,7 @@ impl ObservedBuckets {
     /// One that a list is known to name.
     pub(crate) fn with_listed_session(session: &str) -> Self {
         let found = Self::default();
-        found.0.lock().listed.insert(BucketId { kind: BucketKind::Session, name: session.to_owned() });
+        found.0.lock().listed.insert(BucketId::session(session));
         found
     }
 
@@ -101,7 +101,7 @@ pub(crate) struct BucketAccess {
 impl CallScope {
     /// The session that an operator names.
     pub(crate) fn for_session(name: &str) -> Self {
-        Self::Bucket(BucketId { kind: BucketKind::Session, name: name.into() })
+        Self::Bucket(BucketId::session(name))
     }
 
     /// The transcript of a session, or of one of its nodes, that an operator names.
@@ -155,7 +155,7 @@ impl CallScope {
     /// The same, of the session whose id it was made with in place of the name.
     pub(crate) fn with_session_ids(mut self, ids: SessionIds) -> Self {
         match &mut self {
-            Self::Bucket(bucket) if bucket.kind == BucketKind::Session => {
+            Self::Bucket(bucket) if bucket.kind == kind::SESSION => {
                 bucket.name = ids.bucket_name_or_id(&bucket.name).into_owned();
             }
             Self::Entry(owner) | Self::ReadOnly(owner) | Self::Correction(owner) | Self::Removal(owner, _) => {
@@ -183,16 +183,16 @@ impl CallScope {
 
     /// How a call may use the bucket. None: it does not reach it. To ask for a bucket's owner alone is less than to read it.
     pub(crate) fn access_to(&self, bucket: &BucketId, asks_for_owner: bool) -> Option<BucketAccess> {
-        let is_part = matches!(bucket.kind, BucketKind::Session | BucketKind::Node);
+        let is_part = bucket.kind == kind::SESSION || bucket.kind == kind::NODE;
         let (reads_only, owner) = match self {
             Self::Entry(owner) | Self::Correction(owner) if owner.has_bucket(bucket) => (false, None),
             Self::ReadOnly(owner) if owner.has_bucket(bucket) => (true, None),
-            Self::Removal(_, found) if bucket.kind == BucketKind::Node && found.is_listed(bucket) => (false, None),
+            Self::Removal(_, found) if bucket.kind == kind::NODE && found.is_listed(bucket) => (false, None),
             Self::Removal(owner, _) if owner.has_bucket(bucket) => (false, None),
             Self::Bucket(only) if only == bucket => (false, None),
             Self::Task(task) if task.is_reachable(bucket) => (false, None),
             Self::List(owner, _) if owner.has_bucket(bucket) => (true, None),
-            Self::List(owner, found) if bucket.kind == BucketKind::Session && found.is_listed(bucket) => {
+            Self::List(owner, found) if bucket.kind == kind::SESSION && found.is_listed(bucket) => {
                 (true, Some((EntryState::Equal, owner.user_bucket_name()?.to_owned())))
             }
             Self::Forget(owner, _) if owner.has_bucket(bucket) => (false, None),
@@ -222,26 +222,22 @@ impl CallScope {
         if is_theirs {
             seen.theirs.insert(bucket.clone());
         }
-        let is_own = match bucket.kind {
-            BucketKind::User => owner.user_bucket_name() == Some(&*bucket.name),
-            BucketKind::Session => is_theirs || owner.session.as_deref() == Some(&*bucket.name),
+        let is_own = match &*bucket.kind {
+            kind::USER => owner.user_bucket_name() == Some(&*bucket.name),
+            kind::SESSION => is_theirs || owner.session.as_deref() == Some(&*bucket.name),
             _ => false,
         };
         for (operation, outcome) in transaction.operations.iter().zip(&receipt.outcomes) {
             let map = match operation {
                 Operation::Get(get) => &get.map_name,
                 Operation::GetAll(all) => &all.map_name,
-                Operation::Page(page) => &page.map_name,
                 _ => continue,
             };
-            let (entries, unreadable) = match outcome {
-                Outcome::Entries(found) => (&found.entries, &found.unreadable),
-                Outcome::Page(page) => (&page.entries, &page.unreadable),
-                _ => continue,
-            };
+            let Outcome::Entries(found) = outcome else { continue };
+            let (entries, unreadable) = (&found.entries, found.unreadable());
             let kind = match &**map {
-                SESSIONS_MAP if bucket.kind == BucketKind::User => BucketKind::Session,
-                NODES_MAP => BucketKind::Node,
+                SESSIONS_MAP if bucket.kind == kind::USER => kind::SESSION,
+                NODES_MAP => kind::NODE,
                 SESSION_MAP if asks_for_owner(operation) && unreadable.is_empty() => {
                     if entries.iter().all(|entry| Some(&*entry.text) == owner.user_bucket_name()) {
                         seen.theirs.insert(bucket.clone());
@@ -252,7 +248,7 @@ impl CallScope {
             };
             if is_own {
                 let names = entries.iter().map(|entry| &entry.key).chain(unreadable);
-                seen.listed.extend(names.map(|name| BucketId { kind, name: name.clone() }));
+                seen.listed.extend(names.map(|name| BucketId::new(kind, name)));
             }
         }
     }
@@ -289,8 +285,8 @@ impl CallScope {
         TaskSubject::parse(subject).is_some_and(|subject| subject.buckets().all(|bucket| self.is_reachable(bucket)))
     }
 
-    pub(crate) fn may_list_buckets(&self, kind: BucketKind) -> bool {
-        matches!(self, Self::SessionNames) && kind == BucketKind::Session
+    pub(crate) fn may_list_buckets(&self, kind: &str) -> bool {
+        matches!(self, Self::SessionNames) && kind == kind::SESSION
     }
 }
 
@@ -329,7 +325,7 @@ mod tests {
         let others = ["session/bob", "session/", "session/anna/", "user/anna", "node/anna", "service/anna", "anna", ""];
         assert_eq!(reaches(&anna, &["session/anna"]), [true]);
         assert_eq!(reaches(&anna, &others), [false; 8]);
-        assert!(!anna.may_list_buckets(BucketKind::Session));
+        assert!(!anna.may_list_buckets(kind::SESSION));
         let nobody = CallScope::Entry(Arc::default());
         assert_eq!(reaches(&nobody, &["session/", "user/", "node/", "session/anna"]), [false; 4]);
     }
@@ -353,9 +349,9 @@ mod tests {
     #[test]
     fn a_long_name_is_hashed_once_and_only_when_its_bucket_is_asked_for() {
         let owner = owner("s", "a b", "app", "n");
-        let hold = |kind| owner.has_bucket(&BucketId { kind, name: "x".into() });
-        assert!(!hold(BucketKind::Session) && owner.hashes.user.get().is_none() && owner.hashes.node.get().is_none());
-        for (kind, kept) in [(BucketKind::User, &owner.hashes.user), (BucketKind::Node, &owner.hashes.node)] {
+        let hold = |kind| owner.has_bucket(&BucketId::new(kind, "x"));
+        assert!(!hold(kind::SESSION) && owner.hashes.user.get().is_none() && owner.hashes.node.get().is_none());
+        for (kind, kept) in [(kind::USER, &owner.hashes.user), (kind::NODE, &owner.hashes.node)] {
             assert!(!hold(kind));
             let first = kept.get().map(|name| name.as_ptr());
             assert!(first.is_some() && !hold(kind) && kept.get().map(|name| name.as_ptr()) == first);
@@ -375,23 +371,23 @@ mod tests {
     #[test]
     fn operator_calls_and_tasks_reach_only_what_they_name() {
         assert_eq!(reaches(&CallScope::for_session("a"), &["session/a", "session/b", "user/a"]), [true, false, false]);
-        let a = |kind| BucketId { kind, name: "a".into() };
+        let a = |kind| BucketId::new(kind, "a");
         let task = |subject: &str| {
             CallScope::Task(TaskScope { subject: TaskSubject::parse(subject).unwrap(), is_user_withheld: false })
         };
         assert_eq!(reaches(&task("user/a"), &["user/a", "session/a"]), [true, false]);
         assert!(
-            task("user/a").is_reachable(&a(BucketKind::User)) && !task("user/a").is_reachable(&a(BucketKind::Session))
+            task("user/a").is_reachable(&a(kind::USER)) && !task("user/a").is_reachable(&a(kind::SESSION))
         );
         // One that takes two buckets reaches both, and an entry has to reach both to name it.
         let both = task("session/a user/b");
-        assert!(both.is_reachable(&a(BucketKind::Session)) && !both.is_reachable(&a(BucketKind::User)));
-        let b = BucketId { kind: BucketKind::User, name: "b".into() };
+        assert!(both.is_reachable(&a(kind::SESSION)) && !both.is_reachable(&a(kind::USER)));
+        let b = BucketId::user("b");
         assert!(both.is_reachable(&b) && !both.is_withheld(&b));
         let withheld = TaskScope { subject: TaskSubject::parse("session/a user/b").unwrap(), is_user_withheld: true };
         let withheld = CallScope::Task(withheld);
         assert!(
-            withheld.is_reachable(&a(BucketKind::Session)) && !withheld.is_reachable(&b) && withheld.is_withheld(&b)
+            withheld.is_reachable(&a(kind::SESSION)) && !withheld.is_reachable(&b) && withheld.is_withheld(&b)
         );
         assert_eq!(reaches(&both, &["session/a user/b", "session/a", "user/b"]), [true, false, false]);
         let entry = CallScope::Entry(owner("a", "b", "", ""));
@@ -414,17 +410,17 @@ mod tests {
         // Withheld, it is neither held nor denied, and no other one is.
         let withheld = CallScope::for_correction(&"s".into(), Some("h-anna"), None).without_user();
         assert_eq!(reaches(&withheld, &["session/s", "user/h-anna", named]), [true, false, false]);
-        let is_withheld = |name: &str| withheld.is_withheld(&BucketId { kind: BucketKind::User, name: name.into() });
-        assert!(is_withheld("h-anna") && !is_withheld("bob") && !owned.is_withheld(&a(BucketKind::User)));
+        let is_withheld = |name: &str| withheld.is_withheld(&BucketId::user(name));
+        assert!(is_withheld("h-anna") && !is_withheld("bob") && !owned.is_withheld(&a(kind::USER)));
         let nobodys = CallScope::for_correction(&"s".into(), None, Some("bob"));
         assert_eq!(reaches(&nobodys, &["session/s", "user/bob", "user/anna", named]), [true, true, false, false]);
         assert!(
-            CallScope::SessionNames.may_list_buckets(BucketKind::Session)
-                && !CallScope::SessionNames.may_list_buckets(BucketKind::User)
+            CallScope::SessionNames.may_list_buckets(kind::SESSION)
+                && !CallScope::SessionNames.may_list_buckets(kind::USER)
         );
         assert!(
             !CallScope::SessionNames.holds_subject("session/a")
-                && !CallScope::for_session("a").may_list_buckets(BucketKind::Session)
+                && !CallScope::for_session("a").may_list_buckets(kind::SESSION)
         );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use compact_str::CompactString;
 use keepline_options::bucket_names::{is_plain_user, node_bucket_name, user_bucket_name};
 
-use crate::store::{BucketId, BucketKind};
+use crate::store::{BucketId, kind};
 
 /// Whom an entry belongs to, as its metadata name them: texts that are not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,17 +62,17 @@ impl EntryOwner {
 
     pub(super) fn has_bucket(&self, bucket: &BucketId) -> bool {
         let name = bucket.name.as_str();
-        match bucket.kind {
-            BucketKind::Session => self.session.as_deref() == Some(name),
-            BucketKind::User => !self.is_user_withheld && self.user_bucket_name() == Some(name),
-            BucketKind::Node => self.node_bucket_name() == Some(name),
-            BucketKind::Definition | BucketKind::Dataset | BucketKind::Service => false,
+        match &*bucket.kind {
+            kind::SESSION => self.session.as_deref() == Some(name),
+            kind::USER => !self.is_user_withheld && self.user_bucket_name() == Some(name),
+            kind::NODE => self.node_bucket_name() == Some(name),
+            _ => false,
         }
     }
 
     pub(super) fn is_bucket_withheld(&self, bucket: &BucketId) -> bool {
         self.is_user_withheld
-            && bucket.kind == BucketKind::User
+            && bucket.kind == kind::USER
             && self.user_bucket_name() == Some(bucket.name.as_str())
     }
 

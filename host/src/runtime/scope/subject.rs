@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::store::{BucketId, BucketKind, StoreGuard, names::is_bucket};
+use crate::store::{BucketId, StoreGuard, kind, names::is_bucket};
 
 /// What separates a session from its user.
 const AND_USER: &str = " user/";
@@ -29,15 +29,14 @@ impl TaskSubject {
     /// None: it has another form, or a part of it can't be the name of a bucket.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (first, user) = match text.split_once(AND_USER) {
-            Some((first, user)) => (first, Some(checked_bucket_id(BucketKind::User, user)?)),
+            Some((first, user)) => (first, Some(checked_bucket_id(kind::USER, user)?)),
             None => (text, None),
         };
         let (kind, name) = first.split_once('/')?;
-        let kind = BucketKind::ALL.into_iter().find(|known| known.name() == kind)?;
         let is_allowed = match kind {
-            BucketKind::Session => true,
-            BucketKind::Node | BucketKind::User => user.is_none(),
-            BucketKind::Definition | BucketKind::Dataset | BucketKind::Service => false,
+            kind::SESSION => true,
+            kind::NODE | kind::USER => user.is_none(),
+            _ => false,
         };
         let bucket = checked_bucket_id(kind, name).filter(|_| is_allowed)?;
         Some(Self { text: text.to_owned(), bucket, user })
@@ -57,8 +56,8 @@ impl TaskSubject {
     }
 }
 
-fn checked_bucket_id(kind: BucketKind, name: &str) -> Option<BucketId> {
-    is_bucket(name).then(|| BucketId { kind, name: name.to_owned() })
+fn checked_bucket_id(kind: &str, name: &str) -> Option<BucketId> {
+    is_bucket(name).then(|| BucketId::new(kind, name))
 }
 
 /// How many subjects are kept. Of one that is forgotten, the user's list is asked.
