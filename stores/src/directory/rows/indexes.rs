@@ -4,7 +4,7 @@ use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
 use super::{BucketRows, PartKind, PartState};
 use crate::{
-    FoundMatches, IndexExtent, MatchOperation, PostOperation, UnpostOperation,
+    AddDocumentsStep, FoundDocuments, IndexExtent, ReadMarksStep, RemoveDocumentsStep, SearchStep,
     directory::{
         error::TransactionError,
         time::{TransactionContext, from_column, to_column},
@@ -33,15 +33,20 @@ impl IndexField {
     }
 }
 
+impl PartState {
+    pub(super) fn index_extent(self) -> IndexExtent {
+        IndexExtent { next: self.first, documents: self.length, occurrences: self.terms }
+    }
+}
+
 const FIELD: &str = "SELECT bytes FROM segment WHERE idx = ?1 AND place = ?2";
 
 impl BucketRows<'_, '_> {
     pub(crate) fn index_extent(&self, index: &str) -> Result<IndexExtent, rusqlite::Error> {
-        let PartState { first, length, .. } = self.load_part(PartKind::Index, index)?;
-        Ok(IndexExtent { next: first, documents: length })
+        Ok(self.load_part(PartKind::Index, index)?.index_extent())
     }
 
-    pub(crate) fn post_documents(&self, step: &PostOperation) -> Result<(), TransactionError> {
+    pub(crate) fn add_documents(&self, step: &AddDocumentsStep) -> Result<(), TransactionError> {
         let mut part = self.load_part(PartKind::Index, &step.index)?;
         check_above(step, part.first)?;
         if step.documents.is_empty() {
@@ -63,7 +68,7 @@ impl BucketRows<'_, '_> {
         Ok(())
     }
 
-    pub(crate) fn unpost_documents(&self, step: &UnpostOperation) -> Result<(), TransactionError> {
+    pub(crate) fn remove_documents(&self, step: &RemoveDocumentsStep) -> Result<(), TransactionError> {
         let mut part = self.load_part(PartKind::Index, &step.index)?;
         let Some(id) = part.id else { return Ok(()) };
         let mut field = self.prepare_statement(FIELD)?;
@@ -147,9 +152,10 @@ impl BucketRows<'_, '_> {
     }
 
     /// Segments are read from the newest on, until they are more than a transaction may read.
-    pub(crate) fn find_matches(&self, step: &MatchOperation) -> Result<FoundMatches, rusqlite::Error> {
-        let PartState { id, first: next, length: documents, .. } = self.load_part(PartKind::Index, &step.index)?;
-        let extent = IndexExtent { next, documents };
+    pub(crate) fn search(&self, step: &SearchStep) -> Result<FoundDocuments, rusqlite::Error> {
+        let part = self.load_part(PartKind::Index, &step.index)?;
+        let (id, extent) = (part.id, part.index_extent());
+        let next = extent.next;
         let mut oldest = index::oldest_matched_position(step, next);
         let sought = SoughtTerms::new(&step.terms);
         let mut held = Vec::new();
