@@ -2,7 +2,55 @@
 
 use std::fmt;
 
-use crate::contract::{Failure, FailureCode};
+/// Why a call failed: the codes of `wit/deps/store/core.wit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FailureCode {
+    /// The request breaks a rule of this contract. `subject` is the name of the log, map, index or key that would be
+    /// written or asked for twice, or that lacks the position; or else what breaks its rule, as members are called
+    /// here (`bucket`, `map`, `log`, `key`, `position`, `terms`).
+    Invalid,
+    /// Over a limit: `subject` is its name, `limit` its value.
+    TooLarge,
+    /// The store lacks the capability `subject`.
+    Unsupported,
+    /// What is stored under `subject`, which would be written or is a log, has another type. It is left as it is.
+    /// (Reads of maps name it in `unreadable`; `remove` and `reset-map` remove it.)
+    WrongType,
+    /// Entry `subject` is no counter.
+    NotACounter,
+    /// Counter `subject` would leave its range.
+    CounterOverflow,
+    /// The store takes no more than `limit` buckets.
+    TooManyBuckets,
+    /// The store is out of memory or disk (`limit` bytes; 0: unknown). With the subject `writers`: so many others
+    /// have just written to this bucket and may still repeat a call, and it can't remember another one; this
+    /// passes within their time-outs.
+    Full,
+    /// The store takes no writes at present.
+    ReadOnly,
+    /// The store refused the host, or the host refused the bucket.
+    Denied,
+    /// The store can't be used. With the subject `expiry`: this bucket can't, because only a clock that was set ahead
+    /// just now says that it has expired.
+    Unavailable,
+    /// No answer within `limit` milliseconds. The call may or may not have been applied by then; it will
+    /// not be applied later.
+    TimedOut,
+    Other,
+}
+
+/// A failed call. It never contains a host name, an address, a password or a stored text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: FailureCode,
+    /// The name or part that the code is about, or empty.
+    pub subject: String,
+    /// The limit that the code is about, or 0.
+    pub limit: u64,
+    /// For people: one sentence without a full stop.
+    pub message: String,
+}
 
 impl Failure {
     /// A failure. The message is for people, one sentence without a full stop, and never names a host, an address or

@@ -1,7 +1,7 @@
-//! Stores: what the host lends the component as `key-value`.
+//! Stores: what the host lends the component as `keepline:store`.
 //!
 //! A store knows buckets, keys, logs, indexes, atomicity, expiry and its own key layout, and never the meaning of
-//! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
+//! what it keeps. The rules that all stores share are those of `wit/deps/store`; the types are the
 //! contract's own. One conformance suite (`conformance/` and `tests/stores/`) holds every store to them.
 
 #![deny(clippy::too_many_lines)]
@@ -35,6 +35,7 @@ pub use self::contract::*;
 #[cfg(feature = "directory")]
 pub use self::directory::{DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync};
 use self::failure::failure;
+pub use self::failure::{Failure, FailureCode};
 #[doc(hidden)]
 pub use self::guard::breaker::{Breaker, BreakerPermit};
 #[cfg(feature = "redis")]
@@ -107,7 +108,7 @@ impl Default for Writer {
     }
 }
 
-/// A store of buckets. See the module `wit/key-value.wit` for what each method promises.
+/// A store of buckets. See the module `wit/deps/store` for what each method promises.
 ///
 /// Each call has a deadline, by which it has to end, with [`FailureCode::TimedOut`] if need be; a store may have
 /// shorter limits of its own.
@@ -116,51 +117,57 @@ impl Default for Writer {
 /// come from an untrusted component.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
-    /// Apply operations to one bucket, all or none, in one round trip. A second call with the same
-    /// writer and sequence counts once, if the store's capabilities say so.
+    /// Apply operations and steps to one bucket, all or none, in one round trip. A second call with the same
+    /// writer and sequence counts once, if the store has the capability `exactly-once`.
     async fn transact(
         &self,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure>;
+    ) -> Result<IndexedReceipt, Failure>;
 
     /// Apply independent transactions, each on a bucket of its own, and wait once: one answer for each, in the order
     /// given. All carry the same writer and sequence, which are about their buckets. Side by side by default.
     async fn transact_each(
         &self,
         writer: &Writer,
-        transactions: &[Transaction],
+        transactions: &[IndexedTransaction],
         deadline: Deadline,
-    ) -> Vec<Result<Receipt, Failure>> {
+    ) -> Vec<Result<IndexedReceipt, Failure>> {
         if let Err(failure) = check::validate_batch(transactions) {
             return vec![Err(failure); transactions.len()];
         }
         join_all(transactions.iter().map(|transaction| self.transact(writer, transaction, deadline))).await
     }
 
+    /// Delete a bucket, or just this generation of it, with all that is in it.
+    async fn delete(&self, writer: &Writer, request: &DeleteRequest, deadline: Deadline) -> Result<Deletion, Failure>;
+
+    /// Delete buckets, and wait once: one answer for each, as in [`transact_each`](Self::transact_each). Side by side by
+    /// default.
+    async fn delete_each(
+        &self,
+        writer: &Writer,
+        requests: &[DeleteRequest],
+        deadline: Deadline,
+    ) -> Vec<Result<Deletion, Failure>> {
+        if let Err(failure) = check::validate_deletions(requests) {
+            return vec![Err(failure); requests.len()];
+        }
+        join_all(requests.iter().map(|request| self.delete(writer, request, deadline))).await
+    }
+
     /// A page of the names of the buckets of a kind; a limit of 0 means 100.
     async fn list_buckets(
         &self,
-        kind: BucketKind,
+        kind: &str,
         cursor: &str,
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure>;
 
-    /// Delete a bucket, or just this generation of it, with all that is in it, and name at most so many of the keys
-    /// of its values.
-    async fn delete_bucket(
-        &self,
-        writer: &Writer,
-        bucket: &BucketId,
-        generation: Option<&str>,
-        max_keys: u32,
-        deadline: Deadline,
-    ) -> Result<Deletion, Failure>;
-
-    /// What this store can promise.
-    fn capabilities(&self) -> StoreCapabilities;
+    /// What this store can do: its capabilities, and the limits that differ from the default.
+    fn about(&self) -> StoreInfo;
 
     /// How the store's own circuit breaker stands, if it has one, as one over several servers should: of several the
     /// worst. None: its caller's [`StoreGuard`] has one.

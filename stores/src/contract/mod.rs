@@ -5,15 +5,17 @@
 #![cfg_attr(feature = "component", allow(unsafe_code, reason = "what is derived implements wasmtime's unsafe traits"))]
 #![allow(missing_docs, reason = "where there is no comment, the name says it all, as in the contract")]
 
+mod convert;
 mod operations;
 mod optional;
 mod outcomes;
+mod registered;
 mod writes;
 
 #[cfg(feature = "component")]
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-pub use self::{operations::*, optional::*, outcomes::*};
+pub use self::{operations::*, optional::*, outcomes::*, registered::*};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
