@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 
 use crate::{
-    BucketId, Failure,
+    BucketId, Failure, Writer,
     directory::{
         DirectoryStore, WriteDurability,
         error::TransactionError,
@@ -77,20 +77,14 @@ impl TransferStore for DirectoryStore {
     }
 
     async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure> {
-        let (bucket, record) = (bucket.clone(), moved_record_id(Some(&lossy_text(generation))));
-        let has_moved = move |at: &TransactionContext<'_>| {
-            let mut found = at
-                .db
-                .prepare_cached("SELECT 1 FROM writer WHERE kind = ?1 AND bucket = ?2 AND id = ?3 AND until > ?4")?;
-            Ok(found.exists(params![bucket.kind, bucket.name, record, at.now_as_column()])?)
-        };
-        self.run_job(WriteDurability::Nothing, false, has_moved).await
+        let (bucket, mover) = (bucket.clone(), mover_of(&lossy_text(generation)));
+        self.run_job(WriteDurability::Nothing, false, move |at| Ok(at.has_seen(&mover, &bucket)?)).await
     }
 }
 
-/// The record that a moved bucket leaves among its writers.
-fn moved_record_id(generation: Option<&String>) -> String {
-    [MOVED, generation.map_or("", String::as_str)].concat()
+/// The writer whose one call, as far as those who ask later can tell, moved this generation of a bucket.
+fn mover_of(generation: &str) -> Writer {
+    Writer::resumed(&[MOVED, generation].concat(), 1)
 }
 
 /// A name that came from this store, and so is text.
@@ -282,9 +276,7 @@ impl TransactionContext<'_> {
             return Ok(RemovalOutcome::Differs);
         }
         let fields = self.fields(&life)?;
-        let mut record = self.db.prepare_cached("INSERT OR REPLACE INTO writer VALUES (?1, ?2, ?3, 1, ?4)")?;
-        let until = to_column(self.now_ms.saturating_add(MEMORY_MS));
-        record.execute(params![id.kind, id.name, moved_record_id(fields.get("created_at")), until])?;
+        self.remember(&mover_of(fields.get("created_at").map_or("", String::as_str)), id, MEMORY_MS)?;
         self.retire_bucket(id, life.stamp)?;
         Ok(RemovalOutcome::Done)
     }
