@@ -4,16 +4,16 @@
 //! holds a store for tens of milliseconds at most, whatever is stored there already.
 
 use crate::{
-    Entry, Expectation, Failure, FailureCode, Operation, PositionMark, PostOperation, Precondition, Transaction,
-    failure, index,
+    AddDocumentsStep, Expectation, Failure, FailureCode, IndexStep, IndexedTransaction, LeaseRequest, Operation,
+    PositionMark, Precondition, failure, index, limit,
 };
 
 /// What each piece of a request, each entry or record in an answer, and each that is stored counts beside its bytes:
 /// an empty record takes room and time, too.
 pub const PIECE_BYTES: u64 = 96;
-/// Pieces of a call: operations, expectations, entries, keys, records, marks, spans, documents and positions to unpost,
-/// together. A description of all parts counts as [`MAX_PARTS`]. The answers of a transaction hold as many entries and
-/// records.
+/// Pieces of a call: operations, steps, leases, expectations, entries, keys, records, marks, spans, documents and positions
+/// to remove, together. A description of all parts counts as [`MAX_PARTS`]. The answers of a transaction hold as many
+/// entries and records.
 pub const MAX_PIECES: u64 = 20_000;
 /// Bytes of a key's text.
 pub const MAX_TEXT_BYTES: u64 = 8 << 20;
@@ -22,7 +22,7 @@ pub const MAX_TEXT_BYTES: u64 = 8 << 20;
 pub const MAX_RECORD_BYTES: u64 = 2 << 20;
 /// Bytes of all pieces of a call. The answers of a transaction have as many.
 pub const MAX_BYTES: u64 = 16 << 20;
-/// Operations of a call that read whole maps, pages or stretches of logs.
+/// Operations and steps of a call that read whole maps, pages, stretches of logs, or indexes.
 pub const MAX_RANGES: u64 = 16;
 /// Transactions that are waited for together.
 pub const MAX_TRANSACTIONS: usize = 128;
@@ -42,18 +42,20 @@ pub(crate) const MAX_HOPS: u64 = 5_000_000;
 /// Terms of a document: what 1,024 positions can hold is rewritten as a whole where a document is taken out.
 pub const MAX_DOCUMENT_TERMS: u64 = 512;
 /// Terms of all documents in a call: in Redis each may change a field of its own.
-pub const MAX_POSTED_TERMS: u64 = 32_768;
-/// Terms in all matches of a call: in Redis each is looked up for each 1,024 positions.
-pub const MAX_MATCHED_TERMS: u64 = 256;
-/// Runs of positions in all unposts of a call, none of them longer than 1,024.
-pub const MAX_RUNS: u64 = 32;
-/// The newest positions of an index, which a match looks at.
+pub const MAX_CALL_TERMS: u64 = 32_768;
+/// Terms in all searches of a call: in Redis each is looked up for each 1,024 positions.
+pub const MAX_SEARCH_TERMS: u64 = 256;
+/// Runs of positions that a call removes from indexes, none of them longer than 1,024.
+pub const MAX_REMOVE_RUNS: u64 = 32;
+/// Positions of an index that a search, or a reading of marks, looks at.
 pub const MAX_NEWEST: u64 = 131_072;
-/// Bytes of the answer to a match: 2 for a position, 4 for an occurrence.
-pub const MAX_MATCH_BYTES: u64 = 1 << 20;
-/// Bytes of an index that the matches of a transaction read.
+/// Positions before and after a hit whose marks a search returns.
+pub const MAX_AROUND: u32 = 8;
+/// Bytes of the answer to a search: 2 for a mark, 8 for a run, 4 for an occurrence.
+pub const MAX_SEARCH_BYTES: u64 = 1 << 20;
+/// Bytes of an index that the searches of a transaction read.
 #[cfg(any(feature = "directory", feature = "redis"))]
-pub(crate) const MAX_MATCHED_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_SEARCHED_BYTES: u64 = 16 << 20;
 /// Keys that one answer names; of more it names none.
 pub(crate) const MAX_NAMES: u64 = 100_000;
 /// Writers of one bucket that a store remembers because a try of theirs may still be under way; it takes no more.
@@ -74,23 +76,27 @@ pub struct RequestSize {
     longest_record: u64,
     /// Of a document.
     most_terms: u64,
-    posted_terms: u64,
-    matched_terms: u64,
-    runs: u64,
+    document_terms: u64,
+    search_terms: u64,
+    removed_runs: u64,
 }
 
 impl RequestSize {
     /// What these transactions come to, sent together. Cost: linear in their pieces; nothing is allocated
-    /// but for positions to unpost.
-    pub fn of_transactions<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Self {
+    /// but for positions to remove from indexes.
+    pub fn of_transactions<'a>(transactions: impl IntoIterator<Item = &'a IndexedTransaction>) -> Self {
         let mut size = Self::default();
-        for transaction in transactions {
+        for IndexedTransaction { lease, transaction, steps } in transactions {
             size.add(transaction.bucket.name.len());
+            if let Some(LeaseRequest { name, holder, milliseconds: _ }) = lease {
+                size.piece(&[name, holder]);
+            }
             if let Precondition::Existing(life) = &transaction.precondition {
                 size.add(life.generation.as_ref().map_or(0, String::len));
             }
             transaction.expectations.iter().for_each(|expectation| size.expectation(expectation));
             transaction.operations.iter().for_each(|operation| size.operation(operation));
+            steps.iter().for_each(|step| size.step(step));
         }
         size.bytes = size.bytes.saturating_add(size.pieces.saturating_mul(PIECE_BYTES));
         size
@@ -99,19 +105,19 @@ impl RequestSize {
     /// # Errors
     /// `too-large`, with the limit that it is over.
     pub fn check(&self) -> Result<(), Failure> {
-        for (size, limit, subject, what) in [
-            (self.pieces, MAX_PIECES, "pieces", "operations, keys, records and the like in a call"),
-            (self.ranges, MAX_RANGES, "reads", "reads of maps and logs in a call"),
-            (self.longest_text, MAX_TEXT_BYTES, "text", "bytes in a text"),
-            (self.longest_record, MAX_RECORD_BYTES, "record", "bytes in a record"),
-            (self.bytes, MAX_BYTES, "bytes", "bytes in a call"),
-            (self.most_terms, MAX_DOCUMENT_TERMS, "terms", "terms in a document"),
-            (self.posted_terms, MAX_POSTED_TERMS, "terms", "terms in all documents of a call"),
-            (self.matched_terms, MAX_MATCHED_TERMS, "terms", "terms in all matches of a call"),
-            (self.runs, MAX_RUNS, "positions", "runs of positions that are unposted in a call"),
+        for (size, most, name, what) in [
+            (self.pieces, MAX_PIECES, limit::CALL_PIECES, "operations, keys, records and the like in a call"),
+            (self.ranges, MAX_RANGES, limit::READS, "reads of maps, logs and indexes in a call"),
+            (self.longest_text, MAX_TEXT_BYTES, limit::TEXT_BYTES, "bytes in a text"),
+            (self.longest_record, MAX_RECORD_BYTES, limit::RECORD_BYTES, "bytes in a record"),
+            (self.bytes, MAX_BYTES, limit::CALL_BYTES, "bytes in a call"),
+            (self.most_terms, MAX_DOCUMENT_TERMS, limit::DOCUMENT_TERMS, "terms in a document"),
+            (self.document_terms, MAX_CALL_TERMS, limit::CALL_TERMS, "terms in all documents of a call"),
+            (self.search_terms, MAX_SEARCH_TERMS, limit::SEARCH_TERMS, "terms in all searches of a call"),
+            (self.removed_runs, MAX_REMOVE_RUNS, limit::REMOVE_RUNS, "runs of positions that a call removes"),
         ] {
-            if size > limit {
-                return Err(too_large(subject, limit, what));
+            if size > most {
+                return Err(too_large(name, most, what));
             }
         }
         Ok(())
@@ -131,55 +137,61 @@ impl RequestSize {
     fn operation(&mut self, operation: &Operation) {
         match operation {
             Operation::Get(get) => self.piece(&[&get.map_name]).keys(&get.keys),
-            Operation::GetAll(all) => self.piece(&[&all.map_name]).range(),
-            Operation::Page(page) => self.piece(&[&page.map_name, &page.cursor]).range(),
-            Operation::Put(put) => self.piece(&[&put.map_name]).entries(&put.entries),
-            Operation::Increment(increment) => _ = self.piece(&[&increment.map_name, &increment.key]),
-            Operation::Remove(remove) => self.piece(&[&remove.map_name]).keys(&remove.keys),
-            Operation::ResetMap(reset) => self.piece(&[&reset.map_name]).entries(&reset.entries),
-            Operation::Append(append) => {
-                self.piece(&[&append.log]).add_records_and_marks(&append.records, &append.marks)
+            Operation::GetAll(all) => {
+                self.piece(&[&all.map_name, all.cursor.as_deref().unwrap_or_default()]).range();
             }
-            Operation::ResetLog(reset) => self.piece(&[&reset.log]).add_records_and_marks(&reset.records, &reset.marks),
+            Operation::Set(set) => {
+                self.piece(&[&set.map_name]).keys(&set.remove);
+                for entry in &set.put {
+                    self.piece(&[&entry.key]).text(&entry.text);
+                }
+            }
+            Operation::Add(add) => _ = self.piece(&[&add.map_name, &add.key]),
+            Operation::Append(append) => {
+                self.piece(&[&append.log]).records_and_marks(&append.records, &append.marks);
+            }
             Operation::Read(read) => self.piece(&[&read.log]).range(),
-            Operation::Overflow(overflow) => self.piece(&[&overflow.log]).range(),
             Operation::ReadAt(read) => {
                 self.piece(&[&read.log]).range();
                 self.pieces = self.pieces.saturating_add(read.spans.len() as u64);
             }
-            Operation::ReplaceOldest(replace) => {
-                self.piece(&[&replace.log]).add_records_and_marks(&replace.records, &[])
-            }
+            Operation::ReplaceOldest(replace) => self.piece(&[&replace.log]).records_and_marks(&replace.records, &[]),
             Operation::Rewrite(rewrite) => {
                 self.piece(&[&rewrite.log]);
                 rewrite.records.iter().for_each(|record| self.record(&record.text));
             }
-            Operation::Lease(lease) => _ = self.piece(&[&lease.lease, &lease.holder]),
             Operation::Describe(describe) => self.pieces += if describe.parts { MAX_PARTS } else { 1 },
-            Operation::Post(post) => self.posted(post),
-            Operation::Unpost(unpost) => {
-                self.piece(&[&unpost.index]);
-                self.pieces = self.pieces.saturating_add(unpost.positions.len() as u64);
-                // What is too much anyway is not sorted.
-                if unpost.positions.len() as u64 <= MAX_PIECES {
-                    self.runs = self.runs.saturating_add(index::group_into_runs(&unpost.positions).len() as u64);
-                }
-            }
-            Operation::Match(wanted) => {
-                self.piece(&[&wanted.index]).range();
-                self.add(size_of_val(&*wanted.terms));
-                self.matched_terms = self.matched_terms.saturating_add(wanted.terms.len() as u64);
-            }
         }
     }
 
-    fn posted(&mut self, post: &PostOperation) {
-        self.piece(&[&post.index]);
-        for document in &post.documents {
+    fn step(&mut self, step: &IndexStep) {
+        match step {
+            IndexStep::AddDocuments(add) => self.documents(add),
+            IndexStep::RemoveDocuments(remove) => {
+                self.piece(&[&remove.index]);
+                self.pieces = self.pieces.saturating_add(remove.positions.len() as u64);
+                // What is too much anyway is not sorted.
+                if remove.positions.len() as u64 <= MAX_PIECES {
+                    let runs = index::group_into_runs(&remove.positions).len() as u64;
+                    self.removed_runs = self.removed_runs.saturating_add(runs);
+                }
+            }
+            IndexStep::Search(search) => {
+                self.piece(&[&search.index]).range();
+                self.add(size_of_val(&*search.terms));
+                self.search_terms = self.search_terms.saturating_add(search.terms.len() as u64);
+            }
+            IndexStep::ReadMarks(read) => self.piece(&[&read.index]).range(),
+        }
+    }
+
+    fn documents(&mut self, step: &AddDocumentsStep) {
+        self.piece(&[&step.index]);
+        for document in &step.documents {
             self.piece(&[]).add(size_of_val(&*document.terms));
             let terms = document.terms.len() as u64;
             self.most_terms = self.most_terms.max(terms);
-            self.posted_terms = self.posted_terms.saturating_add(terms);
+            self.document_terms = self.document_terms.saturating_add(terms);
         }
     }
 
@@ -197,14 +209,7 @@ impl RequestSize {
         keys.iter().for_each(|key| _ = self.piece(&[key]));
     }
 
-    fn entries(&mut self, entries: &[Entry]) {
-        for entry in entries {
-            self.piece(&[&entry.key]);
-            self.text(&entry.text);
-        }
-    }
-
-    fn add_records_and_marks(&mut self, records: &[String], marks: &[PositionMark]) {
+    fn records_and_marks(&mut self, records: &[String], marks: &[PositionMark]) {
         records.iter().for_each(|record| self.record(record));
         marks.iter().for_each(|mark| _ = self.piece(&[&mark.map_name, &mark.key]));
     }
@@ -224,18 +229,18 @@ impl RequestSize {
     }
 }
 
-pub(crate) fn too_large(subject: &str, limit: u64, what: &str) -> Failure {
-    Failure { limit, ..failure(FailureCode::TooLarge, subject, format!("over the limit of {limit} {what}")) }
+pub(crate) fn too_large(name: &str, limit: u64, what: &str) -> Failure {
+    Failure { limit, ..failure(FailureCode::TooLarge, name, format!("over the limit of {limit} {what}")) }
 }
 
 /// Refuses what would give a bucket more parts than it may have. `values` is always there and counts as none.
 pub(crate) fn too_many_parts() -> Failure {
-    too_large("parts", MAX_PARTS, "maps, logs, indexes and leases in a bucket")
+    too_large(limit::PARTS, MAX_PARTS, "maps, logs, indexes and leases in a bucket")
 }
 
 /// Refuses what would give a bucket more values than it may have.
 pub(crate) fn too_many_values() -> Failure {
-    too_large("values", MAX_VALUES, "values in a bucket")
+    too_large(limit::VALUES, MAX_VALUES, "values in a bucket")
 }
 
 /// Refuses to go to so many records in the middle of a log that long.

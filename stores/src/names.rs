@@ -3,32 +3,10 @@
 //! The filter checks names too, with errors for its users. Here they are checked once more because
 //! this is where a name becomes part of an address, and the component is not trusted.
 
-use super::{BucketId, BucketKind, Failure, FailureCode, failure};
+use super::{BucketId, Failure, FailureCode, failure};
 
 /// The map of what people see. Its keys have stricter names than those of other maps.
 pub const VALUES: &str = "values";
-
-impl BucketKind {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
-
-    /// Of what there is for each kind, in the order of [`Self::ALL`], that of this one.
-    pub(crate) fn pick_for_kind<T>(self, [session, user, node, definition, dataset, service]: [T; 6]) -> T {
-        match self {
-            Self::Session => session,
-            Self::User => user,
-            Self::Node => node,
-            Self::Definition => definition,
-            Self::Dataset => dataset,
-            Self::Service => service,
-        }
-    }
-
-    /// As the contract spells it.
-    pub fn name(self) -> &'static str {
-        self.pick_for_kind(["session", "user", "node", "definition", "dataset", "service"])
-    }
-}
 
 /// In which names a byte may be, each a bit. Every call has a score of names: to look their bytes up, all of each, takes
 /// half of the time that comparing them does.
@@ -86,7 +64,7 @@ pub fn is_reserved(name: &str) -> bool {
     name.starts_with("__") && name.ends_with("__")
 }
 
-/// A map, log, index or lease: `[a-z][a-z0-9-]{0,31}`
+/// A map, log, index, lease, or kind of buckets: `[a-z][a-z0-9-]{0,31}`
 pub fn is_part(name: &str) -> bool {
     is_name(name, IN_PARTS, 32) && name.starts_with(|first: char| first.is_ascii_lowercase())
 }
@@ -96,8 +74,14 @@ pub fn is_token(name: &str) -> bool {
     is_name(name, IN_TOKENS, 256)
 }
 
-/// Refuses a bucket name outside its rule.
+/// Refuses a kind of buckets outside its rule.
+pub fn check_kind(kind: &str) -> Result<(), Failure> {
+    check_part("kind", kind)
+}
+
+/// Refuses a bucket whose kind or name is outside its rule.
 pub fn check_bucket(bucket: &BucketId) -> Result<(), Failure> {
+    check_kind(&bucket.kind)?;
     refuse_unless(is_bucket(&bucket.name), "bucket", &bucket.name, "1-128 letters, digits, hyphens or underscores")
 }
 
@@ -119,7 +103,7 @@ pub fn check_token(what: &str, name: &str) -> Result<(), Failure> {
     refuse_unless(is_token(name), what, name, "1-256 printable ASCII characters without spaces")
 }
 
-/// Refuses the name of a map, log, index or lease outside its rule.
+/// Refuses the name of a map, log, index, lease, or kind outside its rule.
 pub fn check_part(what: &str, name: &str) -> Result<(), Failure> {
     refuse_unless(is_part(name), what, name, "a lower-case letter and up to 31 lower-case letters, digits and hyphens")
 }

@@ -4,23 +4,31 @@
 mod tests;
 
 use super::{
-    BucketId, Entry, Expectation, Failure, FailureCode, NewBucket, Operation, PositionMark, Precondition,
-    StoreCapabilities, Transaction, failure,
+    BucketId, DeleteRequest, Expectation, Failure, FailureCode, IndexStep, IndexedTransaction, LeaseRequest, NewBucket,
+    Operation, PositionMark, Precondition, SetOperation, capability, failure,
     index::{check_documents, check_terms},
+    limit,
     limits::{MAX_TIME_TO_LIVE_MS, MAX_TRANSACTIONS, RequestSize, too_large},
     names::{VALUES, check_bucket, check_key, check_map, check_part, check_token},
 };
 
+/// No cursor that a store gives is longer.
+const MAX_CURSOR_BYTES: usize = 512;
+
 /// Refuses a transaction that breaks a rule of the contract, or asks for what the store lacks: the first thing that a
-/// store does.
+/// store does. `capabilities`: those that the store has.
 ///
 /// # Errors
 /// `invalid`, `too-large` or `unsupported`.
-pub fn validate_transaction(transaction: &Transaction, capabilities: &StoreCapabilities) -> Result<(), Failure> {
+pub fn validate_transaction(request: &IndexedTransaction, capabilities: &[&str]) -> Result<(), Failure> {
+    let IndexedTransaction { lease, transaction, steps } = request;
     check_bucket(&transaction.bucket)?;
     check_precondition(&transaction.precondition, capabilities)?;
     // Before anything is done for each piece.
-    RequestSize::of_transactions([transaction]).check()?;
+    RequestSize::of_transactions([request]).check()?;
+    if let Some(lease) = lease {
+        check_lease(lease, capabilities)?;
+    }
     let mut rooms = Vec::new();
     for expectation in &transaction.expectations {
         match expectation {
@@ -41,28 +49,51 @@ pub fn validate_transaction(transaction: &Transaction, capabilities: &StoreCapab
     }
     let mut written = WriteTargets::default();
     transaction.operations.iter().try_for_each(|operation| check_operation(operation, capabilities, &mut written))?;
+    if !steps.is_empty() {
+        require(capabilities, capability::INDEXES)?;
+        steps.iter().try_for_each(|step| check_step(step, &mut written))?;
+    }
     written.check_written_once()
 }
 
 /// Refuses the deletion of what can't be a bucket, or a generation of one.
-pub(crate) fn validate_deletion(bucket: &BucketId, generation: Option<&str>) -> Result<(), Failure> {
-    check_bucket(bucket)?;
-    generation.map_or(Ok(()), |generation| check_token("generation", generation))
+pub(crate) fn validate_deletion(request: &DeleteRequest) -> Result<(), Failure> {
+    check_bucket(&request.bucket)?;
+    request.generation.as_deref().map_or(Ok(()), |generation| check_token("generation", generation))
 }
 
 /// Refuses transactions that can't be sent together, all of them.
 ///
 /// # Errors
 /// `too-large` or `invalid`.
-pub fn validate_batch(transactions: &[Transaction]) -> Result<(), Failure> {
-    if transactions.len() > MAX_TRANSACTIONS {
-        return Err(too_large("transactions", MAX_TRANSACTIONS as u64, "transactions at a time"));
-    }
+pub fn validate_batch(transactions: &[IndexedTransaction]) -> Result<(), Failure> {
+    check_count(transactions.len())?;
     RequestSize::of_transactions(transactions).check()?;
-    match find_repeated(transactions.iter().map(|transaction| &transaction.bucket).collect()) {
+    check_apart(transactions.iter().map(|request| &request.transaction.bucket).collect())
+}
+
+/// Refuses deletions that can't be sent together, all of them.
+///
+/// # Errors
+/// `too-large` or `invalid`.
+pub fn validate_deletions(requests: &[DeleteRequest]) -> Result<(), Failure> {
+    check_count(requests.len())?;
+    check_apart(requests.iter().map(|request| &request.bucket).collect())
+}
+
+fn check_count(count: usize) -> Result<(), Failure> {
+    if count <= MAX_TRANSACTIONS {
+        return Ok(());
+    }
+    Err(too_large(limit::TRANSACTIONS, MAX_TRANSACTIONS as u64, "transactions or deletions in a call"))
+}
+
+/// Refuses a call that names a bucket twice.
+fn check_apart(buckets: Vec<&BucketId>) -> Result<(), Failure> {
+    match find_repeated(buckets) {
         None => Ok(()),
         Some(again) => {
-            let message = "two transactions that are sent together are about the same bucket";
+            let message = format!("the {} {} is named twice in one call", again.kind, again.name);
             Err(failure(FailureCode::Invalid, &*again.name, message))
         }
     }
@@ -76,24 +107,42 @@ pub(crate) fn new_bucket(precondition: &Precondition) -> Option<&NewBucket> {
     }
 }
 
-fn check_precondition(precondition: &Precondition, capabilities: &StoreCapabilities) -> Result<(), Failure> {
+fn check_precondition(precondition: &Precondition, capabilities: &[&str]) -> Result<(), Failure> {
     if let Precondition::Existing(life) = precondition {
         return life.generation.as_deref().map_or(Ok(()), |generation| check_token("generation", generation));
     }
-    match new_bucket(precondition).and_then(|life| life.time_to_live) {
-        Some(_) if !capabilities.expiring => Err(unsupported("expiring", "lets nothing expire")),
-        Some(ttl) if !(1..=MAX_TIME_TO_LIVE_MS).contains(&ttl.milliseconds) => Err(failure(
-            FailureCode::Invalid,
-            "time-to-live",
-            format!("a time to live is 1 to {MAX_TIME_TO_LIVE_MS} milliseconds, not {}", ttl.milliseconds),
-        )),
-        _ => Ok(()),
+    let Some(time_to_live) = new_bucket(precondition).and_then(|life| life.time_to_live) else { return Ok(()) };
+    require(capabilities, capability::EXPIRING)?;
+    if !(1..=MAX_TIME_TO_LIVE_MS).contains(&time_to_live.milliseconds) {
+        let message =
+            format!("a time to live is 1 to {MAX_TIME_TO_LIVE_MS} milliseconds, not {}", time_to_live.milliseconds);
+        return Err(failure(FailureCode::Invalid, "time-to-live", message));
     }
+    Ok(())
+}
+
+fn check_lease(lease: &LeaseRequest, capabilities: &[&str]) -> Result<(), Failure> {
+    require(capabilities, capability::LEASES)?;
+    check_part("lease", &lease.name)?;
+    check_token("holder", &lease.holder)?;
+    if lease.milliseconds > MAX_TIME_TO_LIVE_MS {
+        let message = format!("a lease lasts at most {MAX_TIME_TO_LIVE_MS} milliseconds, not {}", lease.milliseconds);
+        return Err(failure(FailureCode::Invalid, "milliseconds", message));
+    }
+    Ok(())
+}
+
+/// Refuses what needs a capability that the store lacks.
+fn require(capabilities: &[&str], needed: &str) -> Result<(), Failure> {
+    if capabilities.contains(&needed) {
+        return Ok(());
+    }
+    Err(failure(FailureCode::Unsupported, needed, format!("this store lacks the capability {needed}")))
 }
 
 fn check_operation<'a>(
     operation: &'a Operation,
-    capabilities: &StoreCapabilities,
+    capabilities: &[&str],
     written: &mut WriteTargets<'a>,
 ) -> Result<(), Failure> {
     match operation {
@@ -105,48 +154,26 @@ fn check_operation<'a>(
                 return Err(failure(FailureCode::Invalid, key, message));
             }
         }
-        Operation::GetAll(all) => check_map(&all.map_name)?,
-        Operation::Page(page) => {
-            check_map(&page.map_name)?;
-            if page.cursor.len() > 512 {
+        Operation::GetAll(all) => {
+            check_map(&all.map_name)?;
+            if all.cursor.as_ref().is_some_and(|cursor| cursor.len() > MAX_CURSOR_BYTES) {
                 return Err(failure(FailureCode::Invalid, "cursor", "this cursor is none that a store gave"));
             }
         }
-        Operation::Put(put) => {
-            check_entries(&put.map_name, &put.entries)?;
-            put.entries.iter().for_each(|entry| written.add(TargetKind::Map, &put.map_name, Some(&entry.key)));
-        }
-        Operation::Increment(increment) => {
-            check_map(&increment.map_name)?;
-            check_key(&increment.map_name, &increment.key)?;
-            written.add(TargetKind::Map, &increment.map_name, Some(&increment.key));
-        }
-        Operation::Remove(remove) => {
-            check_map(&remove.map_name)?;
-            for key in &remove.keys {
-                check_key(&remove.map_name, key)?;
-                written.add(TargetKind::Map, &remove.map_name, Some(key));
-            }
-        }
-        Operation::ResetMap(reset) => {
-            check_entries(&reset.map_name, &reset.entries)?;
-            written.add(TargetKind::Map, &reset.map_name, None);
-            if let Some(key) = find_repeated(reset.entries.iter().map(|entry| &*entry.key).collect()) {
-                return Err(written_twice("key", key));
-            }
+        Operation::Set(set) => check_set(set, written)?,
+        Operation::Add(add) => {
+            check_map(&add.map_name)?;
+            check_key(&add.map_name, &add.key)?;
+            written.add(TargetKind::Map, &add.map_name, Some(&add.key));
         }
         Operation::Append(append) => {
             written.add_part(TargetKind::Log, &append.log)?;
             marks(&append.marks, append.records.len(), written)?;
         }
         Operation::Read(read) => check_part("log", &read.log)?,
-        Operation::ReadAt(read) => check_part("log", &read.log)?,
-        Operation::Overflow(overflow) => {
-            check_part("log", &overflow.log)?;
-            if overflow.keep > overflow.limit {
-                let message = format!("keep ({}) is more than limit ({})", overflow.keep, overflow.limit);
-                return Err(failure(FailureCode::Invalid, "keep", message));
-            }
+        Operation::ReadAt(read) => {
+            require(capabilities, capability::POSITIONS)?;
+            check_part("log", &read.log)?;
         }
         Operation::ReplaceOldest(replace) => {
             written.add_part(TargetKind::Log, &replace.log)?;
@@ -156,46 +183,46 @@ fn check_operation<'a>(
             }
         }
         Operation::Rewrite(rewrite) => {
+            require(capabilities, capability::POSITIONS)?;
             written.add_part(TargetKind::Log, &rewrite.log)?;
             if let Some(position) = find_repeated(rewrite.records.iter().map(|record| record.position).collect()) {
                 return Err(written_twice("position", &position.to_string()));
             }
-        }
-        Operation::ResetLog(reset) => {
-            written.add_part(TargetKind::Log, &reset.log)?;
-            marks(&reset.marks, reset.records.len(), written)?;
-        }
-        Operation::Lease(lease) => {
-            if !capabilities.leases {
-                return Err(unsupported("leases", "has no leases"));
-            }
-            written.add_part(TargetKind::Lease, &lease.lease)?;
-            check_token("holder", &lease.holder)?;
-            if lease.milliseconds > MAX_TIME_TO_LIVE_MS {
-                let message = format!("a lease lasts at most {MAX_TIME_TO_LIVE_MS} milliseconds");
-                return Err(failure(FailureCode::Invalid, "milliseconds", message));
-            }
-        }
-        Operation::Post(_) | Operation::Unpost(_) | Operation::Match(_) if !capabilities.indexes => {
-            return Err(unsupported("indexes", "has no indexes"));
-        }
-        Operation::Post(post) => {
-            written.add_part(TargetKind::Index, &post.index)?;
-            check_documents(post)?;
-        }
-        Operation::Unpost(unpost) => written.add_part(TargetKind::Index, &unpost.index)?,
-        Operation::Match(step) => {
-            check_part("index", &step.index)?;
-            check_terms(&step.terms)?;
         }
         Operation::Describe(_) => {}
     }
     Ok(())
 }
 
-fn check_entries(map: &str, entries: &[Entry]) -> Result<(), Failure> {
-    check_map(map)?;
-    entries.iter().try_for_each(|entry| check_key(map, &entry.key))
+fn check_set<'a>(set: &'a SetOperation, written: &mut WriteTargets<'a>) -> Result<(), Failure> {
+    check_map(&set.map_name)?;
+    let keys = || set.remove.iter().chain(set.put.iter().map(|entry| &entry.key));
+    keys().try_for_each(|key| check_key(&set.map_name, key))?;
+    if set.reset {
+        written.add(TargetKind::Map, &set.map_name, None);
+        // That the whole map is written hides a key that is written twice.
+        if let Some(key) = find_repeated(keys().collect()) {
+            return Err(written_twice("key", key));
+        }
+    } else {
+        keys().for_each(|key| written.add(TargetKind::Map, &set.map_name, Some(key)));
+    }
+    Ok(())
+}
+
+fn check_step<'a>(step: &'a IndexStep, written: &mut WriteTargets<'a>) -> Result<(), Failure> {
+    match step {
+        IndexStep::AddDocuments(add) => {
+            written.add_part(TargetKind::Index, &add.index)?;
+            check_documents(add)
+        }
+        IndexStep::RemoveDocuments(remove) => written.add_part(TargetKind::Index, &remove.index),
+        IndexStep::Search(search) => {
+            check_part("index", &search.index)?;
+            check_terms(&search.terms)
+        }
+        IndexStep::ReadMarks(read) => check_part("index", &read.index),
+    }
 }
 
 fn marks<'a>(marks: &'a [PositionMark], records: usize, written: &mut WriteTargets<'a>) -> Result<(), Failure> {
@@ -218,59 +245,49 @@ fn written_twice(what: &str, name: &str) -> Failure {
     failure(FailureCode::Invalid, name, format!("a transaction writes each {what} once, {name} would be written twice"))
 }
 
-fn unsupported(capability: &str, what: &str) -> Failure {
-    failure(FailureCode::Unsupported, capability, format!("this store {what}"))
-}
-
 /// What a transaction may write, in bytes, that is for removing something: a mark of what was removed.
 #[cfg(feature = "redis")]
 const WRITTEN_TO_MAKE_ROOM: usize = 1024;
 
 /// Whether a transaction removes something and writes next to nothing: a store that is full takes it nevertheless.
 #[cfg(feature = "redis")]
-pub(crate) fn makes_room(transaction: &Transaction) -> bool {
+pub(crate) fn makes_room(request: &IndexedTransaction) -> bool {
     /// The longest counter, -2^63, has as many.
     const COUNTER_BYTES: usize = 20;
-    let entry_bytes = |entries: &[Entry]| entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
+    let IndexedTransaction { lease, transaction, steps } = request;
     let (mut removes, mut written) = (matches!(transaction.precondition, Precondition::Replace(_)), 0);
+    // What grows is no mark of something removed.
+    let mut grows = lease.is_some();
     for operation in &transaction.operations {
         match operation {
-            // What grows by it is no mark of something removed.
-            Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Lease(_) | Operation::Post(_) => {
-                return false;
+            Operation::Set(set) => {
+                removes |= set.reset || !set.remove.is_empty();
+                written += set.put.iter().map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
             }
-            Operation::Put(put) => written += entry_bytes(&put.entries),
-            Operation::Increment(increment) => written += increment.key.len() + COUNTER_BYTES,
+            Operation::Add(add) => written += add.key.len() + COUNTER_BYTES,
+            Operation::Append(append) => {
+                (removes, grows) = (removes | append.reset, grows | !append.reset);
+                written += append.records.iter().map(String::len).sum::<usize>();
+            }
+            Operation::ReplaceOldest(_) => grows = true,
             Operation::Rewrite(rewrite) => {
                 written += rewrite.records.iter().map(|record| record.text.len()).sum::<usize>();
             }
-            Operation::Remove(remove) => removes |= !remove.keys.is_empty(),
-            Operation::Unpost(unpost) => removes |= !unpost.positions.is_empty(),
-            Operation::ResetMap(reset) => {
-                removes = true;
-                written += entry_bytes(&reset.entries);
-            }
-            Operation::ResetLog(reset) => {
-                removes = true;
-                written += reset.records.iter().map(String::len).sum::<usize>();
-            }
             Operation::Get(_)
             | Operation::GetAll(_)
-            | Operation::Page(_)
             | Operation::Read(_)
             | Operation::ReadAt(_)
-            | Operation::Overflow(_)
-            | Operation::Match(_)
             | Operation::Describe(_) => {}
         }
     }
-    removes && written <= WRITTEN_TO_MAKE_ROOM
-}
-
-/// Whether any of the operations may change a bucket: only then must a retry be recognised, and a late one
-/// refused.
-pub(crate) fn has_writes(operations: &[Operation]) -> bool {
-    !operations.iter().all(Operation::is_read)
+    for step in steps {
+        match step {
+            IndexStep::AddDocuments(_) => grows = true,
+            IndexStep::RemoveDocuments(remove) => removes |= !remove.positions.is_empty(),
+            IndexStep::Search(_) | IndexStep::ReadMarks(_) => {}
+        }
+    }
+    removes && !grows && written <= WRITTEN_TO_MAKE_ROOM
 }
 
 /// What a transaction writes, each time that it does: what it is, its name and, of an entry, its key. A second write to
@@ -284,7 +301,6 @@ enum TargetKind {
     Map,
     Log,
     Index,
-    Lease,
 }
 
 impl TargetKind {
@@ -293,7 +309,6 @@ impl TargetKind {
             Self::Map => "map",
             Self::Log => "log",
             Self::Index => "index",
-            Self::Lease => "lease",
         }
     }
 }

@@ -1,19 +1,23 @@
 use super::*;
-use crate::{AppendOperation, BucketId, BucketKind, LeaseOperation, PutOperation, ResetMapOperation};
+use crate::{AppendOperation, Entry, Transaction};
 
 fn put(map: &str, key: &str) -> Operation {
-    let entries = vec![Entry { key: key.into(), text: "1".into() }];
-    Operation::Put(PutOperation { map_name: map.into(), entries })
+    let put = vec![Entry { key: key.into(), text: "1".into() }];
+    Operation::Set(SetOperation { map_name: map.into(), reset: false, remove: vec![], put })
+}
+
+fn reset(map: &str) -> Operation {
+    Operation::Set(SetOperation { map_name: map.into(), reset: true, remove: vec![], put: vec![] })
 }
 
 fn code(operations: Vec<Operation>) -> Option<FailureCode> {
     let asked = Transaction {
-        bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
+        bucket: BucketId::session("b"),
         precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
         operations,
     };
-    validate_transaction(&asked, &StoreCapabilities::ALL).err().map(|failure| failure.code)
+    validate_transaction(&asked.into(), &capability::ALL).err().map(|failure| failure.code)
 }
 
 #[test]
@@ -25,7 +29,7 @@ fn a_transaction_may_write_each_entry_only_once() {
         let operations = many.iter().cloned().chain([put("values", again)]).collect();
         assert_eq!(code(operations), Some(FailureCode::Invalid));
     }
-    let all = Operation::ResetMap(ResetMapOperation { map_name: VALUES.into(), entries: vec![] });
+    let all = reset(VALUES);
     assert_eq!(code(vec![put("values", "a"), all.clone()]), Some(FailureCode::Invalid));
     assert_eq!(code(vec![all.clone(), put("values", "a")]), Some(FailureCode::Invalid));
     assert_eq!(code(vec![all.clone(), put("notes", "a")]), None);
@@ -33,18 +37,15 @@ fn a_transaction_may_write_each_entry_only_once() {
 }
 
 #[test]
-fn a_transaction_may_write_each_mark_log_and_lease_only_once() {
+fn a_transaction_may_write_each_mark_and_log_only_once() {
     let append = |log: &str, map_name: &str, record_index| {
         let marks = vec![PositionMark { map_name: map_name.into(), key: "k".into(), record_index }];
-        Operation::Append(AppendOperation { log: log.into(), records: vec!["1".into()], marks })
+        Operation::Append(AppendOperation { log: log.into(), reset: false, records: vec!["1".into()], marks })
     };
-    let lease =
-        |name: &str| Operation::Lease(LeaseOperation { lease: name.into(), holder: "h".into(), milliseconds: 1 });
-    let reset = |map: &str| Operation::ResetMap(ResetMapOperation { map_name: map.into(), entries: vec![] });
     for allowed in [
-        vec![append("l", "m", 0), append("m", "n", 0), lease("l"), lease("m"), put("l", "k")],
+        vec![append("l", "m", 0), append("m", "n", 0), put("l", "k")],
         vec![append("l", "m", 0), put("m", "j"), reset("l")],
-        vec![append("log", "map", 0), lease("map"), reset("log"), put("lease", "log")],
+        vec![append("log", "map", 0), reset("log"), put("lease", "log")],
     ] {
         assert_eq!(code(allowed), None);
     }
@@ -56,8 +57,25 @@ fn a_transaction_may_write_each_mark_log_and_lease_only_once() {
         vec![append("l", "m", 0), reset("m")],
         vec![append("l", "m", 1)],
         vec![append("l", VALUES, 0)],
-        vec![lease("l"), lease("l")],
     ] {
         assert_eq!(code(refused), Some(FailureCode::Invalid));
+    }
+}
+
+#[test]
+fn a_key_is_written_once_within_a_set_also_when_the_map_is_reset() {
+    for reset in [false, true] {
+        let set = |remove: &[&str], put: &[&str]| {
+            Operation::Set(SetOperation {
+                map_name: VALUES.into(),
+                reset,
+                remove: remove.iter().map(ToString::to_string).collect(),
+                put: put.iter().map(|key| Entry { key: (*key).into(), text: "1".into() }).collect(),
+            })
+        };
+        assert_eq!(code(vec![set(&["a"], &["b"])]), None);
+        for refused in [set(&["a"], &["a"]), set(&["a", "a"], &[]), set(&[], &["b", "b"])] {
+            assert_eq!(code(vec![refused]), Some(FailureCode::Invalid));
+        }
     }
 }
