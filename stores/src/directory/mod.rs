@@ -63,6 +63,7 @@ use crate::{
     BucketPage, Deadline, DeleteRequest, Deletion, Failure, FailureCode, IndexStep, IndexedReceipt,
     IndexedTransaction, Operation, Store, StoreInfo, Writer, bucket::may_write, capability, check as checks, failure,
     kind,
+    names::check_kind,
 };
 
 /// How long a process is waited for that is just making the store.
@@ -338,7 +339,7 @@ impl Store for DirectoryStore {
         transaction: &IndexedTransaction,
         deadline: Deadline,
     ) -> Result<IndexedReceipt, Failure> {
-        checks::validate_transaction(transaction)?;
+        checks::validate_transaction(transaction, &capability::ALL)?;
         let writes = if may_write(transaction) { WriteDurability::ToDisk } else { WriteDurability::Nothing };
         let frees = frees_room(transaction);
         let memory = rows::writers::writer_memory_ms(deadline);
@@ -354,6 +355,7 @@ impl Store for DirectoryStore {
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
+        check_kind(kind)?;
         let (kind, cursor) = (kind.to_owned(), cursor.to_owned());
         let list = move |at: &TransactionContext<'_>| Ok(at.list(&kind, &cursor, limit)?);
         self.send_request(list, WriteDurability::Nothing, false, deadline).await

@@ -159,7 +159,7 @@ impl StoreTime {
             time: self,
             now_ms,
             shown_ms,
-            clock: reading.now,
+            clock: reading.now.max(now_ms.saturating_mul(1000)),
             stamp: Cell::new(noted.stamp),
             noted,
         })
@@ -185,7 +185,7 @@ pub(super) struct TransactionContext<'c> {
     pub(super) now_ms: u64,
     /// What the clock shows: later than `now_ms` while that is in doubt.
     pub(super) shown_ms: u64,
-    /// Microseconds.
+    /// Microseconds; not before `now_ms`.
     clock: u64,
     stamp: Cell<u64>,
     noted: StoredProgress,

@@ -8,7 +8,7 @@ use super::{
     time::TransactionContext,
 };
 use crate::{
-    DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Receipt, Status, Transaction, Writer,
+    BucketId, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Receipt, Status, Transaction, Writer,
     bucket::{
         BucketContents as _, FoundBucket, PreconditionDecision, build_receipt, decide_precondition, find_unmet_expectation, may_write,
         receipt_without, renews_expiry,
@@ -93,6 +93,7 @@ impl TransactionContext<'_> {
         memory: u64,
         request: &DeleteRequest,
     ) -> Result<Deletion, TransactionError> {
+        check::validate_deletion(request)?;
         let DeleteRequest { bucket: id, generation, max_keys } = request;
         let nothing = |status| Deletion { status, now: self.now_ms, values: 0, keys: Vec::new() };
         if self.has_seen(writer, id)? {

@@ -167,10 +167,10 @@ impl BucketRows<'_, '_> {
                 let shard = |shard| read_field_bytes(&mut field, id, IndexField { segment, shard: Some(shard) });
                 let shards = sought.shards().map(shard).collect::<Result<Vec<_>, _>>()?;
                 let read = marks.len() + shards.iter().flatten().map(Vec::len).sum::<usize>();
-                self.matched_bytes.set(self.matched_bytes.get().saturating_sub(read as u64));
+                self.searched_bytes.set(self.searched_bytes.get().saturating_sub(read as u64));
                 held.push((segment, marks, shards));
             }
-            if self.matched_bytes.get() == 0 {
+            if self.searched_bytes.get() == 0 {
                 oldest = oldest.max(segment.saturating_mul(SEGMENT));
                 break;
             }

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 
 use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
+use self::buckets::BucketRow;
 use crate::{
     BucketPart, Description, LogExtent,
     bucket::{BucketContents, Expiry, LeaseChange, TransactionBudget, check_parts, check_values},
@@ -20,7 +21,7 @@ use crate::{
         time::{TransactionContext, from_column, to_column},
     },
     index,
-    limits::MAX_MATCHED_BYTES,
+    limits::MAX_SEARCHED_BYTES,
     names::VALUES,
 };
 
@@ -69,7 +70,7 @@ pub(crate) struct BucketRows<'a, 'c> {
     /// For the answers that are still to come.
     pub(crate) room: RefCell<TransactionBudget>,
     /// How many bytes of indexes may still be read for them.
-    pub(crate) matched_bytes: Cell<u64>,
+    pub(crate) searched_bytes: Cell<u64>,
 }
 
 impl<'a, 'c> BucketRows<'a, 'c> {
@@ -77,13 +78,13 @@ impl<'a, 'c> BucketRows<'a, 'c> {
         Self {
             at,
             life: to_column(bucket.stamp),
-            created_at: created_at_ms(&bucket.generation),
+            created_at: bucket.created_at_ms(),
             expiry: bucket.expiry,
             parts: RefCell::default(),
             lease: Cell::new(LeaseChange::Unchanged),
             created_values: Cell::new(0),
             room: RefCell::new(TransactionBudget::new()),
-            matched_bytes: Cell::new(MAX_MATCHED_BYTES),
+            searched_bytes: Cell::new(MAX_SEARCHED_BYTES),
         }
     }
 

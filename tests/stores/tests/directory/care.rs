@@ -41,8 +41,8 @@ fn a_backup_of_a_store_in_use_is_a_consistent_snapshot_that_opens() {
     assert_eq!(copy.id(), store.id());
     block_on(async {
         let outcomes = apply(&copy, "b", existing(), [get("n"), count("l")]).await;
-        let Outcome::Records(log) = &outcomes[1] else { panic!("{outcomes:?}") };
-        assert_eq!(outcomes[0], entries(&[("n", log.extent.length.to_string())]));
+        let Outcome::Extent(log) = &outcomes[1] else { panic!("{outcomes:?}") };
+        assert_eq!(outcomes[0], entries(&[("n", log.length.to_string())]));
         // Each goes its own way.
         apply(&copy, "b", existing(), [put("k", "copy")]).await;
         assert_eq!(apply(&store, "b", existing(), [get("k")]).await, [entries::<&str, &str>(&[])]);

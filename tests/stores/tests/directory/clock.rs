@@ -45,6 +45,22 @@ fn generations_stay_unique_when_the_clock_is_set_back() {
 }
 
 #[test]
+fn a_bucket_tells_when_it_was_created_by_the_time_of_the_store() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        apply(&store, "a", create(), [put("k", "1")]).await;
+        bench.clock.advance(HOUR);
+        apply(&store, "a", existing(), [put("k", "2")]).await;
+        bench.clock.go_back(HOUR / 2);
+        let created = send(&store, &transaction("b", create(), [])).await.unwrap();
+        bench.clock.advance(DAY);
+        let told = description(apply(&store, "b", existing(), [describe()]).await.remove(0));
+        assert_eq!(told.created_at, created.now);
+    });
+}
+
+#[test]
 fn a_store_from_the_future_is_refused_until_it_is_repaired() {
     let bench = Bench::new();
     bench.clock.advance(3 * DAY);
