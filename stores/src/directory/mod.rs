@@ -60,9 +60,8 @@ use self::{
     time::{StoreTime, StoredProgress, TransactionContext},
 };
 use crate::{
-    BucketPage, Deadline, DeleteRequest, Deletion, Failure, FailureCode, IndexStep, IndexedReceipt,
-    IndexedTransaction, Operation, Store, StoreInfo, Writer, bucket::may_write, capability, check as checks, failure,
-    kind,
+    BucketPage, Deadline, DeleteRequest, Deletion, Failure, FailureCode, IndexStep, IndexedReceipt, IndexedTransaction,
+    Operation, Store, StoreInfo, Writer, bucket::may_write, capability, check as checks, failure, kind,
     names::check_kind,
 };
 
@@ -204,16 +203,17 @@ fn frees_room(indexed: &IndexedTransaction) -> bool {
         Operation::Set(set) => set.put.is_empty(),
         Operation::Append(append) => append.records.is_empty(),
         Operation::Add(_) | Operation::Rewrite(_) => false,
-        Operation::Get(_) | Operation::GetAll(_) | Operation::Read(_) | Operation::ReadAt(_)
+        Operation::Get(_)
+        | Operation::GetAll(_)
+        | Operation::Read(_)
+        | Operation::ReadAt(_)
         | Operation::Describe(_) => true,
     };
     let step_frees = |step: &IndexStep| match step {
         IndexStep::AddDocuments(_) => false,
         IndexStep::RemoveDocuments(_) | IndexStep::Search(_) | IndexStep::ReadMarks(_) => true,
     };
-    indexed.lease.is_none()
-        && indexed.transaction.operations.iter().all(frees)
-        && indexed.steps.iter().all(step_frees)
+    indexed.lease.is_none() && indexed.transaction.operations.iter().all(frees) && indexed.steps.iter().all(step_frees)
 }
 
 /// What a call writes.

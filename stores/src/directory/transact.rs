@@ -8,10 +8,11 @@ use super::{
     time::TransactionContext,
 };
 use crate::{
-    BucketId, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Receipt, Status, Transaction, Writer,
+    BucketId, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Receipt, Status, Transaction,
+    Writer,
     bucket::{
-        BucketContents as _, FoundBucket, PreconditionDecision, build_receipt, decide_precondition, find_unmet_expectation, may_write,
-        receipt_without, renews_expiry,
+        Answers, BucketContents as _, FoundBucket, PreconditionDecision, build_receipt, decide_precondition,
+        find_unmet_expectation, may_write, receipt_without, renews_expiry,
     },
     check,
     limits::MAX_NAMES,
@@ -61,14 +62,15 @@ impl TransactionContext<'_> {
             self.put_expiry(id, life.expiry)?;
         }
         if step == PreconditionDecision::Repeat {
-            return Ok(rows.answer(indexed)?.with_receipt(|outcomes| receipt(Status::Repeated, outcomes)));
+            let Answers { lease, outcomes, found } = rows.answer(indexed)?;
+            return Ok(IndexedReceipt { lease, receipt: receipt(Status::Repeated, outcomes), found });
         }
-        let answers = rows.apply(indexed)?;
+        let Answers { lease, outcomes, found } = rows.apply(indexed)?;
         rows.flush_and_check_limits()?;
         if indexed.has_writes() {
             self.remember(writer, id, memory)?;
         }
-        Ok(answers.with_receipt(|outcomes| receipt(Status::Applied, outcomes)))
+        Ok(IndexedReceipt { lease, receipt: receipt(Status::Applied, outcomes), found })
     }
 
     /// Delete buckets. One that is refused keeps no other from being deleted.
@@ -152,12 +154,10 @@ impl TransactionContext<'_> {
             return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, self.now_ms) }.into());
         }
         self.settle(id, &life)?;
-        let answers = rows.apply(indexed)?;
+        let Answers { lease, outcomes, found } = rows.apply(indexed)?;
         rows.flush_and_check_limits()?;
         self.remember(writer, id, memory)?;
-        Ok(answers.with_receipt(|outcomes| Receipt {
-            created: true,
-            ..build_receipt(Status::Applied, self.now_ms, precondition, &life.generation, outcomes)
-        }))
+        let receipt = build_receipt(Status::Applied, self.now_ms, precondition, &life.generation, outcomes);
+        Ok(IndexedReceipt { lease, receipt: Receipt { created: true, ..receipt }, found })
     }
 }

@@ -14,7 +14,7 @@ use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
 use self::buckets::BucketRow;
 use crate::{
-    BucketPart, Description, LogExtent,
+    BucketPart, Description, IndexExtent, LogExtent,
     bucket::{BucketContents, Expiry, LeaseChange, TransactionBudget, check_parts, check_values},
     directory::{
         error::TransactionError,
@@ -23,6 +23,7 @@ use crate::{
     index,
     limits::MAX_SEARCHED_BYTES,
     names::VALUES,
+    part,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,8 +194,9 @@ impl<'a, 'c> BucketRows<'a, 'c> {
         )?;
         let parts = all.query_map([self.life], |row| {
             let kind: String = row.get(0)?;
-            let [position, count, terms] = [row.get(2)?, row.get(3)?, row.get(4)?].map(from_column);
-            let bytes = if kind == "index" { index::estimate_bytes(count, terms) } else { 0 };
+            let [position, count, occurrences] = [row.get(2)?, row.get(3)?, row.get(4)?].map(from_column);
+            let bytes = index::estimate_bytes(&IndexExtent { next: position, documents: count, occurrences });
+            let bytes = if kind == part::INDEX { bytes } else { 0 };
             Ok(BucketPart { kind, name: row.get(1)?, position, count, bytes })
         })?;
         parts.collect()

@@ -4,35 +4,20 @@
 
 use super::BucketRows;
 use crate::{
-    ChangedEntries, CounterValue, FoundDocuments, IndexStep, IndexedReceipt, IndexedTransaction, LeaseState, Operation,
-    Outcome, Receipt,
-    bucket::{BucketContents as _, add_to_counter, parse_counter},
+    ChangedEntries, CounterValue, FoundDocuments, IndexStep, IndexedTransaction, Operation, Outcome,
+    bucket::{Answers, BucketContents as _, add_to_counter, parse_counter},
     directory::error::TransactionError,
+    index,
 };
 
 /// The longest counter, -2^63, has as many.
 const COUNTER_BYTES: u64 = 20;
 
-/// The parts of a receipt that a bucket's rows give.
-#[derive(Debug, Default)]
-pub(crate) struct TransactionAnswers {
-    pub(crate) lease: Option<LeaseState>,
-    pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) found: Vec<FoundDocuments>,
-}
-
-impl TransactionAnswers {
-    /// Together with the receipt that the outcomes belong to.
-    pub(crate) fn with_receipt(self, receipt: impl FnOnce(Vec<Outcome>) -> Receipt) -> IndexedReceipt {
-        IndexedReceipt { lease: self.lease, receipt: receipt(self.outcomes), found: self.found }
-    }
-}
-
 impl BucketRows<'_, '_> {
     /// Apply a transaction in order.
-    pub(crate) fn apply(&self, transaction: &IndexedTransaction) -> Result<TransactionAnswers, TransactionError> {
+    pub(crate) fn apply(&self, transaction: &IndexedTransaction) -> Result<Answers, TransactionError> {
         let IndexedTransaction { lease, transaction, steps } = transaction;
-        Ok(TransactionAnswers {
+        Ok(Answers {
             lease: lease.as_ref().map(|lease| self.apply_lease(lease)).transpose()?,
             outcomes: transaction.operations.iter().map(|step| self.apply_operation(step)).collect::<Result<_, _>>()?,
             found: steps.iter().map(|step| self.apply_index_step(step)).collect::<Result<_, _>>()?,
@@ -40,11 +25,15 @@ impl BucketRows<'_, '_> {
     }
 
     /// Answer a transaction that was applied before.
-    pub(crate) fn answer(&self, transaction: &IndexedTransaction) -> Result<TransactionAnswers, TransactionError> {
+    pub(crate) fn answer(&self, transaction: &IndexedTransaction) -> Result<Answers, TransactionError> {
         let IndexedTransaction { lease, transaction, steps } = transaction;
-        Ok(TransactionAnswers {
+        Ok(Answers {
             lease: lease.as_ref().map(|lease| self.lease_state(lease)).transpose()?,
-            outcomes: transaction.operations.iter().map(|step| self.answer_operation(step)).collect::<Result<_, _>>()?,
+            outcomes: transaction
+                .operations
+                .iter()
+                .map(|step| self.answer_operation(step))
+                .collect::<Result<_, _>>()?,
             found: steps.iter().map(|step| self.answer_index_step(step)).collect::<Result<_, _>>()?,
         })
     }
@@ -103,8 +92,8 @@ impl BucketRows<'_, '_> {
 
     fn answer_index_step(&self, step: &IndexStep) -> Result<FoundDocuments, rusqlite::Error> {
         Ok(match step {
-            IndexStep::AddDocuments(add) => FoundDocuments::nothing(self.index_extent(&add.index)?),
-            IndexStep::RemoveDocuments(remove) => FoundDocuments::nothing(self.index_extent(&remove.index)?),
+            IndexStep::AddDocuments(add) => index::found_nothing(self.index_extent(&add.index)?),
+            IndexStep::RemoveDocuments(remove) => index::found_nothing(self.index_extent(&remove.index)?),
             IndexStep::Search(search) => self.search(search)?,
             IndexStep::ReadMarks(read) => self.read_marks(read)?,
         })

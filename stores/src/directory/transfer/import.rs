@@ -197,8 +197,7 @@ impl TransactionContext<'_> {
         if let Some(left) = self.find_row(&arriving.hidden)? {
             self.retire_bucket(&arriving.hidden, left.stamp)?;
         }
-        let life =
-            BucketRow { stamp: self.next_stamp(), generation: arriving.id.clone(), expiry: self.end_of_wait() };
+        let life = BucketRow { stamp: self.next_stamp(), generation: arriving.id.clone(), expiry: self.end_of_wait() };
         self.settle(&arriving.hidden, &life)?;
         let rows = BucketRows::new(self, &life);
         // The original's log has no name, and begins at 0.
