@@ -11,6 +11,7 @@ use crate::{
     },
     failure::expiry_in_doubt,
     limits::{MAX_RECORDS, PAGE},
+    names::is_part,
 };
 
 /// A bucket that has a row.
@@ -106,6 +107,19 @@ impl TransactionContext<'_> {
         let mut remove = self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?;
         remove.execute([&id.kind, &id.name])?;
         Ok(())
+    }
+
+    /// Kinds of which there are buckets, without those that are hidden. Each is looked for behind the one before it,
+    /// whatever the number of buckets.
+    pub(crate) fn kinds(&self) -> Result<Vec<String>, rusqlite::Error> {
+        let mut next = self.db.prepare_cached("SELECT kind FROM bucket WHERE kind > ?1 ORDER BY kind LIMIT 1")?;
+        let (mut kinds, mut last) = (Vec::new(), String::new());
+        while let Some(kind) = next.query_row([&last], |row| row.get::<_, String>(0)).optional()? {
+            last.clone_from(&kind);
+            kinds.push(kind);
+        }
+        kinds.retain(|kind| is_part(kind));
+        Ok(kinds)
     }
 
     /// A page of names. The cursor is the last name of the page before, whether or not that bucket is still there.

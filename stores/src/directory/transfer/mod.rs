@@ -80,6 +80,10 @@ impl TransferStore for DirectoryStore {
         let (bucket, mover) = (bucket.clone(), mover_of(&lossy_text(generation)));
         self.run_job(WriteDurability::Nothing, false, move |at| Ok(at.has_seen(&mover, &bucket)?)).await
     }
+
+    async fn kinds(&self) -> Result<Vec<String>, Failure> {
+        self.run_job(WriteDurability::Nothing, false, |at| Ok(at.kinds()?)).await
+    }
 }
 
 /// The writer whose one call, as far as those who ask later can tell, moved this generation of a bucket.
