@@ -1,6 +1,6 @@
 //! Kinds of buckets: any name is one, also those that the store's own rows once had to themselves.
 
-use keepline_stores::{BucketId, FailureCode};
+use keepline_stores::{BucketId, FailureCode, directory};
 
 use super::*;
 

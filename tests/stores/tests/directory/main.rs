@@ -15,8 +15,8 @@ mod sync;
 use std::{path::Path, time::Duration};
 
 use keepline_stores::{
-    Deadline, DeleteRequest, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, ManualClock, Operation,
-    Outcome, Precondition, Receipt, Status, Store as _, Transaction, Writer,
+    Deadline, DeleteRequest, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
+    FoundDocuments, IndexStep, IndexedTransaction, ManualClock, Operation, Outcome, Precondition, Receipt, Status, Store as _, Transaction, Writer,
 };
 use keepline_stores_tests::{random, requests::*, until::until_true};
 use rusqlite::Connection;
@@ -80,6 +80,13 @@ async fn apply(
     let receipt = send(store, &transaction(bucket, precondition, operations)).await.unwrap();
     assert_eq!(receipt.status, Status::Applied);
     receipt.outcomes
+}
+
+/// Applies steps to the indexes of a bucket that is there.
+async fn apply_steps(store: &DirectoryStore, bucket: &str, steps: impl Into<Vec<IndexStep>>) -> Vec<FoundDocuments> {
+    let transaction = transaction(bucket, existing(), []);
+    let indexed = IndexedTransaction { lease: None, transaction, steps: steps.into() };
+    store.transact(Writer::new().advance(), &indexed, Deadline::NEVER).await.unwrap().found
 }
 
 async fn delete(store: &DirectoryStore, bucket: &str) -> Status {
