@@ -3,51 +3,68 @@
 use compact_str::ToCompactString;
 
 use super::{Bucket, counter, logs::BucketLog, maps::BucketMap, room::TransactionBudget};
-use crate::{CounterValue, Entry, EntryCount, Operation, Outcome, PositionMark, names::VALUES};
+use crate::{
+    ChangedEntries, CounterValue, FoundDocuments, IndexStep, IndexedTransaction, LeaseState, Operation, Outcome,
+    PositionMark, SetOperation, index, names::VALUES,
+};
+
+/// The answers to a transaction that is applied, or was before.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    pub(crate) lease: Option<LeaseState>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) found: Vec<FoundDocuments>,
+}
 
 impl Bucket {
-    /// Apply operations that can be applied, as [`probe`](Self::probe) found, and by which the bucket grows as much as
-    /// it said.
-    pub(crate) fn apply_operations(&mut self, operations: &[Operation], growth: i64, now_ms: u64) -> Vec<Outcome> {
+    /// Apply a transaction that can be applied, as [`probe_growth`](Self::probe_growth) found, and by which the bucket
+    /// grows as much as it said.
+    pub(crate) fn apply(&mut self, request: &IndexedTransaction, growth: i64, now_ms: u64) -> Answers {
         self.cost = self.cost.saturating_add_signed(growth);
         let mut room = TransactionBudget::new();
-        operations.iter().map(|operation| self.apply_one(operation, now_ms, &mut room)).collect()
+        let operations = request.transaction.operations.iter();
+        let outcomes = operations.map(|operation| self.apply_operation(operation, now_ms, &mut room)).collect();
+        let found = request.steps.iter().map(|step| self.apply_step(step)).collect();
+        if let Some(lease) = &request.lease {
+            self.leases.apply(lease, now_ms);
+        }
+        Answers { lease: self.lease_state(request, now_ms), outcomes, found }
     }
 
-    /// Answer operations that were applied before.
-    pub(crate) fn answer_operations(&self, operations: &[Operation], now_ms: u64) -> Vec<Outcome> {
+    /// Answer a transaction that was applied before.
+    pub(crate) fn answer(&self, request: &IndexedTransaction, now_ms: u64) -> Answers {
         let mut room = TransactionBudget::new();
-        operations.iter().map(|operation| self.answer_operation(operation, now_ms, &mut room)).collect()
+        let operations = request.transaction.operations.iter();
+        let outcomes = operations.map(|operation| self.answer_operation(operation, now_ms, &mut room)).collect();
+        let found = request.steps.iter().map(|step| self.answer_step(step)).collect();
+        Answers { lease: self.lease_state(request, now_ms), outcomes, found }
     }
 
-    fn apply_one(&mut self, operation: &Operation, now_ms: u64, room: &mut TransactionBudget) -> Outcome {
+    fn lease_state(&self, request: &IndexedTransaction, now_ms: u64) -> Option<LeaseState> {
+        request.lease.as_ref().map(|lease| self.leases.state(&lease.name, &lease.holder, now_ms))
+    }
+
+    fn apply_operation(&mut self, operation: &Operation, now_ms: u64, room: &mut TransactionBudget) -> Outcome {
         match operation {
-            Operation::Put(put) => return changed_outcome(self.set_all(&put.map_name, &put.entries)),
-            Operation::Increment(increment) => {
-                let text = self.map(&increment.map_name).get(&increment.key).map(|text| &**text);
+            Operation::Set(set) => return Outcome::Changed(self.set(set)),
+            Operation::Add(add) => {
+                let text = self.map(&add.map_name).get(&add.key).map(|text| &**text);
                 // Probed before, so this is always a number.
-                let value = counter::increment_counter(text, increment).unwrap_or_default();
-                self.map_to_write(&increment.map_name).set(&increment.key, &value.to_compact_string());
+                let value = counter::add_to_counter(text, add).unwrap_or_default();
+                self.map_to_write(&add.map_name).set(&add.key, &value.to_compact_string());
                 return Outcome::Counter(CounterValue { value });
             }
-            Operation::Remove(remove) => return changed_outcome(self.remove(&remove.map_name, &remove.keys)),
-            Operation::ResetMap(reset) => return changed_outcome(self.reset_map(&reset.map_name, &reset.entries)),
-            Operation::Append(append) if append.records.is_empty() => {}
             Operation::Append(append) => {
-                let log = self.log_to_write(&append.log);
-                let first = log.next();
-                log.append(&append.records);
-                let extent = log.extent();
-                self.write_position_marks(first, &append.marks);
-                return Outcome::Extent(extent);
-            }
-            Operation::ResetLog(reset) => {
-                if !reset.records.is_empty() || self.logs.contains_key(&*reset.log) {
-                    let log = self.log_to_write(&reset.log);
+                // A log exists from its first record on.
+                if !append.records.is_empty() || (append.reset && self.logs.contains_key(&*append.log)) {
+                    let log = self.log_to_write(&append.log);
                     let first = log.next();
-                    let before = log.reset(&reset.records);
-                    self.removed.push(Box::new(before));
-                    self.write_position_marks(first, &reset.marks);
+                    let before = append.reset.then(|| log.take_records());
+                    log.append(&append.records);
+                    if let Some(before) = before {
+                        self.removed.push(Box::new(before));
+                    }
+                    self.write_position_marks(first, &append.marks);
                 }
             }
             Operation::ReplaceOldest(replace) => {
@@ -60,24 +77,10 @@ impl Bucket {
                     log.rewrite(&rewrite.records);
                 }
             }
-            Operation::Lease(lease) => self.leases.apply(lease, now_ms),
-            Operation::Post(post) => {
-                if !post.documents.is_empty() {
-                    self.indexes.entry(post.index.as_str().into()).or_default().post_documents(post);
-                }
-            }
-            Operation::Unpost(unpost) => {
-                if let Some(index) = self.indexes.get_mut(&*unpost.index) {
-                    index.unpost_documents(unpost);
-                }
-            }
             Operation::Get(_)
             | Operation::GetAll(_)
-            | Operation::Page(_)
             | Operation::Read(_)
             | Operation::ReadAt(_)
-            | Operation::Overflow(_)
-            | Operation::Match(_)
             | Operation::Describe(_) => {}
         }
         self.answer_operation(operation, now_ms, room)
@@ -86,63 +89,81 @@ impl Bucket {
     /// Answer an operation from what is there and write nothing: for one that reads, its whole work.
     fn answer_operation(&self, operation: &Operation, now_ms: u64, room: &mut TransactionBudget) -> Outcome {
         match operation {
-            Operation::Get(get) => self.map(&get.map_name).read_entries(&get.keys, get.max_bytes, room),
-            Operation::GetAll(all) => self.map(&all.map_name).read_all_entries(all.max_entries, all.max_bytes, room),
-            Operation::Page(page) => Outcome::Page(self.map(&page.map_name).page(page, room)),
-            Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed_outcome(0),
-            Operation::Increment(increment) => {
-                let text = self.map(&increment.map_name).get(&increment.key);
+            Operation::Get(get) => {
+                Outcome::Entries(self.map(&get.map_name).read_entries(&get.keys, get.max_bytes, room))
+            }
+            Operation::GetAll(all) => Outcome::Entries(self.map(&all.map_name).read_all_entries(all, room)),
+            Operation::Set(_) => Outcome::Changed(ChangedEntries { added: 0, removed: 0 }),
+            Operation::Add(add) => {
+                let text = self.map(&add.map_name).get(&add.key);
                 let value = text.and_then(|text| counter::parse_counter(text)).unwrap_or_default();
                 Outcome::Counter(CounterValue { value })
             }
             Operation::Append(append) => Outcome::Extent(self.log(&append.log).extent()),
             Operation::ReplaceOldest(replace) => Outcome::Extent(self.log(&replace.log).extent()),
             Operation::Rewrite(rewrite) => Outcome::Extent(self.log(&rewrite.log).extent()),
-            Operation::ResetLog(reset) => Outcome::Extent(self.log(&reset.log).extent()),
-            Operation::Read(read) => Outcome::Records(self.log(&read.log).read_records(read, room)),
-            Operation::Overflow(overflow) => {
-                let log = self.log(&overflow.log);
-                log.read_overflow(overflow, room).map_or_else(|| Outcome::Extent(log.extent()), Outcome::Records)
+            Operation::Read(read) => {
+                let log = self.log(&read.log);
+                log.read_records(read, room).map_or_else(|| Outcome::Extent(log.extent()), Outcome::Records)
             }
-            Operation::ReadAt(read) => Outcome::Spans(self.log(&read.log).read_at(read, room)),
-            Operation::Lease(lease) => Outcome::Lease(self.leases.state(&lease.lease, &lease.holder, now_ms)),
+            Operation::ReadAt(read) => Outcome::Records(self.log(&read.log).read_at(read, room)),
             Operation::Describe(describe) => Outcome::Described(self.describe(now_ms, describe.parts)),
-            Operation::Post(post) => Outcome::Indexed(self.index(&post.index).extent()),
-            Operation::Unpost(unpost) => Outcome::Indexed(self.index(&unpost.index).extent()),
-            Operation::Match(step) => Outcome::Matches(self.index(&step.index).find_matches(step)),
         }
     }
 
-    /// Set entries and tell how many are new.
-    fn set_all(&mut self, map: &str, entries: &[Entry]) -> u64 {
-        if entries.is_empty() {
-            return 0;
+    fn apply_step(&mut self, step: &IndexStep) -> FoundDocuments {
+        match step {
+            IndexStep::AddDocuments(add) => {
+                if !add.documents.is_empty() {
+                    self.indexes.entry(add.index.as_str().into()).or_default().add_documents(add);
+                }
+            }
+            IndexStep::RemoveDocuments(remove) => {
+                if let Some(index) = self.indexes.get_mut(&*remove.index) {
+                    index.remove_documents(remove);
+                }
+            }
+            IndexStep::Search(_) | IndexStep::ReadMarks(_) => {}
         }
-        let map = self.map_to_write(map);
-        entries.iter().filter(|entry| map.set(&entry.key, &entry.text)).count() as u64
+        self.answer_step(step)
     }
 
-    /// Remove entries and tell how many there were.
-    fn remove(&mut self, name: &str, keys: &[String]) -> u64 {
-        let Some(map) = self.map_mut(name) else { return 0 };
-        let removed = keys.iter().filter(|key| map.remove(key)).count();
-        if map.is_empty() {
-            self.maps.remove(name);
+    fn answer_step(&self, step: &IndexStep) -> FoundDocuments {
+        match step {
+            IndexStep::AddDocuments(add) => index::found_nothing(self.index(&add.index).extent()),
+            IndexStep::RemoveDocuments(remove) => index::found_nothing(self.index(&remove.index).extent()),
+            IndexStep::Search(search) => self.index(&search.index).search(search),
+            IndexStep::ReadMarks(read) => self.index(&read.index).read_marks(read),
         }
-        removed as u64
     }
 
-    /// Remove all entries, then set these. Tells how many there were.
-    fn reset_map(&mut self, name: &str, entries: &[Entry]) -> u64 {
-        let before = self.map_mut(name).map(std::mem::take);
-        self.set_all(name, entries);
-        if entries.is_empty() {
-            self.maps.remove(name);
+    /// Remove entries, all others, too, if the map is reset, and put others. Tells how many came and went.
+    fn set(&mut self, set: &SetOperation) -> ChangedEntries {
+        let SetOperation { map_name: name, reset, remove, put } = set;
+        let (mut added, mut removed) = (0, 0);
+        if let Some(map) = self.map_mut(name) {
+            if *reset {
+                let before = std::mem::take(map);
+                let kept = put.iter().filter(|entry| before.get(&entry.key).is_some()).count() as u64;
+                (added, removed) = (put.len() as u64 - kept, before.len() - kept);
+                self.removed.push(Box::new(before));
+            } else {
+                removed = remove.iter().filter(|key| map.remove(key)).count() as u64;
+            }
+        } else if *reset {
+            added = put.len() as u64;
         }
-        let Some(before) = before else { return 0 };
-        let count = before.len();
-        self.removed.push(Box::new(before));
-        count
+        if !put.is_empty() {
+            let map = self.map_to_write(name);
+            let new = put.iter().filter(|entry| map.set(&entry.key, &entry.text)).count() as u64;
+            if !*reset {
+                added = new;
+            }
+        }
+        if self.maps.get(&**name).is_some_and(BucketMap::is_empty) {
+            self.maps.remove(&**name);
+        }
+        ChangedEntries { added, removed }
     }
 
     fn write_position_marks(&mut self, first: u64, marks: &[PositionMark]) {
@@ -165,8 +186,4 @@ impl Bucket {
     fn log_to_write(&mut self, name: &str) -> &mut BucketLog {
         self.logs.entry(name.into()).or_default()
     }
-}
-
-fn changed_outcome(count: u64) -> Outcome {
-    Outcome::Changed(EntryCount { count })
 }

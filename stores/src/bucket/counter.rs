@@ -1,9 +1,9 @@
 //! Counters: entries whose text is a signed 64-bit integer.
 
-use crate::{Failure, FailureCode, IncrementOperation, failure};
+use crate::{Failure, FailureCode, AddOperation, failure};
 
 /// What a counter is after a step; `text` is what is there before it, if anything is.
-pub(crate) fn increment_counter(text: Option<&str>, step: &IncrementOperation) -> Result<i64, Failure> {
+pub(crate) fn add_to_counter(text: Option<&str>, step: &AddOperation) -> Result<i64, Failure> {
     let before = match text {
         Some(text) => parse_counter(text).ok_or_else(|| {
             let message = format!("the value of {} is not a signed 64-bit integer", step.key);

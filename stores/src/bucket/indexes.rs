@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    FoundMatches, IndexExtent, MatchOperation, PostOperation, Posting, UnpostOperation,
-    index::{self, MatchCollector, PositionRun, SEGMENT},
+    AddDocumentsStep, Document, FoundDocuments, IndexExtent, ReadMarksStep, RemoveDocumentsStep, SearchStep,
+    index::{self, HitCollector, PositionRun, SEGMENT},
 };
 
 /// What an index takes beside its name and segments.
@@ -16,8 +16,8 @@ const SEGMENT_OVERHEAD: u64 = 160;
 pub(super) struct BucketIndex {
     next: u64,
     documents: u64,
-    /// Terms of all documents.
-    terms: u64,
+    /// Terms of all documents, each counted in each document.
+    occurrences: u64,
     /// None of them empty.
     segments: BTreeMap<u64, Segment>,
 }
@@ -32,19 +32,14 @@ struct Segment {
 }
 
 impl BucketIndex {
-    pub(super) const EMPTY: Self = Self { next: 0, documents: 0, terms: 0, segments: BTreeMap::new() };
+    pub(super) const EMPTY: Self = Self { next: 0, documents: 0, occurrences: 0, segments: BTreeMap::new() };
 
     pub(super) fn extent(&self) -> IndexExtent {
-        IndexExtent { next: self.next, documents: self.documents }
-    }
-
-    /// See [`crate::IndexDescription::bytes`].
-    pub(super) fn bytes(&self) -> u64 {
-        index::estimate_bytes(self.documents, self.terms)
+        IndexExtent { next: self.next, documents: self.documents, occurrences: self.occurrences }
     }
 
     /// By how many bytes documents make it grow.
-    pub(super) fn added_bytes(&self, documents: &[Posting]) -> u64 {
+    pub(super) fn added_bytes(&self, documents: &[Document]) -> u64 {
         let mut last = self.segments.last_key_value().map(|(segment, _)| *segment);
         let mut growth = 0;
         for document in documents {
@@ -71,18 +66,18 @@ impl BucketIndex {
     }
 
     /// Add documents that are [above](index::check_above) all others.
-    pub(super) fn post_documents(&mut self, step: &PostOperation) {
+    pub(super) fn add_documents(&mut self, step: &AddDocumentsStep) {
         for documents in step.documents.chunk_by(|one, other| one.position / SEGMENT == other.position / SEGMENT) {
             let Some(first) = documents.first() else { continue };
             let segment = self.segments.entry(first.position / SEGMENT).or_default();
             // As much as is counted: a vector that doubles would take twice that.
             segment.marks.reserve_exact(documents.len());
             segment.occurrences.reserve_exact(documents.iter().map(|document| document.terms.len()).sum());
-            for Posting { position, mark, terms } in documents {
+            for Document { position, mark, terms } in documents {
                 let offset = (position % SEGMENT) as u16;
                 segment.marks.push((offset, *mark));
                 segment.occurrences.extend(terms.iter().map(|term| term << 10 | u32::from(offset)));
-                self.terms += terms.len() as u64;
+                self.occurrences += terms.len() as u64;
             }
             // What was there is sorted already, which makes this cheap.
             segment.occurrences.sort();
@@ -91,7 +86,7 @@ impl BucketIndex {
         self.next = index::next_after(step, self.next);
     }
 
-    pub(super) fn unpost_documents(&mut self, step: &UnpostOperation) {
+    pub(super) fn remove_documents(&mut self, step: &RemoveDocumentsStep) {
         for runs in index::group_into_runs(&step.positions).chunk_by(|one, other| one.segment == other.segment) {
             let Some(number) = runs.first().map(|run| run.segment) else { continue };
             let Some(segment) = self.segments.get_mut(&number) else { continue };
@@ -99,7 +94,7 @@ impl BucketIndex {
             segment.marks.retain(|(offset, _)| !contains_offset(runs, u64::from(*offset)));
             segment.occurrences.retain(|entry| !contains_offset(runs, offset(*entry)));
             self.documents -= (documents - segment.marks.len()) as u64;
-            self.terms -= (terms - segment.occurrences.len()) as u64;
+            self.occurrences -= (terms - segment.occurrences.len()) as u64;
             if segment.marks.is_empty() {
                 self.segments.remove(&number);
             } else if segment.occurrences.capacity() > 4 * segment.occurrences.len() {
@@ -108,19 +103,41 @@ impl BucketIndex {
         }
     }
 
-    pub(super) fn find_matches(&self, step: &MatchOperation) -> FoundMatches {
-        let first = index::oldest_matched_position(step, self.next);
-        let mut found = MatchCollector::new(self.extent(), first, step.terms.len());
-        for (number, segment) in self.segments.range(first / SEGMENT..) {
-            let begin = number * SEGMENT;
-            segment.marks.iter().for_each(|(offset, mark)| found.record_mark(begin + u64::from(*offset), *mark));
+    pub(super) fn search(&self, step: &SearchStep) -> FoundDocuments {
+        let mut hits = HitCollector::new(self.extent(), step);
+        for (number, segment) in self.segments.range(hits.from_position() / SEGMENT..) {
             for (place, term) in step.terms.iter().enumerate() {
                 let from = segment.occurrences.partition_point(|entry| entry >> 10 < *term);
                 let entries = segment.occurrences.iter().skip(from).take_while(|entry| **entry >> 10 == *term);
-                entries.for_each(|entry| found.record_occurrence(place, begin + offset(*entry)));
+                entries.for_each(|entry| hits.record(place, number * SEGMENT + offset(*entry)));
             }
         }
-        found.finish(step.max_bytes)
+        self.with_marks(hits.finish())
+    }
+
+    pub(super) fn read_marks(&self, step: &ReadMarksStep) -> FoundDocuments {
+        self.with_marks(index::marks_to_read(self.extent(), step))
+    }
+
+    /// Fills the marks of the runs in.
+    fn with_marks(&self, mut found: FoundDocuments) -> FoundDocuments {
+        let base = found.from_position;
+        for run in &mut found.runs {
+            let begin = base + u64::from(run.offset);
+            let end = begin + run.marks.len() as u64;
+            for (number, segment) in self.segments.range(begin / SEGMENT..end.div_ceil(SEGMENT)) {
+                let first = number * SEGMENT;
+                let from = segment.marks.partition_point(|(offset, _)| first + u64::from(*offset) < begin);
+                for (offset, mark) in segment.marks.iter().skip(from) {
+                    let place = usize::try_from(first + u64::from(*offset) - begin).unwrap_or(usize::MAX);
+                    match run.marks.get_mut(place) {
+                        Some(at) => *at = *mark,
+                        None => break,
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// The cost, counted again from what is there.

@@ -2,9 +2,9 @@
 
 use compact_str::CompactString;
 
-use crate::{LeaseOperation, LeaseState, limits::PIECE_BYTES};
+use crate::{LeaseRequest, LeaseState, limits::PIECE_BYTES};
 
-/// What a step does to a lease.
+/// What a request does to a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseChange {
     /// It is the holder's now, and was free.
@@ -15,12 +15,12 @@ pub(crate) enum LeaseChange {
     Unchanged,
 }
 
-/// What a step does to a lease, given its present holder, if any.
-pub(crate) fn lease_change(holder: Option<&str>, step: &LeaseOperation) -> LeaseChange {
+/// What a request does to a lease, given its present holder, if any.
+pub(crate) fn lease_change(holder: Option<&str>, request: &LeaseRequest) -> LeaseChange {
     match holder {
-        None if step.milliseconds > 0 => LeaseChange::Taken,
-        Some(holder) if holder == step.holder && step.milliseconds == 0 => LeaseChange::GivenBack,
-        Some(holder) if holder == step.holder => LeaseChange::Renewed,
+        None if request.milliseconds > 0 => LeaseChange::Taken,
+        Some(holder) if holder == request.holder && request.milliseconds == 0 => LeaseChange::GivenBack,
+        Some(holder) if holder == request.holder => LeaseChange::Renewed,
         _ => LeaseChange::Unchanged,
     }
 }
@@ -63,27 +63,27 @@ impl LeaseTable {
         lease_state(self.find_active(name, now_ms).map(|lease| (&*lease.holder, lease.ends_at)), holder, now_ms)
     }
 
-    /// Whether the step creates a lease, and by how many bytes the leases grow and shrink.
-    pub(super) fn probe_lease_growth(&self, step: &LeaseOperation, now_ms: u64) -> (bool, u64, u64) {
-        let cost = PIECE_BYTES.saturating_add((step.lease.len() + step.holder.len()) as u64);
-        match lease_change(self.find_active(&step.lease, now_ms).map(|lease| &*lease.holder), step) {
+    /// Whether the request creates a lease, and by how many bytes the leases grow and shrink.
+    pub(super) fn probe_lease_growth(&self, request: &LeaseRequest, now_ms: u64) -> (bool, u64, u64) {
+        let cost = PIECE_BYTES.saturating_add((request.name.len() + request.holder.len()) as u64);
+        match lease_change(self.find_active(&request.name, now_ms).map(|lease| &*lease.holder), request) {
             LeaseChange::Taken => (true, cost, 0),
             LeaseChange::GivenBack => (false, 0, cost),
             LeaseChange::Renewed | LeaseChange::Unchanged => (false, 0, 0),
         }
     }
 
-    /// Take, renew or give back, if the step may. Those that have run out are [gone](Self::drop_outdated) before.
-    pub(super) fn apply(&mut self, step: &LeaseOperation, now_ms: u64) {
-        let ends_at = now_ms.saturating_add(step.milliseconds);
-        let found = self.0.iter_mut().find(|lease| lease.name == step.lease);
-        match (lease_change(found.as_ref().map(|lease| &*lease.holder), step), found) {
+    /// Take, renew or give back, if the request may. Those that have run out are [gone](Self::drop_outdated) before.
+    pub(super) fn apply(&mut self, request: &LeaseRequest, now_ms: u64) {
+        let ends_at = now_ms.saturating_add(request.milliseconds);
+        let found = self.0.iter_mut().find(|lease| lease.name == request.name);
+        match (lease_change(found.as_ref().map(|lease| &*lease.holder), request), found) {
             (LeaseChange::Taken, _) => {
-                let (name, holder) = (step.lease.as_str().into(), step.holder.as_str().into());
+                let (name, holder) = (request.name.as_str().into(), request.holder.as_str().into());
                 self.0.push(Lease { name, holder, ends_at });
             }
             (LeaseChange::Renewed, Some(lease)) => lease.ends_at = ends_at,
-            (LeaseChange::GivenBack, _) => self.0.retain(|lease| lease.name != step.lease),
+            (LeaseChange::GivenBack, _) => self.0.retain(|lease| lease.name != request.name),
             _ => {}
         }
     }

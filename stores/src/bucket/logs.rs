@@ -7,8 +7,7 @@ use super::{
     saturating_usize,
 };
 use crate::{
-    LogEnd, LogExtent, LogRecords, LogSpans, OverflowOperation, PositionedRecord, ReadAtOperation, ReadOperation,
-    SpanRecords,
+    LogExtent, LogRecords, PositionedRecord, ReadAtOperation, ReadOperation, RecordRun,
     limits::{MAX_RECORDS, PIECE_BYTES},
 };
 
@@ -38,12 +37,7 @@ impl BucketLog {
 
     /// How many of the oldest records are replaced where so many are to be.
     pub(super) fn count_replaceable(&self, count: u64) -> usize {
-        self.surplus(0, count.min(MAX_RECORDS))
-    }
-
-    /// How many records there are beside the newest `keep`, up to a maximum.
-    fn surplus(&self, keep: u64, maximum: u64) -> usize {
-        self.records.len().saturating_sub(saturating_usize(keep)).min(saturating_usize(maximum))
+        self.records.len().min(saturating_usize(count.min(MAX_RECORDS)))
     }
 
     /// The record at a position.
@@ -93,36 +87,31 @@ impl BucketLog {
         }
     }
 
-    /// Take all records out, then append these.
-    pub(super) fn reset(&mut self, records: &[String]) -> VecDeque<Box<str>> {
+    /// Take all records out. Positions go on.
+    pub(super) fn take_records(&mut self) -> VecDeque<Box<str>> {
         self.first = self.next();
         self.bytes = 0;
-        let before = std::mem::take(&mut self.records);
-        self.append(records);
-        before
+        std::mem::take(&mut self.records)
     }
 
-    pub(super) fn read_records(&self, step: &ReadOperation, room: &mut TransactionBudget) -> LogRecords {
+    /// Records from one end, as far as they may be read; none: there are none, or the log is not that long.
+    pub(super) fn read_records(&self, step: &ReadOperation, room: &mut TransactionBudget) -> Option<LogRecords> {
         let length = self.records.len();
+        let is_read = length > saturating_usize(step.only_over);
+        let readable = if is_read { length.saturating_sub(saturating_usize(step.leave)) } else { 0 };
         let mut answer = room.answer_budget(step.max_records, step.max_bytes);
-        self.reply(match step.end {
-            LogEnd::Oldest => 0..room.take_fitting_records(self.records.iter(), &mut answer),
-            LogEnd::Newest => length - room.take_fitting_records(self.records.iter().rev(), &mut answer)..length,
-        })
+        let records = self.records.range(..readable);
+        let range = if step.newest {
+            readable - room.take_fitting_records(records.rev(), &mut answer)..readable
+        } else {
+            0..room.take_fitting_records(records, &mut answer)
+        };
+        (!range.is_empty()).then(|| LogRecords { extent: self.extent(), runs: vec![self.run(range)] })
     }
 
-    /// The oldest of a log that is too long; none: it is not, or none may be read.
-    pub(super) fn read_overflow(&self, step: &OverflowOperation, room: &mut TransactionBudget) -> Option<LogRecords> {
-        let is_over = self.records.len() as u64 > step.limit;
-        let surplus = if is_over { self.surplus(step.keep, step.max_records) } else { 0 };
-        let mut answer = room.answer_budget(surplus as u64, step.max_bytes);
-        let found = room.take_fitting_records(self.records.iter(), &mut answer);
-        (found > 0).then(|| self.reply(0..found))
-    }
-
-    pub(super) fn read_at(&self, step: &ReadAtOperation, room: &mut TransactionBudget) -> LogSpans {
+    pub(super) fn read_at(&self, step: &ReadAtOperation, room: &mut TransactionBudget) -> LogRecords {
         let mut answer: AnswerBudget = room.answer_budget(MAX_RECORDS, step.max_bytes);
-        let mut spans = Vec::new();
+        let mut runs = Vec::new();
         for span in &step.spans {
             let end = span.position.saturating_add(span.count.into()).min(self.next());
             let (Some(from), Some(to)) =
@@ -137,17 +126,15 @@ impl BucketLog {
             if fit == 0 {
                 break;
             }
-            let LogRecords { first, records, .. } = self.reply(from..from + fit);
-            spans.push(SpanRecords { first, records });
+            runs.push(self.run(from..from + fit));
         }
-        LogSpans { extent: self.extent(), spans }
+        LogRecords { extent: self.extent(), runs }
     }
 
     /// The records at these indices, which are within the log.
-    fn reply(&self, range: Range<usize>) -> LogRecords {
-        let first = if range.is_empty() { self.next() } else { self.first.saturating_add(range.start as u64) };
-        let records = self.records.range(range).map(ToString::to_string).collect();
-        LogRecords { extent: self.extent(), first, records }
+    fn run(&self, range: Range<usize>) -> RecordRun {
+        let first = self.first.saturating_add(range.start as u64);
+        RecordRun { first, records: self.records.range(range).map(ToString::to_string).collect() }
     }
 
     /// The index of a position, if it is not before the first.

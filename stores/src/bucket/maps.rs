@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Bound};
 use compact_str::CompactString;
 
 use super::{room::TransactionBudget, saturating_usize};
-use crate::{Entry, EntryPage, FoundEntries, Outcome, PageOperation, Size, limits::PAGE};
+use crate::{Entry, FoundEntries, GetAllOperation, Size, limits::PAGE};
 
 /// What a map takes beside its name and entries: places in nodes of trees that are mostly theirs alone.
 const MAP_OVERHEAD: u64 = 1152;
@@ -75,51 +75,60 @@ impl BucketMap {
     }
 
     /// The entries with these keys, or how much they are.
-    pub(super) fn read_entries(&self, keys: &[String], max_bytes: u64, room: &mut TransactionBudget) -> Outcome {
+    pub(super) fn read_entries(&self, keys: &[String], max_bytes: u64, room: &mut TransactionBudget) -> FoundEntries {
         let found = || keys.iter().filter_map(|key| Some((key, self.entries.get(&**key)?)));
         let (count, bytes) = found().fold((0_u64, 0_u64), |(count, bytes), (_, text)| {
             (count.saturating_add(1), bytes.saturating_add(text.len() as u64))
         });
         if bytes > room.bytes(max_bytes) || count > room.pieces(u64::MAX) {
-            return Outcome::Oversize(Size { bytes, entries: count });
+            return FoundEntries::oversize(Size { bytes, entries: count });
         }
         room.consume(count, bytes);
         let entries = found().map(|(key, text)| Entry { key: key.clone(), text: text.to_string() }).collect();
-        Outcome::Entries(FoundEntries { entries, unreadable: Vec::new() })
+        FoundEntries { entries, missing: None }
     }
 
-    /// All entries, or how much they are.
-    pub(super) fn read_all_entries(&self, max_entries: u64, max_bytes: u64, room: &mut TransactionBudget) -> Outcome {
-        if self.len() > room.pieces(max_entries) || self.bytes > room.bytes(max_bytes) {
-            return Outcome::Oversize(Size { bytes: self.bytes, entries: self.len() });
+    /// All entries, or how much they are; or a page of them.
+    pub(super) fn read_all_entries(&self, step: &GetAllOperation, room: &mut TransactionBudget) -> FoundEntries {
+        if let Some(cursor) = &step.cursor {
+            return self.page(cursor, step, room);
         }
-        room.consume(self.len(), self.bytes);
-        let entries = self.entries.iter().map(|(key, text)| Entry { key: key.to_string(), text: text.to_string() });
-        Outcome::Entries(FoundEntries { entries: entries.collect(), unreadable: Vec::new() })
+        let texts_bytes = || self.entries.values().map(|text| text.len() as u64).sum::<u64>();
+        let bytes = if step.keys_only { self.bytes.saturating_sub(texts_bytes()) } else { self.bytes };
+        if self.len() > room.pieces(step.max_entries) || bytes > room.bytes(step.max_bytes) {
+            return FoundEntries::oversize(Size { bytes, entries: self.len() });
+        }
+        room.consume(self.len(), bytes);
+        let entries = self.entries.iter().map(|(key, text)| returned_entry(key, text, step.keys_only)).collect();
+        FoundEntries { entries, missing: None }
     }
 
     /// The entries that follow the cursor, which is the last key of the page before. One at least is named: a page is
     /// a step forward, room or not.
-    pub(super) fn page(&self, step: &PageOperation, room: &mut TransactionBudget) -> EntryPage {
+    fn page(&self, cursor: &str, step: &GetAllOperation, room: &mut TransactionBudget) -> FoundEntries {
         let most = room.pieces(page_entry_limit(step.max_entries)).max(1);
         let max_bytes = room.bytes(step.max_bytes);
-        let mut rest = self.entries.range::<str, _>((Bound::Excluded(&*step.cursor), Bound::Unbounded));
+        let mut rest = self.entries.range::<str, _>((Bound::Excluded(cursor), Bound::Unbounded));
         let (mut entries, mut unreadable, mut last, mut bytes) = (Vec::new(), Vec::new(), None, 0_u64);
         for (key, text) in rest.by_ref().take(saturating_usize(most)) {
             last = Some(key);
-            let text = if step.keys_only { "" } else { &**text };
-            let longer = bytes.saturating_add((key.len() + text.len()) as u64);
+            let entry = returned_entry(key, text, step.keys_only);
+            let longer = bytes.saturating_add((entry.key.len() + entry.text.len()) as u64);
             if longer > max_bytes {
-                unreadable.push(key.to_string());
+                unreadable.push(entry.key);
             } else {
                 bytes = longer;
-                entries.push(Entry { key: key.to_string(), text: text.to_owned() });
+                entries.push(entry);
             }
         }
         room.consume((entries.len() + unreadable.len()) as u64, bytes);
         let cursor = rest.next().and(last).map(ToString::to_string).unwrap_or_default();
-        EntryPage { entries, unreadable, cursor }
+        FoundEntries::page(entries, unreadable, cursor)
     }
+}
+
+fn returned_entry(key: &str, text: &str, key_only: bool) -> Entry {
+    Entry { key: key.to_owned(), text: if key_only { String::new() } else { text.to_owned() } }
 }
 
 /// How many entries a page is asked for.

@@ -2,8 +2,9 @@
 //! for the store in a directory.
 //!
 //! Nothing here waits, locks, reads a clock or knows of other buckets: a store says what time it is, and in what
-//! order things happen. A transaction goes through [`open`], [`Bucket::find_unmet_expectation`] and [`Bucket::probe_growth`], which change
-//! nothing, and then through [`Bucket::apply_operations`], which can't fail.
+//! order things happen. A transaction goes through [`decide_precondition`],
+//! [`Bucket::find_unmet_expectation`] and [`Bucket::probe_growth`], which change nothing, and then through
+//! [`Bucket::apply`], which can't fail.
 
 mod apply;
 mod counter;
@@ -25,7 +26,7 @@ use compact_str::{CompactString, format_compact};
 
 #[cfg(feature = "directory")]
 pub(crate) use self::{
-    counter::{increment_counter, parse_counter},
+    counter::{add_to_counter, parse_counter},
     expectations::{BucketContents, find_unmet_expectation},
     leases::{LeaseChange, lease_change, lease_state},
     maps::page_entry_limit,
@@ -33,6 +34,7 @@ pub(crate) use self::{
     room::{AnswerBudget, TransactionBudget},
 };
 pub(crate) use self::{
+    apply::Answers,
     expiry::Expiry,
     precondition::{
         FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
@@ -41,8 +43,7 @@ pub(crate) use self::{
 };
 use self::{indexes::BucketIndex, leases::LeaseTable, logs::BucketLog, maps::BucketMap};
 use crate::{
-    Deletion, Description, IndexDescription, LogDescription, MapDescription, Status, TimeToLive, limits::MAX_NAMES,
-    names::VALUES,
+    BucketPart, Deletion, Description, Status, TimeToLive, index::estimate_bytes, limits::MAX_NAMES, names::VALUES, part,
 };
 
 /// What is read of a map, a log or an index that is not there.
@@ -59,6 +60,8 @@ pub(crate) struct Bucket {
     /// When it was created; no other life has the same.
     pub(crate) generation: CompactString,
     pub(crate) expiry: Expiry,
+    /// Milliseconds since 1970.
+    created_at: u64,
     /// The latest time in any answer, in milliseconds.
     latest: u64,
     values: BucketMap,
@@ -84,6 +87,7 @@ impl Bucket {
         Self {
             generation: format_generation(stamp),
             expiry: Expiry::new(time_to_live, now_ms),
+            created_at: now_ms,
             latest: now_ms,
             values: BucketMap::EMPTY,
             maps: BTreeMap::new(),
@@ -137,28 +141,34 @@ impl Bucket {
     }
 
     fn describe(&self, now_ms: u64, parts: bool) -> Description {
-        let (mut maps, mut logs, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
-        if parts {
-            maps.extend(
-                self.maps.iter().map(|(name, map)| MapDescription { map_name: name.to_string(), entries: map.len() }),
-            );
-            logs.extend(
-                self.logs.iter().map(|(name, log)| LogDescription { log: name.to_string(), extent: log.extent() }),
-            );
-            indexes.extend(self.indexes.iter().map(|(name, index)| IndexDescription {
-                index: name.to_string(),
-                extent: index.extent(),
-                bytes: index.bytes(),
-            }));
-        }
         Description {
             time_to_live: self.expiry.time_to_live,
+            created_at: self.created_at,
             expires_in: self.expiry.remaining_ms(now_ms),
             values: self.values.len(),
-            maps,
-            logs,
-            indexes,
+            parts: if parts { self.parts() } else { Vec::new() },
         }
+    }
+
+    /// Sorted by kind and name.
+    fn parts(&self) -> Vec<BucketPart> {
+        let part = |kind: &str, name: &str, position, count, bytes| BucketPart {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            position,
+            count,
+            bytes,
+        };
+        let indexes = self.indexes.iter().map(|(name, index)| {
+            let extent = index.extent();
+            part(part::INDEX, name, extent.next, extent.documents, estimate_bytes(&extent))
+        });
+        let logs = self.logs.iter().map(|(name, log)| {
+            let extent = log.extent();
+            part(part::LOG, name, extent.first, extent.length, 0)
+        });
+        let maps = self.maps.iter().map(|(name, map)| part(part::MAP, name, 0, map.len(), 0));
+        indexes.chain(logs).chain(maps).collect()
     }
 
     /// The cost, counted again from what is there.

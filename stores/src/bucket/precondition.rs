@@ -1,7 +1,7 @@
 //! Opens a bucket for a transaction (checks 2 and 3 of the contract, which come before expectations), and makes the
 //! receipt that answers it.
 
-use crate::{Operation, Outcome, Precondition, Receipt, Status, check};
+use crate::{IndexedTransaction, Outcome, Precondition, Receipt, Status};
 
 /// Where a bucket is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +61,9 @@ pub(crate) fn decide_precondition(
 }
 
 /// Whether a transaction may write to a bucket that is there: one that can't is no repetition.
-pub(crate) fn may_write(precondition: &Precondition, operations: &[Operation]) -> bool {
-    matches!(precondition, Precondition::CreateNew(_) | Precondition::Replace(_)) || check::has_writes(operations)
+pub(crate) fn may_write(request: &IndexedTransaction) -> bool {
+    let precondition = &request.transaction.precondition;
+    matches!(precondition, Precondition::CreateNew(_) | Precondition::Replace(_)) || request.has_writes()
 }
 
 /// Whether a transaction with this precondition starts a sliding time to live again.
@@ -81,13 +82,13 @@ pub(crate) fn build_receipt(
     // A caller that named the generation is given it only if it is another.
     let is_named = matches!(precondition, Precondition::Existing(asked) if asked.generation.is_some());
     let is_known = is_named && status != Status::GenerationMismatch;
-    let generation = if is_known { String::new() } else { generation.to_owned() };
+    let generation = (!is_known).then(|| generation.to_owned());
     Receipt { status, now, generation, created: false, unmet: None, outcomes }
 }
 
 /// The answer where there is no bucket.
 pub(crate) fn receipt_without(status: Status, now: u64) -> Receipt {
-    Receipt { status, now, generation: String::new(), created: false, unmet: None, outcomes: Vec::new() }
+    Receipt { status, now, generation: None, created: false, unmet: None, outcomes: Vec::new() }
 }
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
     use crate::{ExistingBucket, NewBucket};
 
     #[test]
-    fn an_precondition_is_decided_as_the_contract_specifies() {
+    fn a_precondition_is_decided_as_the_contract_specifies() {
         use PreconditionDecision::{Create, Refuse, Repeat, Replace, Use};
         use Status::{Absent, Exists, Expired, GenerationMismatch};
         let new = NewBucket { time_to_live: None };

@@ -9,7 +9,8 @@ use super::{
     maps::{BucketMap, entry_cost, map_cost},
 };
 use crate::{
-    Failure, FailureCode, Operation, PositionMark, PostOperation, ReplaceOldestOperation, RewriteOperation, failure,
+    AddDocumentsStep, AppendOperation, Failure, FailureCode, IndexStep, IndexedTransaction, Operation,
+    ReplaceOldestOperation, RewriteOperation, SetOperation, failure,
     index::{check_above, group_into_runs},
     limits::{MAX_PARTS, MAX_VALUES, too_many_parts, too_many_values},
     names::VALUES,
@@ -83,15 +84,20 @@ pub(crate) fn no_record_at(log: &str, position: u64) -> Failure {
 }
 
 impl Bucket {
-    /// By how many bytes the operations make this bucket grow or shrink, or why they can't be applied.
+    /// By how many bytes a transaction makes this bucket grow or shrink, or why it can't be applied.
     /// Each place is written once, so what a step writes to is still as it is now.
     ///
     /// # Errors
     /// `not-a-counter`, `counter-overflow`, `invalid`, `too-large`.
-    pub(crate) fn probe_growth(&self, operations: &[Operation], now_ms: u64) -> Result<i64, Failure> {
+    pub(crate) fn probe_growth(&self, request: &IndexedTransaction, now_ms: u64) -> Result<i64, Failure> {
         let mut growth = GrowthTally::default();
-        for operation in operations {
-            self.probe_one(operation, now_ms, &mut growth)?;
+        request.transaction.operations.iter().try_for_each(|operation| self.probe_operation(operation, &mut growth))?;
+        request.steps.iter().try_for_each(|step| self.probe_step(step, &mut growth))?;
+        if let Some(lease) = &request.lease {
+            let (is_new, added, removed) = self.leases.probe_lease_growth(lease, now_ms);
+            growth.parts += u64::from(is_new);
+            growth.add_bytes(added);
+            growth.subtract_bytes(removed);
         }
         let mut created = growth.parts;
         for (name, by) in &growth.entries {
@@ -109,88 +115,77 @@ impl Bucket {
         Ok(growth.bytes)
     }
 
-    fn probe_one<'a>(
-        &self,
-        operation: &'a Operation,
-        now_ms: u64,
-        growth: &mut GrowthTally<'a>,
-    ) -> Result<(), Failure> {
+    fn probe_operation<'a>(&self, operation: &'a Operation, growth: &mut GrowthTally<'a>) -> Result<(), Failure> {
         match operation {
-            Operation::Put(put) => {
-                for entry in &put.entries {
-                    self.probe_entry(&put.map_name, &entry.key, entry.text.len(), growth);
-                }
+            Operation::Set(set) => self.probe_set(set, growth),
+            Operation::Add(add) => {
+                let old = self.map(&add.map_name).get(&add.key).map(|text| &**text);
+                let length = counter::counter_text_length(counter::add_to_counter(old, add)?);
+                growth.add_entry(&add.map_name, &add.key, old, length);
             }
-            Operation::Increment(increment) => {
-                let old = self.map(&increment.map_name).get(&increment.key).map(|text| &**text);
-                let length = counter::counter_text_length(counter::increment_counter(old, increment)?);
-                growth.add_entry(&increment.map_name, &increment.key, old, length);
-            }
-            Operation::Remove(remove) => {
-                for key in &remove.keys {
-                    if let Some(text) = self.map(&remove.map_name).get(key) {
-                        growth.subtract_bytes(entry_cost(key, text.len()));
-                        growth.adjust_entry_count(&remove.map_name, -1);
-                    }
-                }
-            }
-            Operation::ResetMap(reset) => {
-                let map = self.map(&reset.map_name);
-                growth.subtract_bytes(map.cost());
-                growth.adjust_entry_count(&reset.map_name, 0_i64.saturating_sub_unsigned(map.len()));
-                for entry in &reset.entries {
-                    growth.values += u64::from(reset.map_name == VALUES && self.values.get(&entry.key).is_none());
-                    growth.add_bytes(entry_cost(&entry.key, entry.text.len()));
-                }
-                growth.adjust_entry_count(&reset.map_name, 0_i64.saturating_add_unsigned(reset.entries.len() as u64));
-            }
-            Operation::Append(append) => self.probe_append(&append.log, &append.records, &append.marks, growth),
-            Operation::ResetLog(reset) => {
-                growth.subtract_bytes(self.log(&reset.log).cost());
-                self.probe_append(&reset.log, &reset.records, &reset.marks, growth);
-            }
+            Operation::Append(append) => self.probe_append(append, growth),
             Operation::ReplaceOldest(replace) => self.probe_replacement(replace, growth)?,
             Operation::Rewrite(rewrite) => self.probe_rewrite(rewrite, growth)?,
-            Operation::Lease(lease) => {
-                let (is_new, added, removed) = self.leases.probe_lease_growth(lease, now_ms);
-                growth.parts += u64::from(is_new);
-                growth.add_bytes(added);
-                growth.subtract_bytes(removed);
-            }
-            Operation::Post(post) => self.probe_post(post, growth)?,
-            Operation::Unpost(unpost) => {
-                let runs = group_into_runs(&unpost.positions);
-                growth.subtract_bytes(self.index(&unpost.index).removed_bytes(&runs));
-            }
             Operation::Get(_)
             | Operation::GetAll(_)
-            | Operation::Page(_)
             | Operation::Read(_)
             | Operation::ReadAt(_)
-            | Operation::Overflow(_)
-            | Operation::Match(_)
             | Operation::Describe(_) => {}
         }
         Ok(())
+    }
+
+    fn probe_step(&self, step: &IndexStep, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
+        match step {
+            IndexStep::AddDocuments(add) => self.probe_documents(add, growth)?,
+            IndexStep::RemoveDocuments(remove) => {
+                let runs = group_into_runs(&remove.positions);
+                growth.subtract_bytes(self.index(&remove.index).removed_bytes(&runs));
+            }
+            IndexStep::Search(_) | IndexStep::ReadMarks(_) => {}
+        }
+        Ok(())
+    }
+
+    fn probe_set<'a>(&self, set: &'a SetOperation, growth: &mut GrowthTally<'a>) {
+        let map = self.map(&set.map_name);
+        if set.reset {
+            growth.subtract_bytes(map.cost());
+            growth.adjust_entry_count(&set.map_name, 0_i64.saturating_sub_unsigned(map.len()));
+            for entry in &set.put {
+                growth.values += u64::from(set.map_name == VALUES && map.get(&entry.key).is_none());
+                growth.add_bytes(entry_cost(&entry.key, entry.text.len()));
+            }
+            growth.adjust_entry_count(&set.map_name, 0_i64.saturating_add_unsigned(set.put.len() as u64));
+            return;
+        }
+        for key in &set.remove {
+            if let Some(text) = map.get(key) {
+                growth.subtract_bytes(entry_cost(key, text.len()));
+                growth.adjust_entry_count(&set.map_name, -1);
+            }
+        }
+        for entry in &set.put {
+            self.probe_entry(&set.map_name, &entry.key, entry.text.len(), growth);
+        }
     }
 
     fn probe_entry<'a>(&self, map: &'a str, key: &str, length: usize, growth: &mut GrowthTally<'a>) {
         growth.add_entry(map, key, self.map(map).get(key).map(|text| &**text), length);
     }
 
-    fn probe_append<'a>(
-        &self,
-        name: &str,
-        records: &[String],
-        marks: &'a [PositionMark],
-        growth: &mut GrowthTally<'a>,
-    ) {
-        if !records.is_empty() && !self.logs.contains_key(name) {
+    fn probe_append<'a>(&self, append: &'a AppendOperation, growth: &mut GrowthTally<'a>) {
+        let AppendOperation { log: name, reset, records, marks } = append;
+        let log = self.log(name);
+        if *reset {
+            growth.subtract_bytes(log.cost());
+        }
+        if !records.is_empty() && !self.logs.contains_key(&**name) {
             growth.add_bytes(log_cost(name));
             growth.parts += 1;
         }
         growth.add_bytes(records_cost(records));
-        let next = self.log(name).next();
+        let next = log.next();
         for mark in marks {
             let length = counter::count_decimal_digits(next.saturating_add(mark.record_index.into()));
             self.probe_entry(&mark.map_name, &mark.key, length, growth);
@@ -206,7 +201,7 @@ impl Bucket {
         Ok(())
     }
 
-    fn probe_post(&self, step: &PostOperation, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
+    fn probe_documents(&self, step: &AddDocumentsStep, growth: &mut GrowthTally<'_>) -> Result<(), Failure> {
         if !step.documents.is_empty() && !self.indexes.contains_key(&*step.index) {
             growth.add_bytes(index_cost(&step.index));
             growth.parts += 1;

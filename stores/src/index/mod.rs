@@ -11,8 +11,9 @@ mod tests;
 use std::collections::HashSet;
 
 use crate::{
-    Failure, FailureCode, FoundMatches, IndexExtent, MatchOperation, PostOperation, TermMatches, failure,
-    limits::{MAX_MATCH_BYTES, MAX_NEWEST},
+    AddDocumentsStep, Failure, FailureCode, FoundDocuments, IndexExtent, MarkRun, ReadMarksStep, SearchStep, TermHits,
+    failure,
+    limits::{MAX_AROUND, MAX_NEWEST, MAX_SEARCH_BYTES},
 };
 
 /// Positions of a segment.
@@ -22,9 +23,9 @@ const TERMS: u32 = 1 << 22;
 /// Positions are below this: Lua's numbers are exact up to here.
 const POSITIONS: u64 = 1 << 53;
 
-pub(crate) fn check_documents(post: &PostOperation) -> Result<(), Failure> {
+pub(crate) fn check_documents(step: &AddDocumentsStep) -> Result<(), Failure> {
     let mut next = 0;
-    for document in &post.documents {
+    for document in &step.documents {
         if !(next..POSITIONS).contains(&document.position) {
             let message = format!(
                 "position {} is out of order: positions are below 2^53 and rise from document to document",
@@ -57,27 +58,27 @@ pub(crate) fn check_terms(terms: &[u32]) -> Result<(), Failure> {
     }
 }
 
-/// Refuses documents that are not above all that were ever posted to an index; `next` is one more than the highest.
-pub(crate) fn check_above(post: &PostOperation, next: u64) -> Result<(), Failure> {
-    match post.documents.first() {
-        Some(first) if first.position < next => Err(not_above(&post.index)),
+/// Refuses documents that are not above all that were ever added to an index; `next` is one more than the highest.
+pub(crate) fn check_above(step: &AddDocumentsStep, next: u64) -> Result<(), Failure> {
+    match step.documents.first() {
+        Some(first) if first.position < next => Err(not_above(&step.index)),
         _ => Ok(()),
     }
 }
 
 pub(crate) fn not_above(index: &str) -> Failure {
-    let message = format!("the index {index} has had higher positions; documents are posted above all of them");
+    let message = format!("the index {index} has had higher positions; documents are added above all of them");
     failure(FailureCode::Invalid, index, message)
 }
 
-/// Where the documents are, once they are posted to an index that stands at `next`.
-pub(crate) fn next_after(post: &PostOperation, next: u64) -> u64 {
-    post.documents.last().map_or(next, |last| last.position.saturating_add(1))
+/// Where the documents are, once they are added to an index that stands at `next`.
+pub(crate) fn next_after(step: &AddDocumentsStep, next: u64) -> u64 {
+    step.documents.last().map_or(next, |last| last.position.saturating_add(1))
 }
 
 /// What an index comes to, as a description tells it.
-pub(crate) fn estimate_bytes(documents: u64, terms: u64) -> u64 {
-    documents.saturating_mul(4).saturating_add(terms.saturating_mul(3))
+pub(crate) fn estimate_bytes(extent: &IndexExtent) -> u64 {
+    extent.documents.saturating_mul(4).saturating_add(extent.occurrences.saturating_mul(3))
 }
 
 /// A run of positions within a segment.
@@ -105,84 +106,137 @@ pub(crate) fn group_into_runs(positions: &[u64]) -> Vec<PositionRun> {
     runs
 }
 
-/// The oldest position that a match looks at in an index that stands at `next`.
-pub(crate) fn oldest_matched_position(step: &MatchOperation, next: u64) -> u64 {
-    next.saturating_sub(step.newest.min(MAX_NEWEST))
+/// The answer to a step that writes: where the index stands.
+pub(crate) fn found_nothing(extent: IndexExtent) -> FoundDocuments {
+    FoundDocuments { from_position: extent.next, extent, runs: Vec::new(), terms: Vec::new() }
 }
 
-/// The answer to a match in the making.
+/// The answer to a reading of marks, with the marks still at 0.
+pub(crate) fn marks_to_read(extent: IndexExtent, step: &ReadMarksStep) -> FoundDocuments {
+    let count = u64::from(step.count).min(MAX_NEWEST);
+    let marks = extent.next.saturating_sub(step.from_position).min(count);
+    let mut found = found_nothing(extent);
+    if marks > 0 {
+        found.from_position = step.from_position;
+        found.runs = vec![unmarked_run(0, marks)];
+    }
+    found
+}
+
+fn unmarked_run(offset: u64, marks: u64) -> MarkRun {
+    // Both are at most `MAX_NEWEST`.
+    MarkRun {
+        offset: u32::try_from(offset).unwrap_or(u32::MAX),
+        marks: vec![0; usize::try_from(marks).unwrap_or_default()],
+    }
+}
+
+/// Notes the mark of the document at a position, if the answer has that position.
+#[cfg(any(feature = "directory", feature = "redis"))]
+pub(crate) fn note_mark(found: &mut FoundDocuments, position: u64, mark: u16) {
+    let Some(offset) = position.checked_sub(found.from_position) else { return };
+    let after = found.runs.partition_point(|run| u64::from(run.offset) <= offset);
+    if let Some(run) = after.checked_sub(1).and_then(|place| found.runs.get_mut(place))
+        && let Some(at) = usize::try_from(offset - u64::from(run.offset)).ok().and_then(|at| run.marks.get_mut(at))
+    {
+        *at = mark;
+    }
+}
+
+/// Collects where the terms of a search occur, and makes the answer, still without marks.
 #[derive(Debug)]
-pub(crate) struct MatchCollector {
+pub(crate) struct HitCollector {
     extent: IndexExtent,
-    first: u64,
-    marks: Vec<u16>,
+    from_position: u64,
+    around: u64,
+    max_bytes: u64,
+    /// Of each term the offsets where it occurs, ascending.
     terms: Vec<Vec<u32>>,
 }
 
-impl MatchCollector {
-    /// Nothing was found yet, and nothing below `first` is looked at, which is at most `MAX_NEWEST` below the end.
-    pub(crate) fn new(extent: IndexExtent, first: u64, terms: usize) -> Self {
-        let first = first.clamp(extent.next.saturating_sub(MAX_NEWEST), extent.next);
-        let length = usize::try_from(extent.next - first).unwrap_or(0);
-        Self { extent, first, marks: vec![0; length], terms: vec![Vec::new(); terms] }
-    }
-
-    /// There is a document at a position, if that is looked at.
-    pub(crate) fn record_mark(&mut self, position: u64, mark: u16) {
-        let place = position.checked_sub(self.first).and_then(|offset| usize::try_from(offset).ok());
-        if let Some(told) = place.and_then(|place| self.marks.get_mut(place)) {
-            *told = mark;
+impl HitCollector {
+    pub(crate) fn new(extent: IndexExtent, step: &SearchStep) -> Self {
+        Self {
+            from_position: extent.next.saturating_sub(step.newest.min(MAX_NEWEST)),
+            extent,
+            around: step.around.min(MAX_AROUND).into(),
+            max_bytes: step.max_bytes.min(MAX_SEARCH_BYTES),
+            terms: vec![Vec::new(); step.terms.len()],
         }
     }
 
+    /// The oldest position that is looked at.
+    pub(crate) fn from_position(&self) -> u64 {
+        self.from_position
+    }
+
+    /// Looks at nothing below this position, because a store would have to read too much.
+    #[cfg(any(feature = "directory", feature = "redis"))]
+    pub(crate) fn begin_at(&mut self, position: u64) {
+        self.from_position = position.clamp(self.from_position, self.extent.next);
+    }
+
     /// The term of this place among those asked for occurs at a position: above all where it did so far.
-    pub(crate) fn record_occurrence(&mut self, term: usize, position: u64) {
-        let offset = position.checked_sub(self.first).and_then(|offset| u32::try_from(offset).ok());
-        let within = offset.filter(|offset| (*offset as usize) < self.marks.len());
-        if let (Some(offset), Some(offsets)) = (within, self.terms.get_mut(term))
+    pub(crate) fn record(&mut self, term: usize, position: u64) {
+        if !(self.from_position..self.extent.next).contains(&position) {
+            return;
+        }
+        if let (Ok(offset), Some(offsets)) =
+            (u32::try_from(position - self.from_position), self.terms.get_mut(term))
             && offsets.last().is_none_or(|last| *last < offset)
         {
             offsets.push(offset);
         }
     }
 
-    /// The newest of it, as much as there is room for.
-    pub(crate) fn finish(mut self, max_bytes: u64) -> FoundMatches {
-        let left_out = self.left_out(max_bytes.min(MAX_MATCH_BYTES));
-        if left_out > 0 {
-            self.marks.drain(..left_out);
-            // Less than `MAX_NEWEST`.
-            let by = u32::try_from(left_out).unwrap_or(u32::MAX);
-            for offsets in &mut self.terms {
-                offsets.drain(..offsets.partition_point(|offset| *offset < by));
-                offsets.iter_mut().for_each(|offset| *offset -= by);
+    /// The newest hits, as many as there is room for, with the positions around them.
+    pub(crate) fn finish(self) -> FoundDocuments {
+        let mut hits: Vec<u32> = self.terms.iter().flatten().copied().collect();
+        hits.sort_unstable();
+        let length = self.extent.next - self.from_position;
+        // Ranges of offsets, the newest first.
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        let (mut bytes, mut left_out) = (0, 0);
+        for hits in hits.chunk_by(|one, other| one == other).rev() {
+            let Some(hit) = hits.first().map(|hit| u64::from(*hit)) else { continue };
+            let (begin, end) = (hit.saturating_sub(self.around), (hit + self.around + 1).min(length));
+            bytes += 4 * hits.len() as u64;
+            match ranges.last_mut().filter(|(next, _)| *next <= end) {
+                Some((next, _)) => {
+                    bytes += 2 * next.saturating_sub(begin);
+                    if bytes <= self.max_bytes {
+                        *next = begin;
+                    }
+                }
+                None => {
+                    bytes += 8 + 2 * (end - begin);
+                    if bytes <= self.max_bytes {
+                        ranges.push((begin, end));
+                    }
+                }
+            }
+            if bytes > self.max_bytes {
+                left_out = hit + 1;
+                break;
             }
         }
-        FoundMatches {
+        let runs = ranges.into_iter().rev().filter_map(|(begin, end)| {
+            let begin = begin.max(left_out);
+            (begin < end).then(|| unmarked_run(begin - left_out, end - begin))
+        });
+        FoundDocuments {
             extent: self.extent,
-            first: self.first + left_out as u64,
-            marks: self.marks,
-            terms: self.terms.into_iter().map(|offsets| TermMatches { offsets }).collect(),
+            from_position: self.from_position + left_out,
+            runs: runs.collect(),
+            terms: self.terms.into_iter().map(|offsets| TermHits { offsets: above(offsets, left_out) }).collect(),
         }
     }
+}
 
-    /// How many of the oldest positions are left out.
-    fn left_out(&self, max_bytes: u64) -> usize {
-        let occurrences: usize = self.terms.iter().map(Vec::len).sum();
-        if (2 * self.marks.len() + 4 * occurrences) as u64 <= max_bytes {
-            return 0;
-        }
-        let mut bytes = vec![2_u64; self.marks.len()];
-        for offset in self.terms.iter().flatten() {
-            if let Some(bytes) = bytes.get_mut(*offset as usize) {
-                *bytes += 4;
-            }
-        }
-        let mut sum = 0;
-        let fits = |of_position: &&u64| {
-            sum += **of_position;
-            sum <= max_bytes
-        };
-        self.marks.len() - bytes.iter().rev().take_while(fits).count()
-    }
+/// The offsets that are not left out, counted from there.
+fn above(mut offsets: Vec<u32>, left_out: u64) -> Vec<u32> {
+    let by = u32::try_from(left_out).unwrap_or(u32::MAX);
+    offsets.drain(..offsets.partition_point(|offset| *offset < by));
+    offsets.iter_mut().for_each(|offset| *offset -= by);
+    offsets
 }

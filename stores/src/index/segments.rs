@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 
 #[cfg(feature = "directory")]
 use super::PositionRun;
-use super::{MatchCollector, SEGMENT};
-use crate::Posting;
+use super::{HitCollector, SEGMENT, note_mark};
+use crate::{Document, FoundDocuments};
 
 /// Bytes of a document among the marks.
 pub(crate) const MARK: usize = 4;
@@ -52,13 +52,13 @@ impl IndexField {
 }
 
 /// What is appended to which fields for documents, in order of the fields.
-pub(crate) fn appended_fields(documents: &[Posting]) -> Vec<(IndexField, Vec<u8>)> {
+pub(crate) fn appended_fields(documents: &[Document]) -> Vec<(IndexField, Vec<u8>)> {
     let mut appended = Vec::new();
     for documents in documents.chunk_by(|one, other| one.position / SEGMENT == other.position / SEGMENT) {
         let Some(segment) = documents.first().map(|first| first.position / SEGMENT) else { continue };
         let mut marks = Vec::with_capacity(documents.len() * MARK);
         let mut shards = BTreeMap::<u8, Vec<u8>>::new();
-        for Posting { position, mark, terms } in documents {
+        for Document { position, mark, terms } in documents {
             let [high, low] = of_position(position % SEGMENT);
             marks.extend([high, low]);
             marks.extend(mark.to_be_bytes());
@@ -122,32 +122,42 @@ impl SoughtTerms {
         self.shards.iter().map(|(shard, _)| *shard)
     }
 
-    /// Notes what a segment holds, given its marks and those of the [shards](Self::shards) that are there. Segments come in
-    /// ascending order.
-    pub(crate) fn collect_segment<B: AsRef<[u8]>>(
-        &self,
-        segment: u64,
-        marks: &[u8],
-        shards: &[Option<B>],
-        found: &mut MatchCollector,
-    ) {
+    /// Notes what a segment holds, given those of the [shards](Self::shards) that are there. Segments come in ascending
+    /// order.
+    pub(crate) fn collect_segment<B: AsRef<[u8]>>(&self, segment: u64, shards: &[Option<B>], hits: &mut HitCollector) {
         let begin = segment.saturating_mul(SEGMENT);
-        for entry in marks.chunks_exact(MARK) {
-            if let [high, low, mark @ ..] = entry
-                && let Ok(mark) = mark.try_into()
-            {
-                found.record_mark(begin.saturating_add(position(*high, *low)), u16::from_be_bytes(mark));
-            }
-        }
         for ((_, sought), shard) in self.shards.iter().zip(shards) {
             let Some(shard) = shard else { continue };
             for entry in shard.as_ref().chunks_exact(OCCURRENCE) {
                 let [high, low, quotient] = entry else { continue };
                 let quotient = u16::from_be_bytes([low & 0x3f, *quotient]);
                 for (_, place) in sought.iter().filter(|(of_term, _)| *of_term == quotient) {
-                    found.record_occurrence(*place, begin.saturating_add(position(*high, *low)));
+                    hits.record(*place, begin.saturating_add(position(*high, *low)));
                 }
             }
         }
     }
+}
+
+/// Notes the marks of a segment in an answer that has some of its positions.
+pub(crate) fn collect_marks(segment: u64, marks: &[u8], found: &mut FoundDocuments) {
+    let begin = segment.saturating_mul(SEGMENT);
+    for entry in marks.chunks_exact(MARK) {
+        if let [high, low, mark @ ..] = entry
+            && let Ok(mark) = mark.try_into()
+        {
+            note_mark(found, begin.saturating_add(position(*high, *low)), u16::from_be_bytes(mark));
+        }
+    }
+}
+
+/// The segments whose marks an answer needs, ascending.
+pub(crate) fn marked_segments(found: &FoundDocuments) -> Vec<u64> {
+    let mut segments: Vec<u64> = Vec::new();
+    for run in &found.runs {
+        let begin = found.from_position + u64::from(run.offset);
+        let after = segments.last().map_or(0, |last| last + 1);
+        segments.extend((begin / SEGMENT).max(after)..(begin + run.marks.len() as u64).div_ceil(SEGMENT));
+    }
+    segments
 }

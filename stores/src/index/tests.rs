@@ -1,5 +1,5 @@
 use super::*;
-use crate::Posting;
+use crate::Document;
 
 fn run(segment: u64, low: u64, high: u64) -> PositionRun {
     PositionRun { segment, low, high }
@@ -14,27 +14,79 @@ fn positions_in_any_order_become_the_fewest_runs() {
     assert_eq!(group_into_runs(&[u64::MAX, u64::MAX - 1, 0]), [run(0, 0, 0), run(u64::MAX / 1024, 1022, 1023)]);
 }
 
+fn search(terms: usize, around: u32, max_bytes: u64) -> SearchStep {
+    SearchStep { index: "i".into(), terms: vec![0; terms], newest: u64::MAX, around, max_bytes }
+}
+
+fn runs(found: &FoundDocuments) -> Vec<(u32, usize)> {
+    found.runs.iter().map(|run| (run.offset, run.marks.len())).collect()
+}
+
 #[test]
-fn an_index_answer_over_its_byte_limit_is_truncated() {
-    let extent = IndexExtent { next: 1 << 40, documents: 3 };
-    let mut found = MatchCollector::new(extent, 0, 1);
-    assert_eq!(found.first, (1 << 40) - MAX_NEWEST, "a store can't have more in memory than that");
-    for position in [0, (1 << 40) - 3, (1 << 40) - 3, (1 << 40) - 4, (1 << 40) - 1, 1 << 40, u64::MAX] {
-        found.record_mark(position, 5);
-        found.record_occurrence(0, position);
-        found.record_occurrence(9, position);
+fn a_search_returns_hits_and_what_is_around_them() {
+    let extent = IndexExtent { next: 100, documents: 50, occurrences: 50 };
+    let collect = |around| {
+        let mut hits = HitCollector::new(extent, &search(2, around, u64::MAX));
+        [1, 30, 34, 99].into_iter().for_each(|position| hits.record(0, position));
+        [30, 50].into_iter().for_each(|position| hits.record(1, position));
+        hits.finish()
+    };
+    let found = collect(2);
+    assert_eq!((found.from_position, runs(&found)), (0, vec![(0, 4), (28, 9), (48, 5), (97, 3)]));
+    assert_eq!(found.terms[0].offsets, [1, 30, 34, 99]);
+    assert_eq!(found.terms[1].offsets, [30, 50]);
+    assert_eq!(runs(&collect(0)), [(1, 1), (30, 1), (34, 1), (50, 1), (99, 1)]);
+    assert_eq!(runs(&collect(1000)), runs(&collect(MAX_AROUND)), "a larger limit counts as the store's");
+}
+
+#[test]
+fn a_search_answer_over_its_byte_limit_loses_its_oldest_hits() {
+    let extent = IndexExtent { next: 1 << 40, documents: 3, occurrences: 6 };
+    let begin = (1 << 40) - MAX_NEWEST;
+    let collect = |max_bytes| {
+        let mut hits = HitCollector::new(extent, &search(1, 1, max_bytes));
+        assert_eq!(hits.from_position(), begin, "a store can't have more in memory than that");
+        for position in [0, begin + 10, begin + 11, begin + 11, begin + 12, begin + 1000, 1 << 40, u64::MAX] {
+            hits.record(0, position);
+            hits.record(9, position);
+        }
+        hits.finish()
+    };
+    let all = 4 * 4 + 8 + 2 * 5 + 8 + 2 * 3;
+    let found = collect(all);
+    assert_eq!((found.from_position, runs(&found)), (begin, vec![(9, 5), (999, 3)]));
+    assert_eq!(found.terms[0].offsets, [10, 11, 12, 1000]);
+    let found = collect(all - 1);
+    assert_eq!((found.from_position, runs(&found)), (begin + 11, vec![(0, 3), (988, 3)]));
+    assert_eq!(found.terms[0].offsets, [0, 1, 989]);
+    let found = collect(0);
+    assert_eq!((found.from_position, runs(&found)), (begin + 1001, vec![]));
+    assert!(found.terms[0].offsets.is_empty());
+}
+
+#[test]
+fn marks_are_read_as_far_as_the_index_goes() {
+    let extent = IndexExtent { next: 100, documents: 50, occurrences: 0 };
+    for (from_position, count, expected) in [
+        (10, 20, (10, vec![(0, 20)])),
+        (90, 20, (90, vec![(0, 10)])),
+        (100, 20, (100, vec![])),
+        (10, 0, (100, vec![])),
+        (u64::MAX, u32::MAX, (100, vec![])),
+    ] {
+        let found = marks_to_read(extent, &ReadMarksStep { index: "i".into(), from_position, count });
+        assert_eq!((found.from_position, runs(&found)), expected, "{count} from {from_position}");
     }
-    let found = found.finish(14);
-    assert_eq!((found.first, &*found.marks), ((1 << 40) - 3, &[5, 0, 5][..]));
-    assert_eq!(found.terms[0].offsets, [0, 2]);
 }
 
 #[cfg(feature = "directory")]
 #[test]
 fn documents_written_to_segments_can_be_read_and_removed() {
-    use segments::{IndexField, MARK, OCCURRENCE, SoughtTerms, appended_fields, remove_runs};
+    use segments::{
+        IndexField, MARK, OCCURRENCE, SoughtTerms, appended_fields, collect_marks, marked_segments, remove_runs,
+    };
 
-    let document = |position, mark, terms: &[u32]| Posting { position, mark, terms: terms.to_vec() };
+    let document = |position, mark, terms: &[u32]| Document { position, mark, terms: terms.to_vec() };
     let documents =
         [document(5, 1, &[0, 255, 256]), document(1023, u16::MAX, &[256, TERMS - 1]), document(1024, 3, &[256])];
     let mut fields = appended_fields(&documents);
@@ -43,17 +95,24 @@ fn documents_written_to_segments_can_be_read_and_removed() {
     let terms = [256, TERMS - 1, 255, 1, 0];
     let look = |fields: &[(IndexField, Vec<u8>)]| {
         let sought = SoughtTerms::new(&terms);
-        let mut found = MatchCollector::new(IndexExtent { next: 1025, documents: 3 }, 0, terms.len());
+        let extent = IndexExtent { next: 1025, documents: 3, occurrences: 6 };
+        let bytes = |segment, shard| {
+            fields.iter().find(|(field, _)| *field == IndexField { segment, shard }).map(|(_, bytes)| bytes)
+        };
+        let mut hits = HitCollector::new(extent, &search(terms.len(), 0, u64::MAX));
         for segment in 0..2 {
-            let bytes = |shard| {
-                fields.iter().find(|(field, _)| *field == IndexField { segment, shard }).map(|(_, bytes)| bytes)
-            };
-            let shards: Vec<_> = sought.shards().map(|shard| bytes(Some(shard))).collect();
-            sought.collect_segment(segment, bytes(None).unwrap(), &shards, &mut found);
+            let shards: Vec<_> = sought.shards().map(|shard| bytes(segment, Some(shard))).collect();
+            sought.collect_segment(segment, &shards, &mut hits);
         }
-        let found = found.finish(u64::MAX);
-        let offsets: Vec<_> = found.terms.into_iter().map(|term| term.offsets).collect();
-        (found.marks[5], found.marks[1023], found.marks[1024], offsets)
+        let offsets: Vec<_> = hits.finish().terms.into_iter().map(|term| term.offsets).collect();
+        let all = ReadMarksStep { index: "i".into(), from_position: 0, count: u32::MAX };
+        let mut found = marks_to_read(extent, &all);
+        assert_eq!(marked_segments(&found), [0, 1]);
+        for segment in 0..2 {
+            collect_marks(segment, bytes(segment, None).unwrap(), &mut found);
+        }
+        let marks = &found.runs[0].marks;
+        (marks[5], marks[1023], marks[1024], offsets)
     };
     let all = [vec![5, 1023, 1024], vec![1023], vec![5], vec![], vec![5]];
     assert_eq!(look(&fields), (1, u16::MAX, 3, all.to_vec()));
