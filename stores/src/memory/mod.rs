@@ -9,7 +9,7 @@
 //! left alone. What a bucket is, and what a transaction makes of it, is in `bucket`; here is the table of buckets, with its
 //! limits.
 
-mod shelves;
+mod slots;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -21,11 +21,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use self::state::MemoryState;
+use self::state::{MemoryState, OTHERS_PER_SESSION};
 use super::{
-    BucketId, BucketKind, BucketPage, Clock, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
-    SystemClock, Transaction, Writer, check,
+    BucketPage, Clock, Deadline, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Store, StoreInfo,
+    SystemClock, Writer, capability, check,
     clock::{ClockReading, ClockWatch},
+    limit,
+    names::check_kind,
 };
 
 /// How much a [`MemoryStore`] takes.
@@ -59,7 +61,17 @@ pub enum SessionLimitPolicy {
     Evict,
 }
 
-const CAPABILITIES: StoreCapabilities = StoreCapabilities { durable: false, ..StoreCapabilities::ALL };
+/// All but `durable`.
+const CAPABILITIES: [&str; 8] = [
+    capability::ATOMIC,
+    capability::COMPARE,
+    capability::EXPIRING,
+    capability::EXACTLY_ONCE,
+    capability::POSITIONS,
+    capability::LEASES,
+    capability::INDEXES,
+    capability::LISTING,
+];
 
 /// A store in memory. See [`Store`]. What it keeps is gone when the process is.
 #[derive(Debug)]
@@ -106,34 +118,32 @@ impl Default for MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn transact(&self, writer: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &IndexedTransaction,
+        _: Deadline,
+    ) -> Result<IndexedReceipt, Failure> {
         check::validate_transaction(transaction, &CAPABILITIES)?;
         self.locked(|state, at| state.apply_transaction(at, writer, transaction))
     }
 
-    async fn list_buckets(
-        &self,
-        kind: BucketKind,
-        cursor: &str,
-        limit: u32,
-        _: Deadline,
-    ) -> Result<BucketPage, Failure> {
-        Ok(self.locked(|state, at| state.shelves.shelf_for(kind).list(at.now_ms(), cursor, limit)))
+    async fn delete(&self, writer: &Writer, request: &DeleteRequest, _: Deadline) -> Result<Deletion, Failure> {
+        check::validate_deletion(request)?;
+        self.locked(|state, at| state.delete_bucket(at, writer, request))
     }
 
-    async fn delete_bucket(
-        &self,
-        writer: &Writer,
-        bucket: &BucketId,
-        generation: Option<&str>,
-        max_keys: u32,
-        _: Deadline,
-    ) -> Result<Deletion, Failure> {
-        check::validate_deletion(bucket, generation)?;
-        self.locked(|state, at| state.delete_bucket(at, writer, bucket, generation, max_keys))
+    async fn list_buckets(&self, kind: &str, cursor: &str, limit: u32, _: Deadline) -> Result<BucketPage, Failure> {
+        check_kind(kind)?;
+        Ok(self.locked(|state, at| state.slots.page(at.now_ms(), kind, cursor, limit)))
     }
 
-    fn capabilities(&self) -> StoreCapabilities {
-        CAPABILITIES
+    fn about(&self) -> StoreInfo {
+        let max_sessions = self.state.lock().limits.max_sessions;
+        let info = StoreInfo::new(&CAPABILITIES);
+        match max_sessions.checked_mul(OTHERS_PER_SESSION + 1) {
+            Some(buckets) => info.limited(limit::BUCKETS, buckets),
+            None => info,
+        }
     }
 }

@@ -9,11 +9,11 @@ use hashlink::LinkedHashSet;
 
 use super::{
     MemoryLimits,
-    shelves::{BucketShelves, BucketSlot, slot_cost},
+    slots::{BucketSlot, BucketSlots, is_session, slot_cost},
     writers::MEMORY_MS,
 };
 use crate::{
-    BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer,
+    BucketId, DeleteRequest, Deletion, Failure, FailureCode, Status, Writer,
     bucket::{Bucket, Removed},
     clock::{ClockReading, ClockWatch},
     failure::{expiry_in_doubt, failure},
@@ -25,10 +25,10 @@ pub(super) const PRUNED_PER_CREATION: usize = 4;
 /// How many deleted or expired buckets have their writers remembered at most.
 pub(super) const MAX_RETIRED: usize = 4096;
 /// How many buckets that are no sessions there may be for each session that there may be.
-const OTHERS_PER_SESSION: u64 = 100;
+pub(super) const OTHERS_PER_SESSION: u64 = 100;
 
 /// A bucket and an instant, in milliseconds.
-type Appointment = (u64, BucketKind, Arc<str>);
+type Appointment = (u64, Arc<BucketId>);
 
 /// Bytes in use.
 #[derive(Debug, Default)]
@@ -39,16 +39,16 @@ pub(super) struct UsedBytes {
 }
 
 impl UsedBytes {
-    /// A bucket of that kind holds so much more, or less.
-    pub(super) fn grow_bucket(&mut self, kind: BucketKind, growth: i64) {
+    /// A bucket holds so much more, or less.
+    pub(super) fn grow_bucket(&mut self, id: &BucketId, growth: i64) {
         self.grow_beside(growth);
-        if kind == BucketKind::Session {
+        if is_session(id) {
             self.in_sessions = self.in_sessions.saturating_add_signed(growth);
         }
     }
 
-    pub(super) fn shrink_bucket(&mut self, kind: BucketKind, bytes: u64) {
-        self.grow_bucket(kind, bytes.cast_signed().saturating_neg());
+    pub(super) fn shrink_bucket(&mut self, id: &BucketId, bytes: u64) {
+        self.grow_bucket(id, bytes.cast_signed().saturating_neg());
     }
 
     /// What is beside the buckets takes so much more, or less.
@@ -61,7 +61,7 @@ impl UsedBytes {
 pub(super) struct MemoryState {
     pub(super) limits: MemoryLimits,
     pub(super) watch: ClockWatch,
-    pub(super) shelves: BucketShelves,
+    pub(super) slots: BucketSlots,
     /// The buckets that expire, soonest first.
     pub(super) expiries: BTreeSet<Appointment>,
     /// Slots without a bucket, longest ago first. One that is used again leaves its entry behind, to be
@@ -69,7 +69,7 @@ pub(super) struct MemoryState {
     retired: VecDeque<Appointment>,
     pub(super) used: UsedBytes,
     /// The sessions, least recently used first, if those may be ended for others. Else it is empty.
-    pub(super) recency: LinkedHashSet<Arc<str>>,
+    pub(super) recency: LinkedHashSet<Arc<BucketId>>,
     /// What has ended, to be freed after the lock is released.
     pub(super) removed: Vec<Removed>,
     /// Microseconds; so that two creations never share a stamp.
@@ -82,7 +82,7 @@ impl MemoryState {
             recency: LinkedHashSet::new(),
             limits,
             watch,
-            shelves: BucketShelves::default(),
+            slots: BucketSlots::default(),
             expiries: BTreeSet::new(),
             retired: VecDeque::new(),
             used: UsedBytes::default(),
@@ -92,14 +92,14 @@ impl MemoryState {
     }
 
     pub(super) fn slot_mut(&mut self, id: &BucketId) -> Option<&mut BucketSlot> {
-        self.shelves.of_mut(id.kind).slots.get_mut(&*id.name)
+        self.slots.by_id.get_mut(id)
     }
 
     /// The bucket's slot, there from now on, with the writer's transaction noted as applied.
     pub(super) fn slot_to_write(&mut self, now_ms: u64, writer: &Writer, id: &BucketId) -> &mut BucketSlot {
-        let slot = self.shelves.of_mut(id.kind).slots.entry(id.name.as_str().into()).or_insert_with_key(|name| {
-            self.used.grow_beside(slot_cost(name).cast_signed());
-            BucketSlot::new(name.clone())
+        let slot = self.slots.by_id.entry(Arc::new(id.clone())).or_insert_with_key(|id| {
+            self.used.grow_beside(slot_cost(id).cast_signed());
+            BucketSlot::new(id.clone())
         });
         self.used.grow_beside(slot.writers.remember(writer, now_ms));
         slot
@@ -109,10 +109,9 @@ impl MemoryState {
         &mut self,
         at: ClockReading,
         writer: &Writer,
-        id: &BucketId,
-        generation: Option<&str>,
-        max_keys: u32,
+        request: &DeleteRequest,
     ) -> Result<Deletion, Failure> {
+        let DeleteRequest { bucket: id, generation, max_keys } = request;
         let clock_ms = at.now_ms();
         let mut now_ms = clock_ms;
         if let Some(slot) = self.slot_mut(id) {
@@ -125,7 +124,7 @@ impl MemoryState {
                 return Err(expiry_in_doubt());
             }
             if let (Some(bucket), Some(asked)) = (bucket, generation)
-                && bucket.generation != asked
+                && bucket.generation != *asked
             {
                 return Ok(deleted_nothing(Status::GenerationMismatch, now_ms));
             }
@@ -136,19 +135,19 @@ impl MemoryState {
             None => return Ok(deleted_nothing(Status::Absent, now_ms)),
             Some(bucket) if bucket.expiry.is_over(now_ms) => deleted_nothing(Status::Expired, now_ms),
             Some(bucket) => {
-                let deletion = bucket.deletion_reply(now_ms, max_keys);
+                let deletion = bucket.deletion_reply(now_ms, *max_keys);
                 // More room than for transactions: a bucket that is flooded by them can still be deleted.
                 slot.writers.check_room(writer, now_ms, 2)?;
                 self.slot_to_write(now_ms, writer, id);
                 deletion
             }
         };
-        self.retire_bucket(now_ms, id.kind, &id.name);
+        self.retire_bucket(now_ms, id);
         Ok(deletion)
     }
 
-    /// Clear away some of what is dead, and make sure that there may be one more bucket of a kind.
-    pub(super) fn make_place(&mut self, clock_ms: u64, kind: BucketKind) -> Result<(), Failure> {
+    /// Clear away some of what is dead, and make sure that there may be one more bucket.
+    pub(super) fn make_place(&mut self, clock_ms: u64, id: &BucketId) -> Result<(), Failure> {
         for _ in 0..PRUNED_PER_CREATION {
             if !self.bury_an_expired_one(clock_ms) {
                 break;
@@ -160,15 +159,15 @@ impl MemoryState {
             }
             self.forget_a_retired_one();
         }
-        let mut sessions = self.shelves.shelf_for(BucketKind::Session).names.len();
-        if kind == BucketKind::Session && sessions as u64 >= self.limits.max_sessions && self.evict(clock_ms, None) {
-            sessions -= 1;
+        let is_session = is_session(id);
+        if is_session && self.slots.count_sessions() as u64 >= self.limits.max_sessions {
+            self.evict(clock_ms, None);
         }
-        let (there, limit, what) = if kind == BucketKind::Session {
-            (sessions, self.limits.max_sessions, "sessions")
+        let (there, limit, what) = if is_session {
+            (self.slots.count_sessions(), self.limits.max_sessions, "sessions")
         } else {
             let limit = self.limits.max_sessions.saturating_mul(OTHERS_PER_SESSION);
-            (self.shelves.len().saturating_sub(sessions), limit, "buckets that are no sessions")
+            (self.slots.count_others(), limit, "buckets that are no sessions")
         };
         if there as u64 >= limit {
             let message = format!("Maximum {what} ({limit}) reached");
@@ -195,17 +194,17 @@ impl MemoryState {
     }
 
     /// End the session that was used longest ago, but not the one at hand, if sessions may be ended for others.
-    fn evict(&mut self, clock_ms: u64, at_hand: Option<&str>) -> bool {
+    fn evict(&mut self, clock_ms: u64, at_hand: Option<&BucketId>) -> bool {
         let oldest = self.recency.iter().find(|session| Some(&***session) != at_hand).cloned();
         let Some(oldest) = oldest else { return false };
-        self.retire_bucket(clock_ms, BucketKind::Session, &oldest);
+        self.retire_bucket(clock_ms, &oldest);
         true
     }
 
     /// The same to have room for a bucket; not if there would be none even without all other sessions.
     fn evict_for_room(&mut self, clock_ms: u64, growth: i64, id: &BucketId) -> bool {
-        let at_hand = (id.kind == BucketKind::Session).then_some(&*id.name);
-        let own = at_hand.and_then(|name| self.shelves.shelf_for(BucketKind::Session).slots.get(name)?.bucket.as_ref());
+        let at_hand = is_session(id).then_some(id);
+        let own = at_hand.and_then(|id| self.slots.by_id.get(id)?.bucket.as_ref());
         let others = self.used.in_sessions.saturating_sub(own.map_or(0, Bucket::cost));
         let least = self.used.all.saturating_sub(others).saturating_add_signed(growth);
         least <= self.limits.max_bytes && self.evict(clock_ms, at_hand)
@@ -214,55 +213,53 @@ impl MemoryState {
     /// End the bucket that expired first, if one has.
     fn bury_an_expired_one(&mut self, clock_ms: u64) -> bool {
         let first = self.expiries.first().filter(|(expires_at, ..)| *expires_at <= clock_ms);
-        let Some((_, kind, name)) = first.cloned() else { return false };
-        self.retire_bucket(clock_ms, kind, &name);
+        let Some((_, id)) = first.cloned() else { return false };
+        self.retire_bucket(clock_ms, &id);
         true
     }
 
     /// End a bucket, if it is there, and keep its writers in mind if one may still retry.
-    pub(super) fn retire_bucket(&mut self, now_ms: u64, kind: BucketKind, name: &str) {
-        let Some(slot) = self.shelves.of_mut(kind).slots.get_mut(name) else { return };
-        let name = slot.name.clone();
+    pub(super) fn retire_bucket(&mut self, now_ms: u64, id: &BucketId) {
+        let Some(slot) = self.slots.by_id.get_mut(id) else { return };
+        let id = slot.id.clone();
         let remembers_any = slot.writers.remembers_any(now_ms);
         slot.retired_at = now_ms;
         if let Some(bucket) = slot.bucket.take() {
-            self.forget_bucket(bucket, kind, name.clone());
+            self.forget_bucket(bucket, &id);
         }
         if !remembers_any {
-            self.vacate(kind, &name);
+            self.vacate(&id);
             return;
         }
-        self.retired.push_back((now_ms, kind, name));
+        self.retired.push_back((now_ms, id));
         if self.retired.len() > MAX_RETIRED {
             self.forget_a_retired_one();
         }
     }
 
     /// Give back what a bucket took that has been taken from its slot.
-    pub(super) fn forget_bucket(&mut self, bucket: Bucket, kind: BucketKind, name: Arc<str>) {
-        self.used.shrink_bucket(kind, bucket.cost());
-        if kind == BucketKind::Session {
-            self.recency.remove(&*name);
-        }
-        self.shelves.of_mut(kind).names.remove(&name);
+    pub(super) fn forget_bucket(&mut self, bucket: Bucket, id: &Arc<BucketId>) {
+        self.used.shrink_bucket(id, bucket.cost());
+        self.recency.remove(id);
+        self.slots.unlist(id);
         if let Some(expires_at) = bucket.expiry.at {
-            self.expiries.remove(&(expires_at, kind, name));
+            self.expiries.remove(&(expires_at, id.clone()));
         }
         self.removed.push(Box::new(bucket));
     }
 
     /// Forget the writers of the bucket that ended longest ago.
     pub(super) fn forget_a_retired_one(&mut self) -> bool {
-        let Some((at, kind, name)) = self.retired.pop_front() else { return false };
-        let slot = self.shelves.shelf_for(kind).slots.get(&name);
+        let Some((at, id)) = self.retired.pop_front() else { return false };
+        let slot = self.slots.by_id.get(&id);
         if slot.is_some_and(|slot| slot.bucket.is_none() && slot.retired_at == at) {
-            self.vacate(kind, &name);
+            self.vacate(&id);
         }
         true
     }
 
-    fn vacate(&mut self, kind: BucketKind, name: &str) {
-        if let Some(slot) = self.shelves.of_mut(kind).slots.remove(name) {
+    fn vacate(&mut self, id: &BucketId) {
+        if let Some(slot) = self.slots.by_id.remove(id) {
             self.used.grow_beside(slot.cost().cast_signed().saturating_neg());
         }
     }

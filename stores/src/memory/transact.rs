@@ -1,10 +1,14 @@
 //! Applies a transaction to a store in memory: the order of its checks, and the bytes that it takes.
 
-use super::{SessionLimitPolicy, shelves::slot_cost, state::MemoryState};
+use super::{
+    SessionLimitPolicy,
+    slots::{is_session, slot_cost},
+    state::MemoryState,
+};
 use crate::{
-    BucketKind, Failure, Precondition, Receipt, Status, Transaction, Writer,
+    Failure, IndexedReceipt, IndexedTransaction, Precondition, Receipt, Status, Transaction, Writer,
     bucket::{
-        Bucket, FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
+        Answers, Bucket, FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
         renews_expiry,
     },
     check,
@@ -17,48 +21,48 @@ impl MemoryState {
         &mut self,
         at: ClockReading,
         writer: &Writer,
-        transaction: &Transaction,
-    ) -> Result<Receipt, Failure> {
-        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
+        request: &IndexedTransaction,
+    ) -> Result<IndexedReceipt, Failure> {
+        let Transaction { bucket: id, precondition, expectations, operations } = &request.transaction;
         let (clock, clock_ms) = (at.now, at.now_ms());
-        let writes = check::has_writes(operations);
+        let writes = request.has_writes();
         // A second round only when room had to be made first.
-        while let Some(slot) = self.shelves.of_mut(id.kind).slots.get_mut(&*id.name) {
+        while let Some(slot) = self.slots.by_id.get_mut(id) {
             let now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.advance_time(clock_ms));
             let Some(bucket) = slot.bucket.as_mut().filter(|bucket| !bucket.expiry.is_over(now_ms)) else {
                 let found = if slot.bucket.is_some() { FoundBucket::Expired } else { FoundBucket::Absent };
                 let step = decide_precondition(precondition, found, slot.writers.has_seen(writer, now_ms));
                 if let FoundBucket::Expired = found {
-                    self.retire_bucket(now_ms, id.kind, &id.name);
+                    self.retire_bucket(now_ms, id);
                 }
                 if let PreconditionDecision::Refuse(status) = step {
-                    return Ok(receipt_without(status, now_ms));
+                    return Ok(receipt_without(status, now_ms).into());
                 }
                 break;
             };
             if bucket.expiry.is_over(at.shown_ms()) {
                 return Err(expiry_in_doubt());
             }
-            let repeated = may_write(precondition, operations) && slot.writers.has_seen(writer, now_ms);
+            let repeated = may_write(request) && slot.writers.has_seen(writer, now_ms);
             let step = decide_precondition(precondition, FoundBucket::Alive(&bucket.generation), repeated);
             if let PreconditionDecision::Refuse(status) = step {
-                return Ok(build_receipt(status, now_ms, precondition, &bucket.generation, Vec::new()));
+                return Ok(build_receipt(status, now_ms, precondition, &bucket.generation, Vec::new()).into());
             }
 
-            if id.kind == BucketKind::Session {
-                self.recency.to_back(&*id.name);
+            if is_session(id) {
+                self.recency.to_back(id);
             }
             let mut growth = 0;
             if step != PreconditionDecision::Repeat {
                 if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
                     let receipt = build_receipt(Status::Unmet, now_ms, precondition, &bucket.generation, Vec::new());
-                    return Ok(Receipt { unmet: Some(unmet), ..receipt });
+                    return Ok(Receipt { unmet: Some(unmet), ..receipt }.into());
                 }
                 if step == PreconditionDecision::Replace {
-                    return self.replace(clock, now_ms, writer, transaction);
+                    return self.replace(clock, now_ms, writer, request);
                 }
-                self.used.shrink_bucket(id.kind, bucket.drop_outdated_leases(now_ms));
-                growth = bucket.probe_growth(operations, now_ms)?;
+                self.used.shrink_bucket(id, bucket.drop_outdated_leases(now_ms));
+                growth = bucket.probe_growth(request, now_ms)?;
                 if writes {
                     slot.writers.check_room(writer, now_ms, 1)?;
                 }
@@ -71,43 +75,48 @@ impl MemoryState {
             if renews_expiry(precondition)
                 && let Some((old, new)) = bucket.expiry.renew(now_ms)
             {
-                self.expiries.remove(&(old, id.kind, slot.name.clone()));
-                self.expiries.insert((new, id.kind, slot.name.clone()));
+                self.expiries.remove(&(old, slot.id.clone()));
+                self.expiries.insert((new, slot.id.clone()));
             }
             if step == PreconditionDecision::Repeat {
-                let outcomes = bucket.answer_operations(operations, now_ms);
-                return Ok(build_receipt(Status::Repeated, now_ms, precondition, &bucket.generation, outcomes));
+                return Ok(answered(Status::Repeated, now_ms, precondition, bucket, bucket.answer(request, now_ms)));
             }
-            let outcomes = bucket.apply_operations(operations, growth, now_ms);
+            let answers = bucket.apply(request, growth, now_ms);
+            let receipt = answered(Status::Applied, now_ms, precondition, bucket, answers);
             self.removed.append(&mut bucket.take_removed());
-            self.used.grow_bucket(id.kind, growth);
+            self.used.grow_bucket(id, growth);
             if writes {
                 self.used.grow_beside(slot.writers.remember(writer, now_ms));
             }
-            return Ok(build_receipt(Status::Applied, now_ms, precondition, &bucket.generation, outcomes));
+            return Ok(receipt);
         }
         match decide_precondition(precondition, FoundBucket::Absent, false) {
-            PreconditionDecision::Refuse(status) => Ok(receipt_without(status, clock_ms)),
-            _ => self.create(clock, writer, transaction),
+            PreconditionDecision::Refuse(status) => Ok(receipt_without(status, clock_ms).into()),
+            _ => self.create(clock, writer, request),
         }
     }
 
     /// Create a bucket that is not there, with all that the transaction does to it. `clock` is in microseconds.
-    fn create(&mut self, clock: u64, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
-        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
+    fn create(
+        &mut self,
+        clock: u64,
+        writer: &Writer,
+        request: &IndexedTransaction,
+    ) -> Result<IndexedReceipt, Failure> {
+        let Transaction { bucket: id, precondition, expectations, operations } = &request.transaction;
         let now_ms = clock / 1000;
         let bucket = self.new_bucket(clock, now_ms, precondition);
         if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
-            return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, now_ms) });
+            return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, now_ms) }.into());
         }
-        let growth = bucket.probe_growth(operations, now_ms)?;
+        let growth = bucket.probe_growth(request, now_ms)?;
         if let Some(slot) = self.slot_mut(id) {
             slot.writers.check_room(writer, now_ms, 1)?;
         }
         // A write that has no room must not have ended a session to make place.
-        self.make_room(now_ms, growth.saturating_add_unsigned(slot_cost(&id.name)), id)?;
-        self.make_place(now_ms, id.kind)?;
-        Ok(self.settle(now_ms, writer, transaction, bucket, growth))
+        self.make_room(now_ms, growth.saturating_add_unsigned(slot_cost(id)), id)?;
+        self.make_place(now_ms, id)?;
+        Ok(self.settle(now_ms, writer, request, bucket, growth))
     }
 
     /// Create a bucket in the place of one that is there and meets the expectations.
@@ -116,11 +125,11 @@ impl MemoryState {
         clock: u64,
         now_ms: u64,
         writer: &Writer,
-        transaction: &Transaction,
-    ) -> Result<Receipt, Failure> {
-        let Transaction { bucket: id, precondition, operations, .. } = transaction;
+        request: &IndexedTransaction,
+    ) -> Result<IndexedReceipt, Failure> {
+        let Transaction { bucket: id, precondition, .. } = &request.transaction;
         let bucket = self.new_bucket(clock, now_ms, precondition);
-        let growth = bucket.probe_growth(operations, now_ms)?;
+        let growth = bucket.probe_growth(request, now_ms)?;
         let mut freed = 0;
         if let Some(slot) = self.slot_mut(id) {
             slot.writers.check_room(writer, now_ms, 1)?;
@@ -130,10 +139,10 @@ impl MemoryState {
         if let Some(slot) = self.slot_mut(id)
             && let Some(old) = slot.bucket.take()
         {
-            let name = slot.name.clone();
-            self.forget_bucket(old, id.kind, name);
+            let id = slot.id.clone();
+            self.forget_bucket(old, &id);
         }
-        Ok(self.settle(now_ms, writer, transaction, bucket, growth))
+        Ok(self.settle(now_ms, writer, request, bucket, growth))
     }
 
     /// A stamp that is used up for nothing does no harm.
@@ -148,28 +157,38 @@ impl MemoryState {
         &mut self,
         now_ms: u64,
         writer: &Writer,
-        transaction: &Transaction,
+        request: &IndexedTransaction,
         mut bucket: Bucket,
         growth: i64,
-    ) -> Receipt {
-        let Transaction { bucket: id, precondition, operations, .. } = transaction;
-        let outcomes = bucket.apply_operations(operations, growth, now_ms);
-        let receipt = Receipt {
-            created: true,
-            ..build_receipt(Status::Applied, now_ms, precondition, &bucket.generation, outcomes)
-        };
-        self.used.grow_bucket(id.kind, growth);
+    ) -> IndexedReceipt {
+        let Transaction { bucket: id, precondition, .. } = &request.transaction;
+        let answers = bucket.apply(request, growth, now_ms);
+        let mut receipt = answered(Status::Applied, now_ms, precondition, &bucket, answers);
+        receipt.receipt.created = true;
+        self.used.grow_bucket(id, growth);
         let expires_at = bucket.expiry.at;
         let slot = self.slot_to_write(now_ms, writer, id);
         slot.bucket = Some(bucket);
-        let name = slot.name.clone();
+        let id = slot.id.clone();
         if let Some(expires_at) = expires_at {
-            self.expiries.insert((expires_at, id.kind, name.clone()));
+            self.expiries.insert((expires_at, id.clone()));
         }
-        if id.kind == BucketKind::Session && self.limits.session_limit_policy == SessionLimitPolicy::Evict {
-            self.recency.insert(name.clone());
+        if is_session(&id) && self.limits.session_limit_policy == SessionLimitPolicy::Evict {
+            self.recency.insert(id.clone());
         }
-        self.shelves.of_mut(id.kind).names.insert(name);
+        self.slots.list(id);
         receipt
     }
+}
+
+/// The receipt of a transaction that is applied, or was before.
+fn answered(
+    status: Status,
+    now_ms: u64,
+    precondition: &Precondition,
+    bucket: &Bucket,
+    answers: Answers,
+) -> IndexedReceipt {
+    let Answers { lease, outcomes, found } = answers;
+    IndexedReceipt { lease, receipt: build_receipt(status, now_ms, precondition, &bucket.generation, outcomes), found }
 }

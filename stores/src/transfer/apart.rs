@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::{Transfer, TransferStore};
 use crate::{
-    BucketId, BucketKind, Deadline, ExistingBucket, Failure, FailureCode, NewBucket, Precondition, Status, TimeToLive,
-    Transaction, Writer,
+    BucketId, Deadline, DeleteRequest, ExistingBucket, Failure, FailureCode, NewBucket, Precondition, Status, TimeToLive,
+    Transaction, Writer, kind,
 };
 
 /// What is written on one server may be seen on another a little later, where that is its replica.
@@ -40,12 +40,12 @@ struct Mark(BucketId);
 
 /// Whether a bucket is the mark of some transfer.
 pub(super) fn is_mark(bucket: &BucketId) -> bool {
-    bucket.kind == BucketKind::Service && bucket.name.starts_with(MARK_PREFIX)
+    bucket.kind == kind::SERVICE && bucket.name.starts_with(MARK_PREFIX)
 }
 
 impl Mark {
     fn new() -> Self {
-        Self(BucketId { kind: BucketKind::Service, name: format!("{MARK_PREFIX}{:032x}", fastrand::u128(..)) })
+        Self(BucketId::new(kind::SERVICE, format!("{MARK_PREFIX}{:032x}", fastrand::u128(..))))
     }
 
     async fn leave(&self, store: &dyn TransferStore) -> Result<(), Failure> {
@@ -59,14 +59,15 @@ impl Mark {
     }
 
     async fn remove(&self, store: &dyn TransferStore) {
+        let request = DeleteRequest { bucket: self.0.clone(), generation: None, max_keys: 0 };
         // Otherwise it expires.
-        let _ = store.delete_bucket(&new_writer(), &self.0, None, 0, Deadline::NEVER).await;
+        let _ = store.delete(&new_writer(), &request, Deadline::NEVER).await;
     }
 
     async fn transact(&self, store: &dyn TransferStore, precondition: Precondition) -> Result<Status, Failure> {
         let (expectations, operations) = (Vec::new(), Vec::new());
         let transaction = Transaction { bucket: self.0.clone(), precondition, expectations, operations };
-        Ok(store.transact(&new_writer(), &transaction, Deadline::NEVER).await?.status)
+        Ok(store.transact(&new_writer(), &transaction.into(), Deadline::NEVER).await?.receipt.status)
     }
 }
 

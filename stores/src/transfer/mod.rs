@@ -26,7 +26,7 @@ pub use self::{
     },
 };
 use crate::{
-    BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure, limits::MAX_WRITERS, names::check_bucket,
+    BucketId, Deadline, Failure, FailureCode, failure, limits::MAX_WRITERS, names::check_bucket,
 };
 
 /// Bytes of a part; one value or record may be larger.
@@ -108,13 +108,13 @@ fn contested() -> Failure {
 ///
 /// # Errors
 /// When the store fails.
-pub async fn list_all_buckets<S: Store + ?Sized>(store: &S) -> Result<Vec<BucketId>, Failure> {
+pub async fn list_all_buckets<S: TransferStore + ?Sized>(store: &S) -> Result<Vec<BucketId>, Failure> {
     let mut buckets = Vec::new();
-    for kind in BucketKind::ALL {
+    for kind in store.kinds().await? {
         let mut cursor = String::new();
         loop {
-            let page = store.list_buckets(kind, &cursor, PAGE, Deadline::NEVER).await?;
-            let listed = page.names.into_iter().map(|name| BucketId { kind, name });
+            let page = store.list_buckets(&kind, &cursor, PAGE, Deadline::NEVER).await?;
+            let listed = page.names.into_iter().map(|name| BucketId::new(&*kind, name));
             buckets.extend(listed.filter(|bucket| !apart::is_mark(bucket)));
             cursor = page.cursor;
             if cursor.is_empty() {

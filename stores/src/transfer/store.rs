@@ -20,7 +20,7 @@
 use async_trait::async_trait;
 
 use super::{RemovalOutcome, list_all_buckets};
-use crate::{BucketId, Failure, Store};
+use crate::{BucketId, Failure, Store, kind};
 
 /// The name of a part, and the keys in it.
 pub type NamedKeys = (Vec<u8>, Vec<Vec<u8>>);
@@ -215,6 +215,11 @@ pub trait TransferStore: Store {
 
     /// Whether a transfer has removed this life of a bucket lately, because the same was in its target.
     async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure>;
+
+    /// The kinds of which the store lists buckets. By default those that are registered.
+    async fn kinds(&self) -> Result<Vec<String>, Failure> {
+        Ok(kind::REGISTERED.map(ToOwned::to_owned).to_vec())
+    }
 
     /// All buckets, also those that the list has lost, in order. By default those of the list, for stores that
     /// lose none.
