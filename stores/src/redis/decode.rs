@@ -144,9 +144,7 @@ fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Fa
             None => whole_map(all, reply)?,
             Some(cursor) => page(all, cursor, reply)?,
         }),
-        Operation::Set(_) => {
-            Outcome::Changed(ChangedEntries { added: reply.unsigned()?, removed: reply.unsigned()? })
-        }
+        Operation::Set(_) => Outcome::Changed(ChangedEntries { added: reply.unsigned()?, removed: reply.unsigned()? }),
         Operation::Add(_) => {
             let value = match reply.next_value()? {
                 Value::Int(value) => value,

@@ -235,10 +235,7 @@ mod tests {
             assert_eq!(single.bucket_of(&format!("rr:memory:@{kind}:s1:__meta__")), None, "{kind}");
         }
         assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");
-        assert_eq!(
-            single.locate_key("rr:memory:@user:anna:k"),
-            Some((BucketId::user("anna"), "k"))
-        );
+        assert_eq!(single.locate_key("rr:memory:@user:anna:k"), Some((BucketId::user("anna"), "k")));
         assert_eq!(single.locate_key("rr:memory:s1:__log.turns__"), Some((session("s1"), "__log.turns__")));
         for key in ["rr:memory:__sessions__", "rr:memory:@user:__sessions__", "rr:memory:~s1:k", "rr:memory:b:s1:k"] {
             assert_eq!(single.locate_key(key), None, "{key}");

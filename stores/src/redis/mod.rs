@@ -39,8 +39,8 @@ pub use self::{
     options::{RedisOptions, RedisOptionsError},
 };
 use super::{
-    BucketPage, Deadline, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Status, Store, StoreInfo,
-    Writer, capability, check, guard::breaker::BreakerState,
+    BucketPage, Deadline, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Status, Store,
+    StoreInfo, Writer, capability, check, guard::breaker::BreakerState,
 };
 
 /// A store in Redis 6.2 or newer, or in anything that speaks its protocol and runs its scripts. It connects

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::{Transfer, TransferStore};
 use crate::{
-    BucketId, Deadline, DeleteRequest, ExistingBucket, Failure, FailureCode, NewBucket, Precondition, Status, TimeToLive,
-    Transaction, Writer, kind,
+    BucketId, Deadline, DeleteRequest, ExistingBucket, Failure, FailureCode, NewBucket, Precondition, Status,
+    TimeToLive, Transaction, Writer, kind,
 };
 
 /// What is written on one server may be seen on another a little later, where that is its replica.

@@ -25,9 +25,7 @@ pub use self::{
         TransferStore, WeighedBucket, WriterStamp,
     },
 };
-use crate::{
-    BucketId, Deadline, Failure, FailureCode, failure, limits::MAX_WRITERS, names::check_bucket,
-};
+use crate::{BucketId, Deadline, Failure, FailureCode, failure, limits::MAX_WRITERS, names::check_bucket};
 
 /// Bytes of a part; one value or record may be larger.
 pub(crate) const PART_BYTES: usize = 1 << 20;

@@ -7,10 +7,10 @@ use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
 use redis::Cmd;
 
-use super::key_set::{KeySet, NamePositions, set_keys};
+use super::key_set::{KeySet, set_keys};
 use crate::{
-    AddDocumentsStep, AppendOperation, Entry, Expectation, GetAllOperation, IndexStep, IndexedTransaction, LeaseRequest,
-    NewBucket, Operation, PositionMark, Precondition, ReadOperation, SetOperation, Writer, check,
+    AddDocumentsStep, AppendOperation, Entry, Expectation, GetAllOperation, IndexStep, IndexedTransaction,
+    LeaseRequest, NewBucket, Operation, PositionMark, Precondition, ReadOperation, SetOperation, Writer, check,
     index::{
         self, PositionRun,
         segments::{self, SoughtTerms},
@@ -274,11 +274,11 @@ impl<'a> RequestBuilder<'a> {
     }
 
     fn append(&mut self, append: &'a AppendOperation) -> &mut Self {
-        self.step("append")
-            .log(&append.log)
-            .limit(u64::from(append.reset))
-            .texts(text_parts(&append.records))
-            .marks(&append.log, append.records.len(), &append.marks)
+        self.step("append").log(&append.log).limit(u64::from(append.reset)).texts(text_parts(&append.records)).marks(
+            &append.log,
+            append.records.len(),
+            &append.marks,
+        )
     }
 
     fn read(&mut self, read: &'a ReadOperation) -> &mut Self {

@@ -61,7 +61,8 @@ impl TransactScripts {
 
     pub(crate) fn choose_script(&self, parts: &[RequestPart]) -> ChosenScript {
         // These change another number of fields each time: no shape of theirs comes again.
-        let changes_fields = |part: &RequestPart| matches!(part, RequestPart::Step("add-documents" | "remove-documents"));
+        let changes_fields =
+            |part: &RequestPart| matches!(part, RequestPart::Step("add-documents" | "remove-documents"));
         if parts.len() <= SHORT && !parts.iter().any(changes_fields) {
             let shape: Vec<_> = parts.iter().filter_map(|part| part.as_shape_part()).collect();
             if let Some(script) = self.shapes.script_for(shape, |shape| LuaScript::new(&self.steps.shape_script(shape)))

@@ -4,9 +4,9 @@ use super::*;
 use crate::{
     AddDocumentsStep, AddOperation, AppendOperation, BucketId, DescribeOperation, Document, Entry, EntryState,
     ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, GetAllOperation, GetOperation, IndexStep,
-    IndexedTransaction, LeaseRequest, NewBucket, Operation, PositionMark, PositionedRecord, Precondition, ReadAtOperation,
-    ReadMarksStep, ReadOperation, RemoveDocumentsStep, ReplaceOldestOperation, RewriteOperation, SearchStep,
-    SetOperation, Span, Transaction, redis::transact::encode::EncodedRequest,
+    IndexedTransaction, LeaseRequest, NewBucket, Operation, PositionMark, PositionedRecord, Precondition,
+    ReadAtOperation, ReadMarksStep, ReadOperation, RemoveDocumentsStep, ReplaceOldestOperation, RewriteOperation,
+    SearchStep, SetOperation, Span, Transaction, redis::transact::encode::EncodedRequest,
 };
 
 fn request(expectations: Vec<Expectation>, operations: Vec<Operation>) -> IndexedTransaction {
@@ -113,10 +113,7 @@ fn each_step_is_written_with_the_parameters_that_its_code_reads() {
                             Some(RequestPart::Text(_) | RequestPart::Owned(_) | RequestPart::Number(_))
                         )
                     }),
-                    (
-                        Parameter::Key | Parameter::Log | Parameter::Map | Parameter::Index,
-                        RequestPart::Fixed(1..),
-                    )
+                    (Parameter::Key | Parameter::Log | Parameter::Map | Parameter::Index, RequestPart::Fixed(1..))
                     | (Parameter::Limit(_), RequestPart::Fixed(_)) => true,
                     _ => false,
                 };
