@@ -6,16 +6,16 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FailureCode {
-    /// The request breaks a rule of this contract. `subject` is the name of the log, map, index or key that would be
-    /// written or asked for twice, or that lacks the position; or else what breaks its rule, as members are called
-    /// here (`bucket`, `map`, `log`, `key`, `position`, `terms`).
+    /// The request breaks a rule of the contract. `subject` is the name of the log, map, index or key that would be
+    /// written or asked for twice, or that lacks the position; otherwise the member that breaks its rule (`bucket`,
+    /// `map`, `log`, `key`, `position`, `terms`, …).
     Invalid,
     /// Over a limit: `subject` is its name, `limit` its value.
     TooLarge,
     /// The store lacks the capability `subject`.
     Unsupported,
     /// What is stored under `subject`, which would be written or is a log, has another type. It is left as it is.
-    /// (Reads of maps name it in `unreadable`; `remove` and `reset-map` remove it.)
+    /// (Reads of maps name it in `unreadable`; `set` removes it.)
     WrongType,
     /// Entry `subject` is no counter.
     NotACounter,
@@ -37,12 +37,14 @@ pub enum FailureCode {
     /// No answer within `limit` milliseconds. The call may or may not have been applied by then; it will
     /// not be applied later.
     TimedOut,
+    /// Anything else.
     Other,
 }
 
 /// A failed call. It never contains a host name, an address, a password or a stored text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
+    /// Why, as one of the contract's codes.
     pub code: FailureCode,
     /// The name or part that the code is about, or empty.
     pub subject: String,

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The answers to a transaction that is applied, or was before.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) lease: Option<LeaseState>,
     pub(crate) outcomes: Vec<Outcome>,

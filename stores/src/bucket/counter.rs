@@ -1,6 +1,6 @@
 //! Counters: entries whose text is a signed 64-bit integer.
 
-use crate::{Failure, FailureCode, AddOperation, failure};
+use crate::{AddOperation, Failure, FailureCode, failure};
 
 /// What a counter is after a step; `text` is what is there before it, if anything is.
 pub(crate) fn add_to_counter(text: Option<&str>, step: &AddOperation) -> Result<i64, Failure> {

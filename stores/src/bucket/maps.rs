@@ -93,9 +93,13 @@ impl BucketMap {
         if let Some(cursor) = &step.cursor {
             return self.page(cursor, step, room);
         }
-        let texts_bytes = || self.entries.values().map(|text| text.len() as u64).sum::<u64>();
-        let bytes = if step.keys_only { self.bytes.saturating_sub(texts_bytes()) } else { self.bytes };
-        if self.len() > room.pieces(step.max_entries) || bytes > room.bytes(step.max_bytes) {
+        let is_too_many = self.len() > room.pieces(step.max_entries);
+        let bytes = if step.keys_only && !is_too_many {
+            self.entries.keys().map(|key| key.len() as u64).sum()
+        } else {
+            self.bytes
+        };
+        if is_too_many || bytes > room.bytes(step.max_bytes) {
             return FoundEntries::oversize(Size { bytes, entries: self.len() });
         }
         room.consume(self.len(), bytes);

@@ -24,6 +24,14 @@ use std::{any::Any, collections::BTreeMap};
 
 use compact_str::{CompactString, format_compact};
 
+pub(crate) use self::{
+    apply::Answers,
+    expiry::Expiry,
+    precondition::{
+        FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
+        renews_expiry,
+    },
+};
 #[cfg(feature = "directory")]
 pub(crate) use self::{
     counter::{add_to_counter, parse_counter},
@@ -33,17 +41,10 @@ pub(crate) use self::{
     probe::{check_parts, check_replacement, check_values, no_record_at},
     room::{AnswerBudget, TransactionBudget},
 };
-pub(crate) use self::{
-    apply::Answers,
-    expiry::Expiry,
-    precondition::{
-        FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
-        renews_expiry,
-    },
-};
 use self::{indexes::BucketIndex, leases::LeaseTable, logs::BucketLog, maps::BucketMap};
 use crate::{
-    BucketPart, Deletion, Description, Status, TimeToLive, index::estimate_bytes, limits::MAX_NAMES, names::VALUES, part,
+    BucketPart, Deletion, Description, Status, TimeToLive, index::estimate_bytes, limits::MAX_NAMES, names::VALUES,
+    part,
 };
 
 /// What is read of a map, a log or an index that is not there.

@@ -24,8 +24,7 @@ pub mod capability {
     pub const INDEXES: &str = "indexes";
     pub const LISTING: &str = "listing";
     /// Those of a store that lacks nothing.
-    pub const ALL: [&str; 9] =
-        [ATOMIC, COMPARE, EXPIRING, EXACTLY_ONCE, POSITIONS, DURABLE, LEASES, INDEXES, LISTING];
+    pub const ALL: [&str; 9] = [ATOMIC, COMPARE, EXPIRING, EXACTLY_ONCE, POSITIONS, DURABLE, LEASES, INDEXES, LISTING];
 }
 
 /// Kinds of parts, in the order in which a description lists them.

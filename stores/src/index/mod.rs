@@ -181,8 +181,7 @@ impl HitCollector {
         if !(self.from_position..self.extent.next).contains(&position) {
             return;
         }
-        if let (Ok(offset), Some(offsets)) =
-            (u32::try_from(position - self.from_position), self.terms.get_mut(term))
+        if let (Ok(offset), Some(offsets)) = (u32::try_from(position - self.from_position), self.terms.get_mut(term))
             && offsets.last().is_none_or(|last| *last < offset)
         {
             offsets.push(offset);

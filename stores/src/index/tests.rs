@@ -1,4 +1,5 @@
 use super::*;
+#[cfg(feature = "directory")]
 use crate::Document;
 
 fn run(segment: u64, low: u64, high: u64) -> PositionRun {

@@ -23,8 +23,8 @@ use parking_lot::Mutex;
 
 use self::state::{MemoryState, OTHERS_PER_SESSION};
 use super::{
-    BucketPage, Clock, Deadline, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Store, StoreInfo,
-    SystemClock, Writer, capability, check,
+    BucketPage, Clock, Deadline, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Store,
+    StoreInfo, SystemClock, Writer, capability, check,
     clock::{ClockReading, ClockWatch},
     limit,
     names::check_kind,

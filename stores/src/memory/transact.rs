@@ -8,8 +8,8 @@ use super::{
 use crate::{
     Failure, IndexedReceipt, IndexedTransaction, Precondition, Receipt, Status, Transaction, Writer,
     bucket::{
-        Answers, Bucket, FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write, receipt_without,
-        renews_expiry,
+        Answers, Bucket, FoundBucket, PreconditionDecision, build_receipt, decide_precondition, may_write,
+        receipt_without, renews_expiry,
     },
     check,
     clock::ClockReading,
@@ -97,12 +97,7 @@ impl MemoryState {
     }
 
     /// Create a bucket that is not there, with all that the transaction does to it. `clock` is in microseconds.
-    fn create(
-        &mut self,
-        clock: u64,
-        writer: &Writer,
-        request: &IndexedTransaction,
-    ) -> Result<IndexedReceipt, Failure> {
+    fn create(&mut self, clock: u64, writer: &Writer, request: &IndexedTransaction) -> Result<IndexedReceipt, Failure> {
         let Transaction { bucket: id, precondition, expectations, operations } = &request.transaction;
         let now_ms = clock / 1000;
         let bucket = self.new_bucket(clock, now_ms, precondition);

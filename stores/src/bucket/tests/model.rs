@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    CounterValue, Description, Entry, EntryCount, EntryPage, EntryState, Expectation, ExpectedEntry, FailureCode,
-    FoundEntries, FoundMatches, IndexDescription, IndexExtent, LeaseOperation, LeaseState, LogDescription, LogEnd,
-    LogExtent, LogRecords, LogSpans, MapDescription, MatchOperation, Operation, Outcome, PositionMark, Size,
-    SpanRecords, TermMatches, names::VALUES,
+    BucketPart, ChangedEntries, CounterValue, Description, Entry, EntryState, Expectation, ExpectedEntry, FailureCode,
+    FoundDocuments, FoundEntries, IndexExtent, IndexStep, IndexedTransaction, LeaseRequest, LeaseState, LogExtent,
+    LogRecords, MarkRun, Operation, Outcome, PositionMark, RecordRun, SearchStep, Size, TermHits, bucket::Answers,
+    names::VALUES, part,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -28,42 +28,67 @@ struct Index {
 
 impl Index {
     fn extent(&self) -> IndexExtent {
-        IndexExtent { next: self.next, documents: self.marks.len() as u64 }
+        let occurrences = self.positions.values().map(BTreeSet::len).sum::<usize>() as u64;
+        IndexExtent { next: self.next, documents: self.marks.len() as u64, occurrences }
     }
 
-    fn matches(&self, step: &MatchOperation) -> FoundMatches {
-        let occurs = |term: &u32, position: &u64| self.positions.get(term).is_some_and(|at| at.contains(position));
-        let mut first = self.next;
-        let mut bytes = 0;
-        while first > self.next.saturating_sub(step.newest) {
-            let occurrences = step.terms.iter().filter(|term| occurs(term, &(first - 1))).count() as u64;
-            bytes += 2 + 4 * occurrences;
-            if bytes > step.max_bytes {
-                break;
+    fn occurs(&self, term: u32, position: u64) -> bool {
+        self.positions.get(&term).is_some_and(|at| at.contains(&position))
+    }
+
+    /// The newest hits that fit: with each one more that is left out, everything up to it is.
+    fn search(&self, step: &SearchStep) -> FoundDocuments {
+        let oldest = self.next.saturating_sub(step.newest);
+        let is_hit = |position: &u64| step.terms.iter().any(|term| self.occurs(*term, *position));
+        let hits: Vec<u64> = (oldest..self.next).filter(is_hit).collect();
+        let around = u64::from(step.around.min(8));
+        let mut from_position = oldest;
+        for left_out in 0..=hits.len() {
+            if let Some(last) = left_out.checked_sub(1) {
+                from_position = hits[last] + 1;
             }
-            first -= 1;
+            let hits = &hits[left_out..];
+            let near: BTreeSet<u64> = hits
+                .iter()
+                .flat_map(|hit| hit.saturating_sub(around).max(oldest)..=(hit + around).min(self.next - 1))
+                .collect();
+            let occurrences = hits.iter().flat_map(|hit| step.terms.iter().filter(|term| self.occurs(**term, *hit)));
+            let bytes = 2 * near.len() + 8 * runs(&near).len() + 4 * occurrences.count();
+            if bytes as u64 <= step.max_bytes {
+                let near = near.into_iter().filter(|position| *position >= from_position).collect();
+                return self.found(from_position, &near, &step.terms);
+            }
         }
-        let offsets = |term| {
-            let found = (first..self.next).filter(|position| occurs(term, position));
-            found.map(|position| u32::try_from(position - first).unwrap()).collect()
-        };
-        FoundMatches {
+        unreachable!("nothing always fits")
+    }
+
+    fn found(&self, from_position: u64, positions: &BTreeSet<u64>, terms: &[u32]) -> FoundDocuments {
+        let offset = |position: u64| u32::try_from(position - from_position).unwrap();
+        let mark = |position: u64| self.marks.get(&position).copied().unwrap_or(0);
+        let offsets =
+            |term: u32| (from_position..self.next).filter(|at| self.occurs(term, *at)).map(offset).collect::<Vec<_>>();
+        FoundDocuments {
             extent: self.extent(),
-            first,
-            marks: (first..self.next).map(|position| self.marks.get(&position).copied().unwrap_or(0)).collect(),
-            terms: step.terms.iter().map(|term| TermMatches { offsets: offsets(term) }).collect(),
+            from_position,
+            runs: runs(positions)
+                .into_iter()
+                .map(|run| MarkRun { offset: offset(run[0]), marks: run.into_iter().map(mark).collect() })
+                .collect(),
+            terms: terms.iter().map(|term| TermHits { offsets: offsets(*term) }).collect(),
         }
     }
+}
+
+/// Positions as runs of consecutive ones.
+fn runs(positions: &BTreeSet<u64>) -> Vec<Vec<u64>> {
+    let positions: Vec<_> = positions.iter().copied().collect();
+    positions.chunk_by(|one, other| one + 1 == *other).map(<[u64]>::to_vec).collect()
 }
 
 impl Model {
     /// One more than the highest position that an index has had.
     pub(super) fn next_position(&self, index: &str) -> u64 {
         self.indexes.get(index).map_or(0, |index| index.next)
-    }
-
-    fn indexed(&self, index: &str) -> Outcome {
-        Outcome::Indexed(self.indexes.get(index).cloned().unwrap_or_default().extent())
     }
 
     fn extent(&self, log: &str) -> LogExtent {
@@ -77,14 +102,8 @@ impl Model {
         (first..).zip(records).collect()
     }
 
-    fn found(&self, log: &str, found: Vec<(u64, String)>) -> Outcome {
-        let extent = self.extent(log);
-        let first = found.first().map_or(extent.first + extent.length, |(position, _)| *position);
-        Outcome::Records(LogRecords { extent, first, records: found.into_iter().map(|(_, text)| text).collect() })
-    }
-
-    fn put(&mut self, map: &str, key: &str, text: String) -> bool {
-        self.maps.entry(map.into()).or_default().insert(key.into(), text).is_none()
+    fn put(&mut self, map: &str, key: &str, text: String) {
+        self.maps.entry(map.into()).or_default().insert(key.into(), text);
     }
 
     pub(super) fn meets(&self, expectation: &Expectation, operations: &[Operation]) -> bool {
@@ -104,11 +123,9 @@ impl Model {
                 let before: BTreeSet<_> =
                     self.maps.get(&expected.map_name).into_iter().flat_map(BTreeMap::keys).collect();
                 let set = operations.iter().flat_map(|operation| match operation {
-                    Operation::Put(put) => pairs(&put.map_name, put.entries.iter().map(|entry| &entry.key)),
-                    Operation::ResetMap(reset) => pairs(&reset.map_name, reset.entries.iter().map(|entry| &entry.key)),
-                    Operation::Increment(step) => vec![(&step.map_name, &step.key)],
+                    Operation::Set(set) => set.put.iter().map(|entry| (&set.map_name, &entry.key)).collect(),
+                    Operation::Add(add) => vec![(&add.map_name, &add.key)],
                     Operation::Append(step) => step.marks.iter().map(|mark| (&mark.map_name, &mark.key)).collect(),
-                    Operation::ResetLog(step) => step.marks.iter().map(|mark| (&mark.map_name, &mark.key)).collect(),
                     _ => vec![],
                 });
                 let new = set.filter(|(map, key)| **map == expected.map_name && !before.contains(key)).count();
@@ -117,13 +134,79 @@ impl Model {
         }
     }
 
-    pub(super) fn apply(&mut self, operation: &Operation, now: u64) -> Result<Outcome, FailureCode> {
-        Ok(match operation {
-            Operation::Put(put) => {
-                let new = put.entries.iter().filter(|entry| self.put(&put.map_name, &entry.key, entry.text.clone()));
-                changed(new.count())
+    pub(super) fn apply(&mut self, request: &IndexedTransaction, now: u64) -> Result<Answers, FailureCode> {
+        let operations = request.transaction.operations.iter();
+        let outcomes = operations.map(|operation| self.apply_operation(operation)).collect::<Result<_, _>>()?;
+        let found = request.steps.iter().map(|step| self.apply_step(step)).collect::<Result<_, _>>()?;
+        Ok(Answers { lease: request.lease.as_ref().map(|lease| self.take_lease(lease, now)), outcomes, found })
+    }
+
+    fn take_lease(&mut self, LeaseRequest { name, holder, milliseconds }: &LeaseRequest, now: u64) -> LeaseState {
+        let current = self.leases.get(name).filter(|(_, end)| *end > now);
+        if current.is_none_or(|(has, _)| has == holder) {
+            self.leases.insert(name.clone(), (holder.clone(), now + milliseconds));
+        }
+        match self.leases.get(name).filter(|(_, end)| *end > now) {
+            Some((has, end)) => LeaseState { held: has == holder, holder: has.clone(), expires_in: end - now },
+            None => LeaseState { held: false, holder: String::new(), expires_in: 0 },
+        }
+    }
+
+    fn apply_step(&mut self, step: &IndexStep) -> Result<FoundDocuments, FailureCode> {
+        let (name, is_read) = match step {
+            IndexStep::AddDocuments(step) => {
+                if step.documents.first().is_some_and(|first| first.position < self.next_position(&step.index)) {
+                    return Err(FailureCode::Invalid);
+                }
+                for document in &step.documents {
+                    let index = self.indexes.entry(step.index.clone()).or_default();
+                    index.next = document.position + 1;
+                    index.marks.insert(document.position, document.mark);
+                    for term in &document.terms {
+                        index.positions.entry(*term).or_default().insert(document.position);
+                    }
+                }
+                (&step.index, false)
             }
-            Operation::Increment(step) => {
+            IndexStep::RemoveDocuments(step) => {
+                for position in &step.positions {
+                    if let Some(index) = self.indexes.get_mut(&step.index) {
+                        index.marks.remove(position);
+                        index.positions.values_mut().for_each(|positions| _ = positions.remove(position));
+                    }
+                }
+                (&step.index, false)
+            }
+            IndexStep::Search(step) => (&step.index, true),
+            IndexStep::ReadMarks(step) => (&step.index, true),
+        };
+        let index = self.indexes.get(name).cloned().unwrap_or_default();
+        Ok(match step {
+            IndexStep::Search(search) => index.search(search),
+            IndexStep::ReadMarks(read) => {
+                let end = (read.from_position + u64::from(read.count)).min(index.next);
+                let positions: BTreeSet<_> = (read.from_position..end).collect();
+                index.found(if positions.is_empty() { index.next } else { read.from_position }, &positions, &[])
+            }
+            _ => {
+                assert!(!is_read);
+                index.found(index.next, &BTreeSet::new(), &[])
+            }
+        })
+    }
+
+    fn apply_operation(&mut self, operation: &Operation) -> Result<Outcome, FailureCode> {
+        Ok(match operation {
+            Operation::Set(set) => {
+                let map = self.maps.entry(set.map_name.clone()).or_default();
+                let before: BTreeSet<_> = map.keys().cloned().collect();
+                map.retain(|key, _| !set.reset && !set.remove.contains(key));
+                map.extend(set.put.iter().map(|entry| (entry.key.clone(), entry.text.clone())));
+                let after: BTreeSet<_> = map.keys().cloned().collect();
+                let (added, removed) = (after.difference(&before).count(), before.difference(&after).count());
+                Outcome::Changed(ChangedEntries { added: added as u64, removed: removed as u64 })
+            }
+            Operation::Add(step) => {
                 let text = self.maps.get(&step.map_name).and_then(|map| map.get(&step.key)).map_or("0", |text| text);
                 let before: i64 = text
                     .parse()
@@ -134,20 +217,8 @@ impl Model {
                 self.put(&step.map_name, &step.key, value.to_string());
                 Outcome::Counter(CounterValue { value })
             }
-            Operation::Remove(step) => {
-                let map = self.maps.entry(step.map_name.clone()).or_default();
-                changed(step.keys.iter().filter(|key| map.remove(*key).is_some()).count())
-            }
-            Operation::ResetMap(step) => {
-                let before = self.maps.remove(&step.map_name).unwrap_or_default().len();
-                for entry in &step.entries {
-                    self.put(&step.map_name, &entry.key, entry.text.clone());
-                }
-                changed(before)
-            }
-            Operation::Append(step) => self.append(&step.log, &step.records, &step.marks),
-            Operation::ResetLog(step) => {
-                if let Some((first, records)) = self.logs.get_mut(&step.log) {
+            Operation::Append(step) => {
+                if let Some((first, records)) = self.logs.get_mut(&step.log).filter(|_| step.reset) {
                     *first += records.len() as u64;
                     records.clear();
                 }
@@ -173,39 +244,6 @@ impl Model {
                 }
                 Outcome::Extent(self.extent(&step.log))
             }
-            Operation::Lease(LeaseOperation { lease, holder, milliseconds }) => {
-                let current = self.leases.get(lease).filter(|(_, end)| *end > now);
-                if current.is_none_or(|(has, _)| has == holder) {
-                    self.leases.insert(lease.clone(), (holder.clone(), now + milliseconds));
-                }
-                Outcome::Lease(match self.leases.get(lease).filter(|(_, end)| *end > now) {
-                    Some((has, end)) => LeaseState { held: has == holder, holder: has.clone(), expires_in: end - now },
-                    None => LeaseState { held: false, holder: String::new(), expires_in: 0 },
-                })
-            }
-            Operation::Post(step) => {
-                if step.documents.first().is_some_and(|first| first.position < self.next_position(&step.index)) {
-                    return Err(FailureCode::Invalid);
-                }
-                for document in &step.documents {
-                    let index = self.indexes.entry(step.index.clone()).or_default();
-                    index.next = document.position + 1;
-                    index.marks.insert(document.position, document.mark);
-                    for term in &document.terms {
-                        index.positions.entry(*term).or_default().insert(document.position);
-                    }
-                }
-                self.indexed(&step.index)
-            }
-            Operation::Unpost(step) => {
-                for position in &step.positions {
-                    if let Some(index) = self.indexes.get_mut(&step.index) {
-                        index.marks.remove(position);
-                        index.positions.values_mut().for_each(|positions| _ = positions.remove(position));
-                    }
-                }
-                self.indexed(&step.index)
-            }
             _ => self.answer(operation),
         })
     }
@@ -229,57 +267,56 @@ impl Model {
                 let map = self.maps.get(&get.map_name).cloned().unwrap_or_default();
                 let found: Vec<_> = get.keys.iter().filter_map(|key| map.get_key_value(key)).map(entry).collect();
                 let bytes: u64 = found.iter().map(|entry| entry.text.len() as u64).sum();
-                if bytes > get.max_bytes {
-                    Outcome::Oversize(Size { bytes, entries: found.len() as u64 })
+                Outcome::Entries(if bytes > get.max_bytes {
+                    FoundEntries::oversize(Size { bytes, entries: found.len() as u64 })
                 } else {
-                    Outcome::Entries(FoundEntries { entries: found, unreadable: vec![] })
-                }
+                    FoundEntries { entries: found, missing: None }
+                })
             }
             Operation::GetAll(all) => {
+                let shown =
+                    |entry: Entry| Entry { text: if all.keys_only { String::new() } else { entry.text }, ..entry };
                 let found: Vec<_> = entries(&all.map_name).collect();
-                let bytes = found.iter().map(length).sum();
-                if bytes > all.max_bytes || found.len() as u64 > all.max_entries {
-                    Outcome::Oversize(Size { bytes, entries: found.len() as u64 })
-                } else {
-                    Outcome::Entries(FoundEntries { entries: found, unreadable: vec![] })
-                }
-            }
-            Operation::Page(page) => {
-                let most = if page.max_entries == 0 { 100 } else { usize::try_from(page.max_entries).unwrap() };
-                let mut rest: Vec<_> = entries(&page.map_name).filter(|entry| entry.key > page.cursor).collect();
+                let Some(cursor) = &all.cursor else {
+                    let whole: u64 = found.iter().map(length).sum();
+                    let count = found.len() as u64;
+                    let shown: Vec<_> = found.into_iter().map(shown).collect();
+                    let bytes = if count > all.max_entries { whole } else { shown.iter().map(length).sum() };
+                    return Outcome::Entries(if bytes > all.max_bytes || count > all.max_entries {
+                        FoundEntries::oversize(Size { bytes, entries: count })
+                    } else {
+                        FoundEntries { entries: shown, missing: None }
+                    });
+                };
+                let most = if all.max_entries == 0 { 100 } else { usize::try_from(all.max_entries).unwrap() };
+                let mut rest: Vec<_> = found.into_iter().map(shown).filter(|entry| entry.key > *cursor).collect();
                 let more = rest.len() > most;
                 rest.truncate(most);
                 let cursor = rest.last().filter(|_| more).map_or(String::new(), |entry| entry.key.clone());
-                if page.keys_only {
-                    rest.iter_mut().for_each(|entry| entry.text.clear());
-                }
-                let mut left = page.max_bytes;
+                let mut left = all.max_bytes;
                 let (fit, unfit): (Vec<_>, Vec<_>) = rest.into_iter().partition(|entry| {
                     let fits = length(entry) <= left;
                     left -= if fits { length(entry) } else { 0 };
                     fits
                 });
                 let unreadable = unfit.into_iter().map(|entry| entry.key).collect();
-                Outcome::Page(EntryPage { entries: fit, unreadable, cursor })
+                Outcome::Entries(FoundEntries::page(fit, unreadable, cursor))
             }
             Operation::Read(read) => {
                 let mut records = self.records(&read.log);
-                if read.end == LogEnd::Newest {
+                if records.len() as u64 <= read.only_over {
+                    records.clear();
+                }
+                records.truncate(records.len().saturating_sub(usize::try_from(read.leave).unwrap()));
+                if read.newest {
                     records.reverse();
                 }
                 let mut found = fit(records, read.max_records, read.max_bytes);
                 found.sort();
-                self.found(&read.log, found)
-            }
-            Operation::Overflow(step) => {
-                let mut records = self.records(&step.log);
-                let keep =
-                    if records.len() as u64 > step.limit { usize::try_from(step.keep).unwrap() } else { usize::MAX };
-                records.truncate(records.len().saturating_sub(keep));
-                match fit(records, step.max_records, step.max_bytes) {
-                    found if found.is_empty() => Outcome::Extent(self.extent(&step.log)),
-                    found => self.found(&step.log, found),
-                }
+                let extent = self.extent(&read.log);
+                let Some((first, _)) = found.first() else { return Outcome::Extent(extent) };
+                let run = RecordRun { first: *first, records: found.iter().map(|(_, text)| text.clone()).collect() };
+                Outcome::Records(LogRecords { extent, runs: vec![run] })
             }
             Operation::ReadAt(read) => {
                 let all: BTreeMap<_, _> = self.records(&read.log).into_iter().collect();
@@ -290,43 +327,46 @@ impl Model {
                         .collect::<Vec<_>>()
                 });
                 let (numbers, records): (Vec<_>, Vec<_>) = asked.unzip();
-                let mut spans: BTreeMap<usize, SpanRecords> = BTreeMap::new();
+                let mut runs: BTreeMap<usize, RecordRun> = BTreeMap::new();
                 for (n, (position, text)) in numbers.into_iter().zip(fit(records, 10_000, read.max_bytes)) {
-                    let new = SpanRecords { first: position, records: vec![] };
-                    spans.entry(n).or_insert(new).records.push(text);
+                    let new = RecordRun { first: position, records: vec![] };
+                    runs.entry(n).or_insert(new).records.push(text);
                 }
-                Outcome::Spans(LogSpans { extent: self.extent(&read.log), spans: spans.into_values().collect() })
-            }
-            Operation::Match(step) => {
-                Outcome::Matches(self.indexes.get(&step.index).cloned().unwrap_or_default().matches(step))
+                Outcome::Records(LogRecords { extent: self.extent(&read.log), runs: runs.into_values().collect() })
             }
             Operation::Describe(step) => {
-                let others = self.maps.iter().filter(|(name, map)| *name != VALUES && !map.is_empty());
-                let maps =
-                    others.map(|(name, map)| MapDescription { map_name: name.clone(), entries: map.len() as u64 });
-                let logs = self.logs.keys().map(|log| LogDescription { log: log.clone(), extent: self.extent(log) });
-                let indexes = self.indexes.iter().map(|(name, index)| IndexDescription {
-                    index: name.clone(),
-                    extent: index.extent(),
-                    bytes: (4 * index.marks.len() + 3 * index.positions.values().map(BTreeSet::len).sum::<usize>())
-                        as u64,
+                let part = |kind: &str, name: &String, position, count: usize, bytes| BucketPart {
+                    kind: kind.into(),
+                    name: name.clone(),
+                    position,
+                    count: count as u64,
+                    bytes,
+                };
+                let indexes = self.indexes.iter().map(|(name, index)| {
+                    let extent = index.extent();
+                    part(
+                        part::INDEX,
+                        name,
+                        index.next,
+                        index.marks.len(),
+                        4 * extent.documents + 3 * extent.occurrences,
+                    )
                 });
+                let logs =
+                    self.logs.iter().map(|(name, (first, records))| part(part::LOG, name, *first, records.len(), 0));
+                let others = self.maps.iter().filter(|(name, map)| *name != VALUES && !map.is_empty());
+                let maps = others.map(|(name, map)| part(part::MAP, name, 0, map.len(), 0));
                 Outcome::Described(Description {
                     time_to_live: None,
+                    created_at: 0,
                     expires_in: None,
                     values: entries(VALUES).count() as u64,
-                    maps: maps.filter(|_| step.parts).collect(),
-                    logs: logs.filter(|_| step.parts).collect(),
-                    indexes: indexes.filter(|_| step.parts).collect(),
+                    parts: indexes.chain(logs).chain(maps).filter(|_| step.parts).collect(),
                 })
             }
             other => panic!("{other:?} writes"),
         }
     }
-}
-
-fn pairs<'a>(map: &'a String, keys: impl Iterator<Item = &'a String>) -> Vec<(&'a String, &'a String)> {
-    keys.map(|key| (map, key)).collect()
 }
 
 fn entry((key, text): (&String, &String)) -> Entry {
@@ -335,10 +375,6 @@ fn entry((key, text): (&String, &String)) -> Entry {
 
 fn length(entry: &Entry) -> u64 {
     (entry.key.len() + entry.text.len()) as u64
-}
-
-pub(super) fn changed(count: usize) -> Outcome {
-    Outcome::Changed(EntryCount { count: count as u64 })
 }
 
 /// The first records, at most so many and together no longer than that, but one at least.

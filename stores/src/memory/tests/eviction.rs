@@ -12,7 +12,7 @@ fn evicting(max_sessions: u64, max_bytes: u64) -> Bench {
 
 /// The sessions that are there, in alphabetical order.
 fn there(bench: &Bench) -> String {
-    block_on(bench.store.list_buckets(BucketKind::Session, "", 0, Deadline::NEVER)).unwrap().names.join(" ")
+    block_on(bench.store.list_buckets(kind::SESSION, "", 0, Deadline::NEVER)).unwrap().names.join(" ")
 }
 
 #[test]
@@ -54,13 +54,13 @@ fn a_late_write_to_a_session_that_was_evicted_does_not_revive_it() {
         expectations: vec![],
         operations: vec![put("k", 1)],
     };
-    let first = block_on(bench.store.transact(&writer, &write(create(None)), Deadline::NEVER)).unwrap();
-    assert!(first.created);
+    let first = block_on(bench.store.transact(&writer, &write(create(None)).into(), Deadline::NEVER)).unwrap();
+    assert!(first.receipt.created);
     bench.send("b", create(None), vec![]).unwrap();
     // Its reply was lost: it is sent again.
-    let again = block_on(bench.store.transact(&writer, &write(create(None)), Deadline::NEVER)).unwrap();
+    let again = block_on(bench.store.transact(&writer, &write(create(None)).into(), Deadline::NEVER)).unwrap().receipt;
     assert!(!again.created && again.status != Status::Applied, "{again:?}");
-    let life = ExistingBucket { generation: Some(first.generation.clone()), renew: true };
+    let life = ExistingBucket { generation: first.receipt.generation.clone(), renew: true };
     assert_eq!(bench.send("a", Precondition::Existing(life), vec![put("k", 1)]).unwrap().status, Status::Absent);
     assert_eq!(there(&bench), "b");
 }
@@ -82,7 +82,7 @@ fn as_few_sessions_as_needed_are_evicted_to_free_bytes() {
 #[test]
 fn a_write_too_large_for_the_store_evicts_no_session() {
     let mut bench = evicting(3, 8 * KIB);
-    let user = BucketId { kind: BucketKind::User, name: "u".into() };
+    let user = BucketId::user("u");
     bench.send_to(user.clone(), create(None), vec![put("k", 1024)]).unwrap();
     for session in ["a", "b", "c"] {
         bench.send(session, create(None), vec![put("k", 100)]).unwrap();
@@ -106,13 +106,13 @@ fn buckets_of_other_kinds_are_neither_evicted_nor_cause_eviction() {
     let mut bench = evicting(1, 1024 * KIB);
     bench.send("a", create(None), vec![]).unwrap();
     for n in 0..100 {
-        bench.send_to(BucketId { kind: BucketKind::User, name: format!("u{n}") }, create(None), vec![]).unwrap();
+        bench.send_to(BucketId::user(format!("u{n}")), create(None), vec![]).unwrap();
     }
-    let one_more = BucketId { kind: BucketKind::User, name: "u100".into() };
+    let one_more = BucketId::user("u100");
     assert_eq!(bench.send_to(one_more, create(None), vec![]).unwrap_err().code, FailureCode::TooManyBuckets);
     bench.send("b", create(None), vec![]).unwrap();
     assert_eq!(there(&bench), "b");
-    assert_eq!(bench.store.state.lock().shelves.shelf_for(BucketKind::User).names.len(), 100);
+    assert_eq!(bench.store.state.lock().slots.count_others(), 100);
 }
 
 proptest! {
@@ -150,7 +150,7 @@ proptest! {
             }
             let order = bench.store.state.lock().recency.iter().cloned().collect::<Vec<_>>();
             let expected: Vec<String> = used.iter().map(|number| format!("s{number}")).collect();
-            prop_assert_eq!(order.iter().map(|name| name.to_string()).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(order.iter().map(|id| id.name.clone()).collect::<Vec<_>>(), expected);
         }
     }
 }

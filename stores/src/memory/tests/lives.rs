@@ -18,25 +18,25 @@ fn stamps_never_repeat_within_one_instant() {
 #[test]
 fn buckets_of_other_kinds_have_a_separate_limit() {
     let mut bench = Bench::new(1, 64 * 1024 * KIB);
-    let other = |kind, n| BucketId { kind, name: format!("b{n}") };
+    let other = |kind, n| BucketId::new(kind, format!("b{n}"));
     for n in 0..100 {
-        let kind = [BucketKind::User, BucketKind::Dataset][n % 2];
+        let kind = [kind::USER, kind::DATASET][n % 2];
         bench.send_to(other(kind, n), create(None), vec![]).unwrap();
     }
-    let failure = bench.send_to(other(BucketKind::Node, 0), create(None), vec![]).unwrap_err();
+    let failure = bench.send_to(other(kind::NODE, 0), create(None), vec![]).unwrap_err();
     assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 100));
     bench.send("a", create(None), vec![]).unwrap();
     let failure = bench.send("b", create(None), vec![]).unwrap_err();
     assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 1));
-    bench.send_to(other(BucketKind::User, 0), Precondition::Replace(new_bucket(None)), vec![]).unwrap();
+    bench.send_to(other(kind::USER, 0), Precondition::Replace(new_bucket(None)), vec![]).unwrap();
 }
 
 #[test]
 fn kinds_are_listed_one_by_one() {
     let mut bench = Bench::new(10, 64 * KIB);
-    for kind in [BucketKind::Session, BucketKind::User, BucketKind::Service] {
+    for kind in [kind::SESSION, kind::USER, kind::SERVICE] {
         for name in ["a", "b", "c"] {
-            bench.send_to(BucketId { kind, name: name.into() }, create(None), vec![]).unwrap();
+            bench.send_to(BucketId::new(kind, name), create(None), vec![]).unwrap();
         }
     }
     bench.delete("b");
@@ -44,21 +44,22 @@ fn kinds_are_listed_one_by_one() {
         let page = block_on(bench.store.list_buckets(kind, cursor, limit, Deadline::NEVER)).unwrap();
         (page.names.join(" "), page.cursor)
     };
-    assert_eq!(page(BucketKind::Session, "", 0), ("a c".into(), String::new()));
-    assert_eq!(page(BucketKind::User, "", 2), ("a b".into(), "b".into()));
-    assert_eq!(page(BucketKind::User, "b", 2), ("c".into(), String::new()));
-    assert_eq!(page(BucketKind::Node, "", 0), (String::new(), String::new()));
+    assert_eq!(page(kind::SESSION, "", 0), ("a c".into(), String::new()));
+    assert_eq!(page(kind::USER, "", 2), ("a b".into(), "b".into()));
+    assert_eq!(page(kind::USER, "b", 2), ("c".into(), String::new()));
+    assert_eq!(page(kind::NODE, "", 0), (String::new(), String::new()));
 }
 
 #[test]
 fn time_never_goes_back_while_a_bucket_lives() {
     let mut bench = Bench::new(10, 64 * KIB);
     bench.clock.advance(Duration::from_secs(60));
-    let created = bench.send("a", create(Some(100_000)), vec![lease("l", "h", 1000)]).unwrap();
+    let created = bench.lease("a", create(Some(100_000)), lease("l", "h", 1000)).unwrap();
     bench.clock.go_back(Duration::from_secs(30));
-    let later = bench.send("a", existing(), vec![lease("l", "other", 1000)]).unwrap();
-    assert_eq!(later.now, created.now);
-    assert!(matches!(&later.outcomes[..], [Outcome::Lease(state)] if state.holder == "h" && state.expires_in == 1000));
+    let later = bench.lease("a", existing(), lease("l", "other", 1000)).unwrap();
+    let created = created.receipt;
+    assert_eq!(later.receipt.now, created.now);
+    assert!(later.lease.is_some_and(|state| state.holder == "h" && state.expires_in == 1000));
     bench.clock.advance(Duration::from_millis(30_500));
     assert_eq!(bench.send("a", existing(), vec![]).unwrap().now, created.now + 500);
     bench.clock.go_back(Duration::from_secs(30));
@@ -68,13 +69,13 @@ fn time_never_goes_back_while_a_bucket_lives() {
 #[test]
 fn a_deletion_removes_only_the_generation_that_it_names() {
     let mut bench = Bench::new(10, 64 * KIB);
-    let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().generation;
+    let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().generation.unwrap();
     let second = bench.send("a", Precondition::Replace(new_bucket(None)), vec![put("m", 1), put("k", 1)]).unwrap();
-    assert!(second.created && second.generation != first);
+    assert!(second.created && second.generation.as_ref() != Some(&first));
     let used = bench.store.used_bytes();
     assert_eq!(bench.delete_life("a", Some(&first)).status, Status::GenerationMismatch);
     assert_eq!((bench.look("a"), bench.store.used_bytes()), (Status::Applied, used));
-    let deletion = bench.delete_life("a", Some(&second.generation));
+    let deletion = bench.delete_life("a", second.generation.as_deref());
     assert_eq!((deletion.status, deletion.values), (Status::Applied, 2));
     assert_eq!(deletion.keys, ["k", "m"]);
     assert_eq!(bench.look("a"), Status::Absent);
@@ -96,11 +97,12 @@ fn a_replacement_without_room_leaves_the_bucket_unchanged() {
 fn a_late_retry_neither_revives_nor_replaces_a_bucket() {
     let mut bench = Bench::new(10, 64 * KIB);
     let precondition = Precondition::Replace(new_bucket(Some(1000)));
-    let replace =
+    let transaction =
         Transaction { bucket: session("a"), precondition, expectations: vec![], operations: vec![put("k", 1)] };
+    let replace = transaction.into();
     let writer = bench.writer.advance().clone();
     let status = |bench: &Bench| {
-        let receipt = block_on(bench.store.transact(&writer, &replace, Deadline::NEVER)).unwrap();
+        let receipt = block_on(bench.store.transact(&writer, &replace, Deadline::NEVER)).unwrap().receipt;
         (receipt.status, receipt.created)
     };
     assert_eq!(status(&bench), (Status::Applied, true));

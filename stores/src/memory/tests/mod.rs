@@ -1,21 +1,24 @@
-//! Tests of the memory store alone: limits, accounting, and bounded work.
-//! have in common is in the conformance suite.
+//! Tests of the memory store alone: limits, accounting, and bounded work. What all stores have in common is in the
+//! conformance suite.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::FutureExt;
 
 use super::{
-    shelves::BucketSlot,
+    slots::{BucketSlot, is_session},
     state::{MAX_RETIRED, MemoryState, PRUNED_PER_CREATION},
     writers::MEMORY_MS,
     *,
 };
 use crate::{
-    AppendOperation, DescribeOperation, Entry, ExistingBucket, FailureCode, IncrementOperation, LeaseOperation,
-    ManualClock, NewBucket, Operation, Outcome, PositionMark, PositionedRecord, Precondition, PutOperation,
-    RemoveOperation, ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Status,
-    TimeToLive, bucket::Bucket, clock::saturating_micros, names::VALUES,
+    AddOperation, AppendOperation, BucketId, DescribeOperation, Entry, ExistingBucket, FailureCode, LeaseRequest,
+    ManualClock, NewBucket, Operation, Outcome, PositionMark, PositionedRecord, Precondition, Receipt,
+    ReplaceOldestOperation, RewriteOperation, SetOperation, Status, TimeToLive, Transaction, bucket::Bucket,
+    clock::saturating_micros, kind, names::VALUES,
 };
 
 mod eviction;
@@ -62,7 +65,22 @@ impl Bench {
         operations: Vec<Operation>,
     ) -> Result<Receipt, Failure> {
         let transaction = Transaction { bucket, precondition, expectations: vec![], operations };
-        block_on(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER))
+        self.send_request(&transaction.into()).map(|receipt| receipt.receipt)
+    }
+
+    fn lease(
+        &mut self,
+        bucket: &str,
+        precondition: Precondition,
+        lease: LeaseRequest,
+    ) -> Result<IndexedReceipt, Failure> {
+        let transaction =
+            Transaction { bucket: session(bucket), precondition, expectations: vec![], operations: vec![] };
+        self.send_request(&IndexedTransaction { lease: Some(lease), ..transaction.into() })
+    }
+
+    fn send_request(&mut self, request: &IndexedTransaction) -> Result<IndexedReceipt, Failure> {
+        block_on(self.store.transact(self.writer.advance(), request, Deadline::NEVER))
     }
 
     fn delete(&mut self, bucket: &str) -> Deletion {
@@ -70,8 +88,9 @@ impl Bench {
     }
 
     fn delete_life(&mut self, bucket: &str, generation: Option<&str>) -> Deletion {
-        let writer = self.writer.advance();
-        block_on(self.store.delete_bucket(writer, &session(bucket), generation, 10, Deadline::NEVER)).unwrap()
+        let generation = generation.map(ToOwned::to_owned);
+        let request = DeleteRequest { bucket: session(bucket), generation, max_keys: 10 };
+        block_on(self.store.delete(self.writer.advance(), &request, Deadline::NEVER)).unwrap()
     }
 
     /// The status that a look at a session is told.
@@ -81,7 +100,7 @@ impl Bench {
 }
 
 fn session(name: &str) -> BucketId {
-    BucketId { kind: BucketKind::Session, name: name.into() }
+    BucketId::session(name)
 }
 
 fn new_bucket(milliseconds: Option<u64>) -> NewBucket {
@@ -101,40 +120,40 @@ fn put(key: &str, length: usize) -> Operation {
 }
 
 fn put_in(map: &str, key: &str, length: usize) -> Operation {
-    let entries = vec![Entry { key: key.into(), text: "x".repeat(length) }];
-    Operation::Put(PutOperation { map_name: map.into(), entries })
+    let put = vec![Entry { key: key.into(), text: "x".repeat(length) }];
+    Operation::Set(SetOperation { map_name: map.into(), reset: false, remove: vec![], put })
 }
 
 fn remove(map: &str, key: &str) -> Operation {
-    Operation::Remove(RemoveOperation { map_name: map.into(), keys: vec![key.into()] })
+    Operation::Set(SetOperation { map_name: map.into(), reset: false, remove: vec![key.into()], put: vec![] })
 }
 
 fn append(log: &str, records: Vec<String>, marks: Vec<PositionMark>) -> Operation {
-    Operation::Append(AppendOperation { log: log.into(), records, marks })
+    Operation::Append(AppendOperation { log: log.into(), reset: false, records, marks })
 }
 
 fn mark(map: &str, key: &str) -> PositionMark {
     PositionMark { map_name: map.into(), key: key.into(), record_index: 0 }
 }
 
-fn lease(name: &str, holder: &str, milliseconds: u64) -> Operation {
-    Operation::Lease(LeaseOperation { lease: name.into(), holder: holder.into(), milliseconds })
+fn lease(name: &str, holder: &str, milliseconds: u64) -> LeaseRequest {
+    LeaseRequest { name: name.into(), holder: holder.into(), milliseconds }
 }
 
 fn reset_map(map: &str, entries: Vec<Entry>) -> Operation {
-    Operation::ResetMap(ResetMapOperation { map_name: map.into(), entries })
+    Operation::Set(SetOperation { map_name: map.into(), reset: true, remove: vec![], put: entries })
 }
 
 fn add(map: &str, key: &str, amount: i64) -> Operation {
-    Operation::Increment(IncrementOperation { map_name: map.into(), key: key.into(), amount })
+    Operation::Add(AddOperation { map_name: map.into(), key: key.into(), amount })
 }
 
 fn sessions(state: &MemoryState) -> usize {
-    state.shelves.shelf_for(BucketKind::Session).names.len()
+    state.slots.count_sessions()
 }
 
 fn slots(state: &MemoryState) -> usize {
-    state.shelves.slots().count()
+    state.slots.by_id.len()
 }
 
 #[test]
@@ -201,11 +220,11 @@ fn every_byte_is_freed_once_all_buckets_are_gone() {
                         add("counts", "n", 5),
                         put_in("notes", "only", 7),
                         reset_map("fresh", vec![Entry { key: "e".into(), text: "text".into() }]),
-                        lease("work", "somebody", 500),
-                        lease("other", "somebody", 500),
                     ],
                 )
                 .unwrap();
+            bench.lease(bucket, existing(), lease("work", "somebody", 500)).unwrap();
+            bench.lease(bucket, existing(), lease("other", "somebody", 500)).unwrap();
             bench
                 .send(
                     bucket,
@@ -218,8 +237,6 @@ fn every_byte_is_freed_once_all_buckets_are_gone() {
                         remove("counts", "n"),
                         put_in("counts", "m", 3),
                         reset_map("fresh", vec![]),
-                        lease("work", "somebody", 0),
-                        lease("other", "somebody-else", 500),
                         Operation::Rewrite(RewriteOperation {
                             log: "l".into(),
                             records: vec![
@@ -230,11 +247,14 @@ fn every_byte_is_freed_once_all_buckets_are_gone() {
                     ],
                 )
                 .unwrap();
+            bench.lease(bucket, existing(), lease("work", "somebody", 0)).unwrap();
+            bench.lease(bucket, existing(), lease("other", "somebody-else", 500)).unwrap();
             let replace = ReplaceOldestOperation { log: "l".into(), count: 2, records: vec!["z".into()] };
             bench.send(bucket, existing(), vec![Operation::ReplaceOldest(replace)]).unwrap();
             if place == 2 {
-                let log = Operation::ResetLog(ResetLogOperation {
+                let log = Operation::Append(AppendOperation {
                     log: "l".into(),
+                    reset: true,
                     records: vec!["new".into()],
                     marks: vec![mark("marks", "first")],
                 });
@@ -255,7 +275,7 @@ fn every_byte_is_freed_once_all_buckets_are_gone() {
     assert!(state.used.all > 0, "writers are still remembered");
     while state.forget_a_retired_one() {}
     assert_eq!(state.used.all, 0);
-    assert!(slots(&state) == 0 && state.shelves.len() == 0 && state.expiries.is_empty());
+    assert!(slots(&state) == 0 && state.slots.count_sessions() == 0 && state.expiries.is_empty());
 }
 
 #[test]
@@ -285,8 +305,10 @@ fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
             }
             4 => append(&log, texts(2), vec![mark("m", &key), mark("n", "b")]),
             5 => Operation::ReplaceOldest(ReplaceOldestOperation { log, count: 3, records: texts(1) }),
-            6 => Operation::ResetLog(ResetLogOperation { log, records: texts(2), marks: vec![mark("n", &key)] }),
-            7 => lease(&key, &map, rng.u64(0..3) * 100_000),
+            6 => {
+                Operation::Append(AppendOperation { log, reset: true, records: texts(2), marks: vec![mark("n", &key)] })
+            }
+            7 => put_in("o", &key, 0),
             8 => Operation::Describe(DescribeOperation { parts: true }),
             _ => {
                 let text = texts(1).remove(0);
@@ -307,26 +329,32 @@ fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
             let life = new_bucket(Some(rng.u64(1..1_000_000)));
             let precondition =
                 if rng.u32(0..20) == 0 { Precondition::Replace(life) } else { Precondition::Create(life) };
-            let kind = [BucketKind::Session, BucketKind::User][rng.usize(0..2)];
-            let id = BucketId { kind, name: bucket.into() };
-            if let Err(failure) = bench.send_to(id, precondition, vec![operation]) {
+            let kind = [kind::SESSION, kind::USER][rng.usize(0..2)];
+            let id = BucketId::new(kind, bucket);
+            let transaction =
+                Transaction { bucket: id, precondition, expectations: vec![], operations: vec![operation] };
+            let lease = (rng.u32(0..10) == 0).then(|| lease(&key, &map, rng.u64(0..3) * 100_000));
+            if let Err(failure) = bench.send_request(&IndexedTransaction { lease, ..transaction.into() }) {
                 refused += u32::from(failure.code == FailureCode::Full);
             }
         }
         let state = bench.store.state.lock();
-        let buckets = state.shelves.slots().filter_map(|slot| slot.bucket.as_ref());
+        let slots = state.slots.by_id.values();
+        let buckets = slots.clone().filter_map(|slot| slot.bucket.as_ref());
         assert!(buckets.clone().all(|bucket| bucket.cost() == bucket.counted_cost()));
-        let places = state.shelves.slots().map(BucketSlot::cost);
+        let places = slots.clone().map(BucketSlot::cost);
         assert_eq!(state.used.all, buckets.clone().map(Bucket::cost).sum::<u64>() + places.sum::<u64>());
-        let in_sessions =
-            state.shelves.shelf_for(BucketKind::Session).slots.values().filter_map(|slot| slot.bucket.as_ref());
-        assert_eq!(state.used.in_sessions, in_sessions.map(Bucket::cost).sum::<u64>());
-        let names = &state.shelves.shelf_for(BucketKind::Session).names;
-        assert!(names.len() <= 4);
+        let sessions: BTreeMap<_, _> = slots
+            .filter(|slot| is_session(&slot.id))
+            .filter_map(|slot| Some((slot.id.clone(), slot.bucket.as_ref()?.cost())))
+            .collect();
+        assert_eq!(state.used.in_sessions, sessions.values().sum::<u64>());
+        assert!(sessions.len() <= 4);
         if policy == SessionLimitPolicy::Evict {
-            assert_eq!(state.recency.iter().cloned().collect::<BTreeSet<_>>(), *names);
+            assert!(state.recency.iter().collect::<BTreeSet<_>>().into_iter().eq(sessions.keys()));
         }
-        assert_eq!(buckets.clone().count(), state.shelves.len());
+        assert_eq!(sessions.len(), state.slots.count_sessions());
+        assert_eq!(buckets.clone().count(), state.slots.count_sessions() + state.slots.count_others());
         assert_eq!(buckets.filter(|bucket| bucket.expiry.at.is_some()).count(), state.expiries.len());
     }
     refused
@@ -341,8 +369,7 @@ fn writers_of_closed_pipes_are_forgotten_and_active_ones_remembered() {
         bench.writer = Writer::new();
         bench.send("a", existing(), vec![put("k", 1)]).unwrap();
     }
-    let remembered =
-        |bench: &Bench| bench.store.state.lock().shelves.shelf_for(BucketKind::Session).slots["a"].writers.cost() / 128;
+    let remembered = |bench: &Bench| bench.store.state.lock().slots.by_id[&session("a")].writers.cost() / 128;
     assert!(remembered(&bench) < 20, "{} are remembered", remembered(&bench));
 
     let mut staying: Vec<_> = (0..1000).map(|_| Writer::new()).collect();
@@ -358,9 +385,10 @@ fn writers_of_closed_pipes_are_forgotten_and_active_ones_remembered() {
             expectations: vec![],
             operations: vec![put("k", 1)],
         };
+        let request = transaction.into();
         for writer in &staying {
-            let again = block_on(bench.store.transact(writer, &transaction, Deadline::NEVER)).unwrap();
-            assert_eq!(again.status, Status::Repeated, "round {round}");
+            let again = block_on(bench.store.transact(writer, &request, Deadline::NEVER)).unwrap();
+            assert_eq!(again.receipt.status, Status::Repeated, "round {round}");
         }
     }
     assert!((1000..1020).contains(&remembered(&bench)), "{} are remembered", remembered(&bench));
@@ -372,7 +400,7 @@ fn writers_of_closed_pipes_are_forgotten_and_active_ones_remembered() {
     assert!(remembered(&bench) < 30, "{} are remembered", remembered(&bench));
     bench.clock.advance(Duration::from_millis(MEMORY_MS));
     assert!(
-        !bench.store.state.lock().shelves.shelf_for(BucketKind::Session).slots["a"]
+        !bench.store.state.lock().slots.by_id[&session("a")]
             .writers
             .remembers_any(saturating_micros(bench.clock.now()) / 1000)
     );
