@@ -105,7 +105,7 @@ impl BucketIndex {
 
     pub(super) fn search(&self, step: &SearchStep) -> FoundDocuments {
         let mut hits = HitCollector::new(self.extent(), step);
-        for (number, segment) in self.segments.range(hits.from_position() / SEGMENT..) {
+        for (number, segment) in self.segments.range(hits.oldest_position() / SEGMENT..) {
             for (place, term) in step.terms.iter().enumerate() {
                 let from = segment.occurrences.partition_point(|entry| entry >> 10 < *term);
                 let entries = segment.occurrences.iter().skip(from).take_while(|entry| **entry >> 10 == *term);

@@ -166,7 +166,7 @@ impl HitCollector {
     }
 
     /// The oldest position that is looked at.
-    pub(crate) fn from_position(&self) -> u64 {
+    pub(crate) fn oldest_position(&self) -> u64 {
         self.from_position
     }
 
@@ -190,44 +190,57 @@ impl HitCollector {
 
     /// The newest hits, as many as there is room for, with the positions around them.
     pub(crate) fn finish(self) -> FoundDocuments {
-        let mut hits: Vec<u32> = self.terms.iter().flatten().copied().collect();
+        let mut hits: Vec<u64> = self.terms.iter().flatten().map(|offset| u64::from(*offset)).collect();
         hits.sort_unstable();
-        let length = self.extent.next - self.from_position;
-        // Ranges of offsets, the newest first.
+        let left_out = self.left_out(&hits);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
-        let (mut bytes, mut left_out) = (0, 0);
-        for hits in hits.chunk_by(|one, other| one == other).rev() {
-            let Some(hit) = hits.first().map(|hit| u64::from(*hit)) else { continue };
-            let (begin, end) = (hit.saturating_sub(self.around), (hit + self.around + 1).min(length));
-            bytes += 4 * hits.len() as u64;
-            match ranges.last_mut().filter(|(next, _)| *next <= end) {
-                Some((next, _)) => {
-                    bytes += 2 * next.saturating_sub(begin);
-                    if bytes <= self.max_bytes {
-                        *next = begin;
-                    }
-                }
-                None => {
-                    bytes += 8 + 2 * (end - begin);
-                    if bytes <= self.max_bytes {
-                        ranges.push((begin, end));
-                    }
-                }
-            }
-            if bytes > self.max_bytes {
-                left_out = hit + 1;
-                break;
+        for hit in hits.into_iter().filter(|hit| *hit >= left_out) {
+            let (begin, end) = (hit.saturating_sub(self.around).max(left_out), self.end_around(hit));
+            match ranges.last_mut().filter(|(_, last)| begin <= *last) {
+                Some((_, last)) => *last = end,
+                None => ranges.push((begin, end)),
             }
         }
-        let runs = ranges.into_iter().rev().filter_map(|(begin, end)| {
-            let begin = begin.max(left_out);
-            (begin < end).then(|| unmarked_run(begin - left_out, end - begin))
-        });
         FoundDocuments {
             extent: self.extent,
             from_position: self.from_position + left_out,
-            runs: runs.collect(),
+            runs: ranges.into_iter().map(|(begin, end)| unmarked_run(begin - left_out, end - begin)).collect(),
             terms: self.terms.into_iter().map(|offsets| TermHits { offsets: above(offsets, left_out) }).collect(),
+        }
+    }
+
+    /// Where the positions around a hit end.
+    fn end_around(&self, hit: u64) -> u64 {
+        (hit + self.around + 1).min(self.extent.next - self.from_position)
+    }
+
+    /// How many of the oldest positions are left out: as few as possible. `hits`: ascending, a position once for each
+    /// term that occurs there.
+    fn left_out(&self, hits: &[u64]) -> u64 {
+        let mut room = self.max_bytes;
+        // The oldest position that is returned so far, and how far down the positions around its hit go.
+        let mut oldest: Option<(u64, u64)> = None;
+        for hits in hits.chunk_by(|one, other| one == other).rev() {
+            let Some(hit) = hits.first().copied() else { continue };
+            if let Some((begin, low)) = oldest {
+                let around = 2 * begin.saturating_sub(low.max(hit + 1));
+                if around > room {
+                    return begin - room / 2;
+                }
+                room -= around;
+            }
+            let end = self.end_around(hit);
+            let bytes = match oldest.map(|(begin, low)| begin.min(low.max(hit + 1))).filter(|begin| *begin <= end) {
+                Some(begin) => 2 * (begin - hit),
+                None => 8 + 2 * (end - hit),
+            };
+            let Some(left) = room.checked_sub(bytes + 4 * hits.len() as u64) else { return hit + 1 };
+            room = left;
+            oldest = Some((hit, hit.saturating_sub(self.around)));
+        }
+        match oldest {
+            Some((begin, low)) if 2 * (begin - low) > room => begin - room / 2,
+            _ => 0,
         }
     }
 }

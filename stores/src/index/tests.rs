@@ -46,7 +46,7 @@ fn a_search_answer_over_its_byte_limit_loses_its_oldest_hits() {
     let begin = (1 << 40) - MAX_NEWEST;
     let collect = |max_bytes| {
         let mut hits = HitCollector::new(extent, &search(1, 1, max_bytes));
-        assert_eq!(hits.from_position(), begin, "a store can't have more in memory than that");
+        assert_eq!(hits.oldest_position(), begin, "a store can't have more in memory than that");
         for position in [0, begin + 10, begin + 11, begin + 11, begin + 12, begin + 1000, 1 << 40, u64::MAX] {
             hits.record(0, position);
             hits.record(9, position);
@@ -54,15 +54,21 @@ fn a_search_answer_over_its_byte_limit_loses_its_oldest_hits() {
         hits.finish()
     };
     let all = 4 * 4 + 8 + 2 * 5 + 8 + 2 * 3;
-    let found = collect(all);
-    assert_eq!((found.from_position, runs(&found)), (begin, vec![(9, 5), (999, 3)]));
-    assert_eq!(found.terms[0].offsets, [10, 11, 12, 1000]);
-    let found = collect(all - 1);
-    assert_eq!((found.from_position, runs(&found)), (begin + 11, vec![(0, 3), (988, 3)]));
-    assert_eq!(found.terms[0].offsets, [0, 1, 989]);
-    let found = collect(0);
-    assert_eq!((found.from_position, runs(&found)), (begin + 1001, vec![]));
-    assert!(found.terms[0].offsets.is_empty());
+    // The last one before those that are left out, the runs, and the hits.
+    for (max_bytes, from, lengths, offsets) in [
+        (all, 0, vec![(9, 5), (999, 3)], vec![10, 11, 12, 1000]),
+        (all - 1, 10, vec![(0, 4), (989, 3)], vec![0, 1, 2, 990]),
+        (all - 2, 10, vec![(0, 4), (989, 3)], vec![0, 1, 2, 990]),
+        (all - 3, 11, vec![(0, 3), (988, 3)], vec![0, 1, 989]),
+        (4 + 8 + 2 * 3, 13, vec![(986, 3)], vec![987]),
+        (4 + 8 + 2 * 2, 1000, vec![(0, 2)], vec![0]),
+        (4 + 8 + 2 * 2 - 1, 1001, vec![], vec![]),
+        (0, 1001, vec![], vec![]),
+    ] {
+        let found = collect(max_bytes);
+        assert_eq!((found.from_position, runs(&found)), (begin + from, lengths), "{max_bytes}");
+        assert_eq!(found.terms[0].offsets, offsets, "{max_bytes}");
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::{ops::Deref, sync::Arc};
 use async_trait::async_trait;
 use futures::future::join_all;
 use keepline_stores::{
-    BreakerState, BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, RemovalOutcome, Store,
-    StoreCapabilities, Transaction, TransferStore, Writer, check,
+    BreakerState, BucketId, BucketPage, Deadline, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction,
+    RemovalOutcome, Store, StoreInfo, TransferStore, Writer, check,
     transfer::{
         BucketHead, BucketWeight, IncomingBucket, KeyedPart, PieceOutcome, TransferPiece, WeighedBucket, WriterStamp,
     },
@@ -31,9 +31,9 @@ pub trait Intercept: Send + Sync + std::fmt::Debug + 'static {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<IndexedReceipt, Failure> {
         self.before().await?;
         store.transact(writer, transaction, deadline).await
     }
@@ -43,9 +43,9 @@ pub trait Intercept: Send + Sync + std::fmt::Debug + 'static {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transactions: &[Transaction],
+        transactions: &[IndexedTransaction],
         deadline: Deadline,
-    ) -> Vec<Result<Receipt, Failure>> {
+    ) -> Vec<Result<IndexedReceipt, Failure>> {
         join_all(transactions.iter().map(|transaction| self.transact(store, writer, transaction, deadline))).await
     }
 
@@ -58,8 +58,8 @@ pub trait Intercept: Send + Sync + std::fmt::Debug + 'static {
     /// Runs after the records of a bucket have been read for a transfer.
     async fn after_records(&self, _store: &dyn Store, _bucket: &BucketId) {}
 
-    /// Replaces the store's capabilities.
-    fn capabilities(&self, of_store: StoreCapabilities) -> StoreCapabilities {
+    /// Replaces what the store says of itself.
+    fn about(&self, of_store: StoreInfo) -> StoreInfo {
         of_store
     }
 
@@ -110,18 +110,18 @@ impl<I: Intercept, T: Send + Sync + std::fmt::Debug + 'static> Store for Interce
     async fn transact(
         &self,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<IndexedReceipt, Failure> {
         self.intercept.transact(&*self.store, writer, transaction, deadline).await
     }
 
     async fn transact_each(
         &self,
         writer: &Writer,
-        transactions: &[Transaction],
+        transactions: &[IndexedTransaction],
         deadline: Deadline,
-    ) -> Vec<Result<Receipt, Failure>> {
+    ) -> Vec<Result<IndexedReceipt, Failure>> {
         if let Err(failure) = check::validate_batch(transactions) {
             return vec![Err(failure); transactions.len()];
         }
@@ -130,7 +130,7 @@ impl<I: Intercept, T: Send + Sync + std::fmt::Debug + 'static> Store for Interce
 
     async fn list_buckets(
         &self,
-        kind: BucketKind,
+        kind: &str,
         cursor: &str,
         limit: u32,
         deadline: Deadline,
@@ -139,21 +139,14 @@ impl<I: Intercept, T: Send + Sync + std::fmt::Debug + 'static> Store for Interce
         self.store.list_buckets(kind, cursor, limit, deadline).await
     }
 
-    async fn delete_bucket(
-        &self,
-        writer: &Writer,
-        bucket: &BucketId,
-        generation: Option<&str>,
-        max_keys: u32,
-        deadline: Deadline,
-    ) -> Result<Deletion, Failure> {
+    async fn delete(&self, writer: &Writer, request: &DeleteRequest, deadline: Deadline) -> Result<Deletion, Failure> {
         self.intercept.before().await?;
         self.intercept.before_deletion().await;
-        self.store.delete_bucket(writer, bucket, generation, max_keys, deadline).await
+        self.store.delete(writer, request, deadline).await
     }
 
-    fn capabilities(&self) -> StoreCapabilities {
-        self.intercept.capabilities(self.store.capabilities())
+    fn about(&self) -> StoreInfo {
+        self.intercept.about(self.store.about())
     }
 
     fn breaker(&self) -> Option<BreakerState> {
@@ -217,6 +210,10 @@ impl<I: Intercept> TransferStore for Intercepted<I, Arc<dyn TransferStore>> {
     async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure> {
         self.intercept.before_transfer().await;
         self.transfer.has_moved(bucket, generation).await
+    }
+
+    async fn kinds(&self) -> Result<Vec<String>, Failure> {
+        self.transfer.kinds().await
     }
 
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {

@@ -4,27 +4,17 @@
 use std::time::Duration;
 
 use keepline_stores::{
-    AppendOperation, BucketId, BucketKind, CounterValue, DescribeOperation, Description, Entry, EntryCount, EntryState,
-    ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, FoundEntries, FoundMatches, GetAllOperation,
-    GetOperation, IncrementOperation, IndexExtent, LeaseOperation, LogEnd, LogExtent, LogRecords, LogSpans,
-    MatchOperation, NewBucket, Operation, Outcome, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
-    PostOperation, Posting, Precondition, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
-    ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Size, Span, SpanRecords,
-    TermMatches, TimeToLive, Transaction, UnpostOperation, names::VALUES,
+    AddDocumentsStep, AddOperation, AppendOperation, BucketId, ChangedEntries, CounterValue, DescribeOperation,
+    Description, Document, Entry, EntryState, ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom,
+    FoundDocuments, FoundEntries, GetAllOperation, GetOperation, IndexExtent, IndexStep, IndexedTransaction,
+    LeaseRequest, LogExtent, LogRecords, MarkRun, NewBucket, Operation, Outcome, PositionMark, PositionedRecord,
+    Precondition, ReadAtOperation, ReadMarksStep, ReadOperation, RecordRun, RemoveDocumentsStep,
+    ReplaceOldestOperation, RewriteOperation, SearchStep, SetOperation, Size, Span, TermHits, TimeToLive, Transaction,
+    names::VALUES,
 };
 
 /// No limit.
 pub const ALL: u64 = u64::MAX;
-
-/// All kinds of buckets.
-pub const KINDS: [BucketKind; 6] = [
-    BucketKind::Session,
-    BucketKind::User,
-    BucketKind::Node,
-    BucketKind::Definition,
-    BucketKind::Dataset,
-    BucketKind::Service,
-];
 
 /// What a bucket can be named by.
 pub trait Named {
@@ -58,21 +48,70 @@ impl Named for BucketId {
 
 /// A session.
 pub fn session(name: &str) -> BucketId {
-    bucket(BucketKind::Session, name)
+    BucketId::session(name)
 }
 
-/// A bucket of any kind.
-pub fn bucket(kind: BucketKind, name: &str) -> BucketId {
-    BucketId { kind, name: name.into() }
+/// What a transaction does: operations, steps on indexes, a lease, or a pair of those.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// What it does with maps and logs.
+    pub operations: Vec<Operation>,
+    /// What it does with indexes.
+    pub steps: Vec<IndexStep>,
+    /// The lease that it asks for.
+    pub lease: Option<LeaseRequest>,
+}
+
+impl<const N: usize> From<[Operation; N]> for Work {
+    fn from(operations: [Operation; N]) -> Self {
+        Vec::from(operations).into()
+    }
+}
+
+impl From<Vec<Operation>> for Work {
+    fn from(operations: Vec<Operation>) -> Self {
+        Self { operations, ..Self::default() }
+    }
+}
+
+impl From<Operation> for Work {
+    fn from(operation: Operation) -> Self {
+        vec![operation].into()
+    }
+}
+
+impl From<IndexStep> for Work {
+    fn from(step: IndexStep) -> Self {
+        Self { steps: vec![step], ..Self::default() }
+    }
+}
+
+impl From<LeaseRequest> for Work {
+    fn from(lease: LeaseRequest) -> Self {
+        Self { lease: Some(lease), ..Self::default() }
+    }
+}
+
+impl<A: Into<Self>, B: Into<Self>> From<(A, B)> for Work {
+    fn from((first, second): (A, B)) -> Self {
+        let (mut work, second): (Self, Self) = (first.into(), second.into());
+        work.operations.extend(second.operations);
+        work.steps.extend(second.steps);
+        assert!(work.lease.is_none() || second.lease.is_none(), "a transaction asks for one lease");
+        work.lease = work.lease.or(second.lease);
+        work
+    }
+}
+
+impl FromIterator<Self> for Work {
+    fn from_iter<T: IntoIterator<Item = Self>>(all: T) -> Self {
+        all.into_iter().fold(Self::default(), |work, more| (work, more).into())
+    }
 }
 
 /// A transaction without expectations.
-pub fn transaction(
-    bucket: impl Named,
-    precondition: Precondition,
-    operations: impl Into<Vec<Operation>>,
-) -> Transaction {
-    expecting(bucket, precondition, [], operations)
+pub fn transaction(bucket: impl Named, precondition: Precondition, work: impl Into<Work>) -> IndexedTransaction {
+    expecting(bucket, precondition, [], work)
 }
 
 /// A transaction with expectations.
@@ -80,9 +119,11 @@ pub fn expecting(
     bucket: impl Named,
     precondition: Precondition,
     expectations: impl Into<Vec<Expectation>>,
-    operations: impl Into<Vec<Operation>>,
-) -> Transaction {
-    Transaction { bucket: bucket.id(), precondition, expectations: expectations.into(), operations: operations.into() }
+    work: impl Into<Work>,
+) -> IndexedTransaction {
+    let Work { operations, steps, lease } = work.into();
+    let (bucket, expectations) = (bucket.id(), expectations.into());
+    IndexedTransaction { lease, transaction: Transaction { bucket, precondition, expectations, operations }, steps }
 }
 
 fn strings<T: AsRef<str>>(texts: &[T]) -> Vec<String> {
@@ -211,24 +252,20 @@ pub fn get_all_in(map: &str) -> Operation {
 
 /// Read a whole map, unless it is too much.
 pub fn get_all_in_within(map: &str, max_bytes: u64, max_entries: u64) -> Operation {
-    Operation::GetAll(GetAllOperation { map_name: map.into(), max_entries, max_bytes })
+    let (map_name, cursor, keys_only) = (map.into(), None, false);
+    Operation::GetAll(GetAllOperation { map_name, cursor, max_entries, max_bytes, keys_only })
 }
 
 /// Read a page of a map.
 pub fn page(map: &str, cursor: &str, max_entries: u64, max_bytes: u64) -> Operation {
-    Operation::Page(PageOperation {
-        map_name: map.into(),
-        cursor: cursor.into(),
-        max_entries,
-        max_bytes,
-        keys_only: false,
-    })
+    let (map_name, cursor, keys_only) = (map.into(), Some(cursor.into()), false);
+    Operation::GetAll(GetAllOperation { map_name, cursor, max_entries, max_bytes, keys_only })
 }
 
 /// Read the keys of a page of a map.
 pub fn page_of_keys(map: &str, cursor: &str, max_entries: u64) -> Operation {
-    let Operation::Page(page) = page(map, cursor, max_entries, ALL) else { unreachable!() };
-    Operation::Page(PageOperation { keys_only: true, ..page })
+    let (map_name, cursor, keys_only) = (map.into(), Some(cursor.into()), true);
+    Operation::GetAll(GetAllOperation { map_name, cursor, max_entries, max_bytes: ALL, keys_only })
 }
 
 /// Set a value.
@@ -238,17 +275,27 @@ pub fn put(key: &str, text: &str) -> Operation {
 
 /// Set entries of a map.
 pub fn put_in<K: AsRef<str>, V: AsRef<str>>(map: &str, entries: &[(K, V)]) -> Operation {
-    Operation::Put(PutOperation { map_name: map.into(), entries: entry_list(entries) })
+    set(map, false, NONE, entries)
+}
+
+/// Remove entries of a map, all others, too, if it is reset, and put others.
+pub fn set<R: AsRef<str>, K: AsRef<str>, V: AsRef<str>>(
+    map: &str,
+    reset: bool,
+    remove: &[R],
+    put: &[(K, V)],
+) -> Operation {
+    Operation::Set(SetOperation { map_name: map.into(), reset, remove: strings(remove), put: entry_list(put) })
 }
 
 /// Count.
-pub fn increment(key: &str, amount: i64) -> Operation {
-    increment_in(VALUES, key, amount)
+pub fn add(key: &str, amount: i64) -> Operation {
+    add_in(VALUES, key, amount)
 }
 
 /// Count in a map.
-pub fn increment_in(map: &str, key: &str, amount: i64) -> Operation {
-    Operation::Increment(IncrementOperation { map_name: map.into(), key: key.into(), amount })
+pub fn add_in(map: &str, key: &str, amount: i64) -> Operation {
+    Operation::Add(AddOperation { map_name: map.into(), key: key.into(), amount })
 }
 
 /// Remove a value.
@@ -258,7 +305,7 @@ pub fn remove(key: &str) -> Operation {
 
 /// Remove entries of a map.
 pub fn remove_in<K: AsRef<str>>(map: &str, keys: &[K]) -> Operation {
-    Operation::Remove(RemoveOperation { map_name: map.into(), keys: strings(keys) })
+    set::<_, &str, &str>(map, false, keys, &[])
 }
 
 /// Remove all values.
@@ -266,9 +313,9 @@ pub fn remove_all() -> Operation {
     reset_map::<&str, &str>(VALUES, &[])
 }
 
-/// Remove all entries of a map and set others.
+/// Remove all entries of a map and put others.
 pub fn reset_map<K: AsRef<str>, V: AsRef<str>>(map: &str, entries: &[(K, V)]) -> Operation {
-    Operation::ResetMap(ResetMapOperation { map_name: map.into(), entries: entry_list(entries) })
+    set(map, true, NONE, entries)
 }
 
 /// Append to a log.
@@ -278,26 +325,43 @@ pub fn append<T: AsRef<str>>(log: &str, records: &[T]) -> Operation {
 
 /// Append to a log, and put positions into a map: the map, the key, and which of the records.
 pub fn append_marked<T: AsRef<str>>(log: &str, records: &[T], marks: &[(&str, &str, u32)]) -> Operation {
-    Operation::Append(AppendOperation { log: log.into(), records: strings(records), marks: mark_list(marks) })
+    append_to(log, false, records, marks)
 }
 
-fn mark_list(marks: &[(&str, &str, u32)]) -> Vec<PositionMark> {
+/// Drop all records and append others.
+pub fn reset_log<T: AsRef<str>>(log: &str, records: &[T]) -> Operation {
+    append_to(log, true, records, &[])
+}
+
+fn append_to<T: AsRef<str>>(log: &str, reset: bool, records: &[T], marks: &[(&str, &str, u32)]) -> Operation {
     let mark = |(map, key, record_index): &(&str, &str, u32)| PositionMark {
         map_name: (*map).into(),
         key: (*key).into(),
         record_index: *record_index,
     };
-    marks.iter().map(mark).collect()
+    let (records, marks) = (strings(records), marks.iter().map(mark).collect());
+    Operation::Append(AppendOperation { log: log.into(), reset, records, marks })
+}
+
+/// Read from an end of a log that has more than `only_over` records, but never the newest that are to be left.
+pub fn read(
+    log: &str,
+    newest: bool,
+    (only_over, leave): (u64, u64),
+    max_records: u64,
+    max_bytes: u64,
+) -> Operation {
+    Operation::Read(ReadOperation { log: log.into(), newest, only_over, leave, max_records, max_bytes })
 }
 
 /// Read from the oldest record on.
 pub fn read_oldest(log: &str, max_records: u64, max_bytes: u64) -> Operation {
-    Operation::Read(ReadOperation { log: log.into(), end: LogEnd::Oldest, max_records, max_bytes })
+    read(log, false, (0, 0), max_records, max_bytes)
 }
 
 /// Read what ends with the newest record.
 pub fn read_newest(log: &str, max_records: u64, max_bytes: u64) -> Operation {
-    Operation::Read(ReadOperation { log: log.into(), end: LogEnd::Newest, max_records, max_bytes })
+    read(log, true, (0, 0), max_records, max_bytes)
 }
 
 /// Read a log from end to end.
@@ -316,9 +380,9 @@ pub fn read_at(log: &str, spans: &[(u64, u32)], max_bytes: u64) -> Operation {
     Operation::ReadAt(ReadAtOperation { log: log.into(), spans, max_bytes })
 }
 
-/// Ask for the surplus.
-pub fn overflow(log: &str, limit: u64, keep: u64, max_records: u64, max_bytes: u64) -> Operation {
-    Operation::Overflow(OverflowOperation { log: log.into(), limit, keep, max_records, max_bytes })
+/// Read the oldest records of a log that has more than `only_over`, but not the newest that are to be left.
+pub fn read_surplus(log: &str, only_over: u64, leave: u64, max_records: u64, max_bytes: u64) -> Operation {
+    read(log, false, (only_over, leave), max_records, max_bytes)
 }
 
 /// Replace the oldest records.
@@ -338,20 +402,15 @@ pub fn rewrite_each(log: &str, records: &[(u64, &str)]) -> Operation {
     Operation::Rewrite(RewriteOperation { log: log.into(), records: records.iter().map(positioned).collect() })
 }
 
-/// Drop all records and append others.
-pub fn reset_log<T: AsRef<str>>(log: &str, records: &[T]) -> Operation {
-    Operation::ResetLog(ResetLogOperation { log: log.into(), records: strings(records), marks: vec![] })
-}
-
 /// Take a lease.
-pub fn lease(lease: &str, holder: &str, time: Duration) -> Operation {
+pub fn lease(name: &str, holder: &str, time: Duration) -> LeaseRequest {
     let milliseconds = u64::try_from(time.as_millis()).unwrap();
-    Operation::Lease(LeaseOperation { lease: lease.into(), holder: holder.into(), milliseconds })
+    LeaseRequest { name: name.into(), holder: holder.into(), milliseconds }
 }
 
 /// A document of an index, with a mark that follows from its position.
-pub fn document(position: u64, terms: &[u32]) -> Posting {
-    Posting { position, mark: mark_of(position), terms: terms.to_vec() }
+pub fn document(position: u64, terms: &[u32]) -> Document {
+    Document { position, mark: mark_of(position), terms: terms.to_vec() }
 }
 
 /// The mark of a [`document`].
@@ -360,23 +419,28 @@ pub fn mark_of(position: u64) -> u16 {
 }
 
 /// Add documents to an index.
-pub fn post(index: &str, documents: impl Into<Vec<Posting>>) -> Operation {
-    Operation::Post(PostOperation { index: index.into(), documents: documents.into() })
+pub fn add_documents(index: &str, documents: impl Into<Vec<Document>>) -> IndexStep {
+    IndexStep::AddDocuments(AddDocumentsStep { index: index.into(), documents: documents.into() })
 }
 
 /// Take documents out of an index.
-pub fn unpost(index: &str, positions: impl Into<Vec<u64>>) -> Operation {
-    Operation::Unpost(UnpostOperation { index: index.into(), positions: positions.into() })
+pub fn remove_documents(index: &str, positions: impl Into<Vec<u64>>) -> IndexStep {
+    IndexStep::RemoveDocuments(RemoveDocumentsStep { index: index.into(), positions: positions.into() })
 }
 
-/// Look for terms among all positions.
-pub fn find(index: &str, terms: &[u32]) -> Operation {
-    find_within(index, terms, ALL, ALL)
+/// Look for terms among all positions, without what is around the hits.
+pub fn search(index: &str, terms: &[u32]) -> IndexStep {
+    search_within(index, terms, ALL, 0, ALL)
 }
 
-/// Look for terms among the newest positions, for so many bytes of reply.
-pub fn find_within(index: &str, terms: &[u32], newest: u64, max_bytes: u64) -> Operation {
-    Operation::Match(MatchOperation { index: index.into(), terms: terms.to_vec(), newest, max_bytes })
+/// Look for terms among the newest positions, with the marks around the hits, for so many bytes of reply.
+pub fn search_within(index: &str, terms: &[u32], newest: u64, around: u32, max_bytes: u64) -> IndexStep {
+    IndexStep::Search(SearchStep { index: index.into(), terms: terms.to_vec(), newest, around, max_bytes })
+}
+
+/// Read the marks of some positions.
+pub fn read_marks(index: &str, from_position: u64, count: u32) -> IndexStep {
+    IndexStep::ReadMarks(ReadMarksStep { index: index.into(), from_position, count })
 }
 
 /// Describe the bucket, with all its parts.
@@ -391,7 +455,7 @@ pub const NONE: &[&str] = &[];
 
 /// Entries that are there.
 pub fn entries<K: AsRef<str>, V: AsRef<str>>(entries: &[(K, V)]) -> Outcome {
-    Outcome::Entries(FoundEntries { entries: entry_list(entries), unreadable: Vec::new() })
+    Outcome::Entries(FoundEntries { entries: entry_list(entries), missing: None })
 }
 
 /// No entries.
@@ -401,17 +465,35 @@ pub fn nothing() -> Outcome {
 
 /// Entries, some of which can't be returned.
 pub fn unreadable(found: &[(&str, &str)], unreadable: &[&str]) -> Outcome {
-    Outcome::Entries(FoundEntries { entries: entry_list(found), unreadable: strings(unreadable) })
+    Outcome::Entries(FoundEntries::new(entry_list(found), strings(unreadable)))
 }
 
 /// More than was asked for.
 pub fn oversize(bytes: u64, entries: u64) -> Outcome {
-    Outcome::Oversize(Size { bytes, entries })
+    Outcome::Entries(FoundEntries::oversize(Size { bytes, entries }))
 }
 
-/// So many entries were written that were not there, or removed that were.
-pub fn changed(count: u64) -> Outcome {
-    Outcome::Changed(EntryCount { count })
+/// The size of what was more than was asked for.
+pub fn oversize_of(outcome: &Outcome) -> Size {
+    match outcome {
+        Outcome::Entries(FoundEntries { missing: Some(missing), .. }) if missing.oversize.is_some() => {
+            missing.oversize.unwrap()
+        }
+        other => panic!("{other:?} is not oversize"),
+    }
+}
+
+/// The entries that were found.
+pub fn entries_of(outcome: Outcome) -> FoundEntries {
+    match outcome {
+        Outcome::Entries(found) if found.size_over_limit().is_none() => found,
+        other => panic!("{other:?} has no entries"),
+    }
+}
+
+/// So many entries were written that were not there, and so many removed that were.
+pub fn changed(added: u64, removed: u64) -> Outcome {
+    Outcome::Changed(ChangedEntries { added, removed })
 }
 
 /// Counted.
@@ -419,15 +501,18 @@ pub fn counter(value: i64) -> Outcome {
     Outcome::Counter(CounterValue { value })
 }
 
-/// Where a log stands after it was written to.
+/// Where a log stands after it was written to, or where nothing was read of it.
 pub fn extent(first: u64, length: u64) -> Outcome {
     Outcome::Extent(LogExtent { first, length })
 }
 
 /// Records of a log that stands there.
 pub fn records<T: AsRef<str>>((oldest, length): (u64, u64), first: u64, records: &[T]) -> Outcome {
-    let extent = LogExtent { first: oldest, length };
-    Outcome::Records(LogRecords { extent, first, records: strings(records) })
+    if records.is_empty() {
+        return extent(oldest, length);
+    }
+    let runs = vec![RecordRun { first, records: strings(records) }];
+    Outcome::Records(LogRecords { extent: LogExtent { first: oldest, length }, runs })
 }
 
 /// A whole log, from its first position on.
@@ -435,35 +520,49 @@ pub fn whole<T: AsRef<str>>(first: u64, all: &[T]) -> Outcome {
     records((first, all.len() as u64), first, all)
 }
 
-/// Where a log [stands](count).
-pub fn counted(first: u64, length: u64) -> Outcome {
-    records((first, length), first + length, NONE)
-}
-
 /// Runs of records, each with the position of its first.
-pub fn spans(first: u64, length: u64, spans: &[(u64, &[&str])]) -> Outcome {
-    let extent = LogExtent { first, length };
-    let spans = spans.iter().map(|(first, records)| SpanRecords { first: *first, records: strings(records) });
-    Outcome::Spans(LogSpans { extent, spans: spans.collect() })
+pub fn runs(first: u64, length: u64, runs: &[(u64, &[&str])]) -> Outcome {
+    let runs = runs.iter().map(|(first, records)| RecordRun { first: *first, records: strings(records) }).collect();
+    Outcome::Records(LogRecords { extent: LogExtent { first, length }, runs })
 }
 
-/// Where an index stands after it was written to.
-pub fn indexed(next: u64, documents: u64) -> Outcome {
-    Outcome::Indexed(IndexExtent { next, documents })
-}
-
-/// What was found in an index that stands there: marks from the first position on, and where each term occurs.
-pub fn matches((next, documents): (u64, u64), first: u64, marks: &[u16], terms: &[&[u32]]) -> Outcome {
-    let terms = terms.iter().map(|offsets| TermMatches { offsets: offsets.to_vec() }).collect();
-    Outcome::Matches(FoundMatches { extent: IndexExtent { next, documents }, first, marks: marks.to_vec(), terms })
-}
-
-/// What was found, whatever it is.
-pub fn found_in(outcome: Outcome) -> FoundMatches {
+/// The records that were read, in their order: none where there is only an extent.
+pub fn records_of(outcome: &Outcome) -> Vec<String> {
     match outcome {
-        Outcome::Matches(found) => found,
-        other => panic!("{other:?} is nothing that was found in an index"),
+        Outcome::Records(read) => read.runs.iter().flat_map(|run| run.records.clone()).collect(),
+        Outcome::Extent(_) => Vec::new(),
+        other => panic!("{other:?} is not what a log is read as"),
     }
+}
+
+/// Where a log stands, whatever was read of it.
+pub fn extent_of(outcome: &Outcome) -> LogExtent {
+    match outcome {
+        Outcome::Records(LogRecords { extent, .. }) | Outcome::Extent(extent) => *extent,
+        other => panic!("{other:?} tells of no log"),
+    }
+}
+
+/// Where an index stands.
+pub fn index_at(next: u64, documents: u64, occurrences: u64) -> IndexExtent {
+    IndexExtent { next, documents, occurrences }
+}
+
+/// An index that stands there, of which nothing was read: it was written to.
+pub fn indexed(next: u64, documents: u64, occurrences: u64) -> FoundDocuments {
+    found(index_at(next, documents, occurrences), next, &[], &[])
+}
+
+/// What was found in an index from a position on: runs of marks, and where each term occurs, as offsets from there.
+pub fn found(
+    extent: IndexExtent,
+    from_position: u64,
+    runs: &[(u32, &[u16])],
+    terms: &[&[u32]],
+) -> FoundDocuments {
+    let runs = runs.iter().map(|(offset, marks)| MarkRun { offset: *offset, marks: marks.to_vec() }).collect();
+    let terms = terms.iter().map(|offsets| TermHits { offsets: offsets.to_vec() }).collect();
+    FoundDocuments { extent, from_position, runs, terms }
 }
 
 /// What a bucket is described as.
@@ -474,49 +573,61 @@ pub fn description(outcome: Outcome) -> Description {
     }
 }
 
-/// Examples of every operation, those that write to `values` among them. What holds for any operation is tried with
-/// these: a new one does not compile here until it has some.
-pub fn examples() -> Vec<Operation> {
-    let mut all = vec![get("k")];
-    loop {
-        let more = match all.last() {
-            Some(last) => examples_after(last),
-            None => Vec::new(),
-        };
-        if more.is_empty() {
-            return all;
-        }
-        all.extend(more);
+/// Examples of all that a transaction can do, those that write to `values` among them. What holds for any work is tried
+/// with these: an operation or a step that is new does not compile here until it has some.
+pub fn examples() -> Vec<Work> {
+    let mut operations = vec![get("k")];
+    while let Some(more) = operations.last().map(examples_after).filter(|more| !more.is_empty()) {
+        operations.extend(more);
     }
+    let mut steps = vec![search("recall", &[1])];
+    while let Some(more) = steps.last().map(step_examples_after).filter(|more| !more.is_empty()) {
+        steps.extend(more);
+    }
+    let lease = lease("work", "me", Duration::from_secs(11 * 1800));
+    let operations = operations.into_iter().map(Work::from);
+    operations.chain(steps.into_iter().map(Work::from)).chain([lease.into()]).collect()
 }
 
 /// Those of the operation that comes after this one.
 fn examples_after(operation: &Operation) -> Vec<Operation> {
     match operation {
-        Operation::Get(_) => vec![get_all_in("notes"), get_all()],
-        Operation::GetAll(_) => vec![page("notes", "", 10, ALL), page(VALUES, "", 10, ALL)],
-        Operation::Page(_) => vec![put_in("notes", &[("k", "1")]), put_in(VALUES, &[("k", "1"), ("new", "2")])],
-        Operation::Put(_) => vec![increment_in("notes", "n", 1), increment("new", 1)],
-        Operation::Increment(_) => vec![remove_in("notes", &["k", "x"]), remove_in(VALUES, &["k", "x"])],
-        Operation::Remove(_) => vec![
+        Operation::Get(_) => {
+            vec![page("notes", "", 10, ALL), page(VALUES, "", 10, ALL), get_all_in("notes"), get_all()]
+        }
+        Operation::GetAll(_) => vec![
+            put_in("notes", &[("k", "1")]),
+            put_in(VALUES, &[("k", "1"), ("new", "2")]),
+            remove_in("notes", &["k", "x"]),
+            remove_in(VALUES, &["k", "x"]),
+            set(VALUES, false, &["k", "x"], &[("new", "2")]),
             remove_all(),
             reset_map("notes", &[("k", "1")]),
             reset_map(VALUES, &[("k", "1"), ("new", "2"), ("newer", "3")]),
         ],
-        Operation::ResetMap(_) => {
-            vec![append_marked("l", &["a", "b"], &[("notes", "m", 1)]), append("history", &["a"])]
-        }
-        Operation::Append(_) => vec![read_all("l")],
+        Operation::Set(_) => vec![add_in("notes", "n", 1), add("new", 1)],
+        Operation::Add(_) => vec![
+            append_marked("l", &["a", "b"], &[("notes", "m", 1)]),
+            reset_log("l", &["z"]),
+            append("history", &["a"]),
+        ],
+        Operation::Append(_) => vec![read_surplus("l", 1, 1, ALL, ALL), read_newest("l", 1, ALL), read_all("l")],
         Operation::Read(_) => vec![read_at("l", &[(0, 2)], ALL)],
-        Operation::ReadAt(_) => vec![overflow("l", 1, 1, ALL, ALL)],
-        Operation::Overflow(_) => vec![replace_oldest("l", 2, &["s"])],
+        Operation::ReadAt(_) => vec![replace_oldest("l", 2, &["s"])],
         Operation::ReplaceOldest(_) => vec![rewrite("l", 1, "r")],
-        Operation::Rewrite(_) => vec![reset_log("l", &["z"])],
-        Operation::ResetLog(_) => vec![lease("work", "me", Duration::from_secs(11 * 1800))],
-        Operation::Lease(_) => vec![describe()],
-        Operation::Describe(_) => vec![post("recall", [Posting { position: 600, mark: 1, terms: vec![1, 2] }])],
-        Operation::Post(_) => vec![unpost("recall", [1, 2])],
-        Operation::Unpost(_) => vec![find("recall", &[1])],
-        Operation::Match(_) => vec![],
+        Operation::Rewrite(_) => vec![describe()],
+        Operation::Describe(_) => vec![],
+    }
+}
+
+/// Those of the step that comes after this one.
+fn step_examples_after(step: &IndexStep) -> Vec<IndexStep> {
+    match step {
+        IndexStep::Search(_) => vec![read_marks("recall", 0, 10)],
+        IndexStep::ReadMarks(_) => {
+            vec![add_documents("recall", [Document { position: 600, mark: 1, terms: vec![1, 2] }])]
+        }
+        IndexStep::AddDocuments(_) => vec![remove_documents("recall", [1, 2])],
+        IndexStep::RemoveDocuments(_) => vec![],
     }
 }

@@ -11,9 +11,10 @@ use std::{
 
 use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
-    BucketId, BucketKind, Deadline, Deletion, Description, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
-    ManualClock, MemoryLimits, MemoryStore, Operation, Outcome, Precondition, Receipt, RedisOptions, RedisStore,
-    SessionLimitPolicy, Status, Store, Transaction, Writer,
+    BucketId, Deadline, DeleteRequest, Deletion, Description, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
+    FoundDocuments, IndexStep, IndexedReceipt, IndexedTransaction, LeaseRequest, LeaseState, ManualClock, MemoryLimits,
+    MemoryStore, Operation, Outcome, Precondition, Receipt, RedisOptions, RedisStore, SessionLimitPolicy, Status, Store,
+    Writer, kind, part,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -21,7 +22,8 @@ use tempfile::TempDir;
 pub use crate::raw::RawRedis;
 use crate::{
     requests::{
-        KINDS, Named, bucket, describe, description, existing, find, get_all, get_all_in, read_all, transaction, unused,
+        Named, Work, describe, description, existing, get_all, get_all_in, read_all, read_marks, search, transaction,
+        unused,
     },
     servers,
 };
@@ -182,7 +184,7 @@ impl StoreUnderTest {
     }
 
     /// Send a transaction once.
-    pub async fn try_send(&self, transaction: &Transaction) -> Result<Receipt, Failure> {
+    pub async fn try_send(&self, transaction: &IndexedTransaction) -> Result<IndexedReceipt, Failure> {
         self.store.transact(&self.next_writer(), transaction, Deadline::NEVER).await
     }
 
@@ -191,31 +193,38 @@ impl StoreUnderTest {
     }
 
     /// Send a transaction that the store can answer.
-    pub async fn ask(&self, transaction: &Transaction) -> Receipt {
-        self.try_send(transaction).await.unwrap()
+    pub async fn ask(&self, transaction: &IndexedTransaction) -> Receipt {
+        self.try_send(transaction).await.unwrap().receipt
     }
 
     /// Send a transaction that the store can answer, as a certain try of a certain writer.
-    pub async fn ask_as(&self, writer: &Writer, transaction: &Transaction) -> Receipt {
+    pub async fn ask_as(&self, writer: &Writer, transaction: &IndexedTransaction) -> IndexedReceipt {
         self.store.transact(writer, transaction, Deadline::NEVER).await.unwrap()
     }
 
     /// Send transactions that the store can answer, together.
-    pub async fn ask_each(&self, transactions: &[Transaction]) -> Vec<Receipt> {
+    pub async fn ask_each(&self, transactions: &[IndexedTransaction]) -> Vec<Receipt> {
         let attempts = self.store.transact_each(&self.next_writer(), transactions, Deadline::NEVER).await;
-        attempts.into_iter().map(Result::unwrap).collect()
+        attempts.into_iter().map(|attempt| attempt.unwrap().receipt).collect()
     }
 
-    /// Apply operations and get what they are answered with.
-    pub async fn apply(
-        &self,
-        bucket: impl Named,
-        precondition: Precondition,
-        operations: impl Into<Vec<Operation>>,
-    ) -> Vec<Outcome> {
-        let receipt = self.ask(&transaction(bucket, precondition, operations)).await;
+    /// Apply some work and get what its operations are answered with.
+    pub async fn apply(&self, bucket: impl Named, precondition: Precondition, work: impl Into<Work>) -> Vec<Outcome> {
+        let receipt = self.ask(&transaction(bucket, precondition, work)).await;
         assert_eq!(receipt.status, Status::Applied);
         receipt.outcomes
+    }
+
+    /// Apply a step on an index to a bucket that is there.
+    pub async fn apply_step(&self, bucket: impl Named, step: IndexStep) -> FoundDocuments {
+        let receipt = self.try_send(&transaction(bucket, existing(), step)).await.unwrap();
+        let [found] = receipt.found.try_into().unwrap();
+        found
+    }
+
+    /// Ask for a lease of a bucket that is there.
+    pub async fn take_lease(&self, bucket: impl Named, lease: LeaseRequest) -> LeaseState {
+        self.try_send(&transaction(bucket, existing(), lease)).await.unwrap().lease.unwrap()
     }
 
     /// Apply one operation to a bucket that is there.
@@ -252,16 +261,18 @@ impl StoreUnderTest {
 
     /// Delete a bucket, as a certain try of a certain writer, or just a life of it.
     pub async fn delete_as(&self, writer: &Writer, bucket: impl Named, generation: Option<&str>) -> Deletion {
-        self.store.delete_bucket(writer, &bucket.id(), generation, u32::MAX, Deadline::NEVER).await.unwrap()
+        let generation = generation.map(ToOwned::to_owned);
+        let request = DeleteRequest { bucket: bucket.id(), generation, max_keys: u32::MAX };
+        self.store.delete(writer, &request, Deadline::NEVER).await.unwrap()
     }
 
     /// All sessions, by one walk through the pages.
     pub async fn list(&self, limit: u32) -> Vec<String> {
-        self.list_kind(BucketKind::Session, limit).await
+        self.list_kind(kind::SESSION, limit).await
     }
 
     /// All buckets of a kind, by one walk through the pages.
-    pub async fn list_kind(&self, kind: BucketKind, limit: u32) -> Vec<String> {
+    pub async fn list_kind(&self, kind: &str, limit: u32) -> Vec<String> {
         let (mut names, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = self.store.list_buckets(kind, &cursor, limit, Deadline::NEVER).await.unwrap();
@@ -279,9 +290,9 @@ impl StoreUnderTest {
             return raw.dump();
         }
         let mut everything = BTreeMap::new();
-        for kind in KINDS {
+        for kind in kind::REGISTERED {
             for name in self.list_kind(kind, 1000).await {
-                everything.extend(self.contents(&bucket(kind, &name)).await);
+                everything.extend(self.contents(&BucketId::new(kind, name)).await);
             }
         }
         everything
@@ -323,22 +334,23 @@ impl StoreUnderTest {
     pub async fn contents(&self, id: &BucketId) -> BTreeMap<String, String> {
         let receipt = self.ask(&transaction(id, unused(), [describe()])).await;
         let described = description(receipt.outcomes[0].clone());
-        let maps = described.maps.iter().map(|map| (&map.map_name, get_all_in(&map.map_name)));
-        let logs = described.logs.iter().map(|log| (&log.log, read_all(&log.log)));
-        let values = ("values".to_owned(), get_all());
-        let indexes =
-            described.indexes.iter().map(|index| (&index.index, find(&index.index, &(0..256).collect::<Vec<_>>())));
-        let reads = [(&values.0, values.1)].into_iter().chain(maps).chain(logs).chain(indexes);
         let mut contents =
-            BTreeMap::from([(format!("{id:?} description"), format!("{} {:?}", receipt.generation, described))]);
-        for (name, read) in reads {
-            let what = match read {
-                Operation::Read(_) => "log",
-                Operation::Match(_) => "index",
-                _ => "map",
+            BTreeMap::from([(format!("{id:?} description"), format!("{:?} {:?}", receipt.generation, described))]);
+        contents.insert(format!("{id:?} map values"), format!("{:?}", self.one(id, unused(), get_all()).await));
+        for part in described.parts {
+            let name = &part.name;
+            let outcome = match &*part.kind {
+                part::MAP => format!("{:?}", self.one(id, unused(), get_all_in(name)).await),
+                part::LOG => format!("{:?}", self.one(id, unused(), read_all(name)).await),
+                part::INDEX => {
+                    let all = search(name, &(0..256).collect::<Vec<_>>());
+                    let asked = Work { steps: vec![all, read_marks(name, 0, u32::MAX)], ..Work::default() };
+                    let receipt = self.try_send(&transaction(id, unused(), asked)).await.unwrap();
+                    format!("{:?}", receipt.found)
+                }
+                other => panic!("a part of an unknown kind: {other}"),
             };
-            let outcome = self.one(id, unused(), read).await;
-            contents.insert(format!("{id:?} {what} {name}"), format!("{outcome:?}"));
+            contents.insert(format!("{id:?} {} {name}", part.kind), outcome);
         }
         contents
     }

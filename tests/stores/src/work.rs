@@ -6,7 +6,9 @@ use std::{
     str::FromStr,
 };
 
-use keepline_stores::{Deadline, EntryState, Failure, Operation, Outcome, Status, Store, Transaction, Writer};
+use keepline_stores::{
+    Deadline, EntryState, Failure, IndexedReceipt, IndexedTransaction, Status, Store, Writer, part,
+};
 
 use crate::requests::*;
 
@@ -49,21 +51,23 @@ impl Sent {
 }
 
 /// The transaction, the same for the same identity: it counts, notes what it counted and marks where, once.
-pub fn transaction(sent: &Sent) -> Transaction {
+pub fn transaction(sent: &Sent) -> IndexedTransaction {
     let (writer, round) = sent.parts();
     let number: u64 = writer.rsplit_once('.').unwrap().1.parse().unwrap();
     expecting(
         &*bucket_name(number % BUCKETS),
         create(),
         [entry_in("messages", &sent.id, EntryState::Absent, "")],
-        [
-            increment("n", 1),
-            increment_in("by-writer", &writer, 1),
-            append_marked("history", &[&*sent.id], &[("messages", &sent.id, 0)]),
-            put("last", &sent.id),
+        (
+            [
+                add("n", 1),
+                add_in("by-writer", &writer, 1),
+                append_marked("history", &[&*sent.id], &[("messages", &sent.id, 0)]),
+                put("last", &sent.id),
+            ],
             // One writer of each process: positions rise in an index.
-            post(&index_name(&writer), if number == 0 { vec![document(round, &terms(round))] } else { vec![] }),
-        ],
+            add_documents(&index_name(&writer), if number == 0 { vec![document(round, &terms(round))] } else { vec![] }),
+        ),
     )
 }
 
@@ -84,7 +88,7 @@ fn bucket_name(number: u64) -> String {
 pub async fn send_again(store: &dyn Store, sent: &Sent) -> bool {
     let writer = Writer::resumed(&sent.writer, sent.sequence);
     let again = store.transact(&writer, &transaction(sent), Deadline::NEVER).await.unwrap();
-    match again.status {
+    match again.receipt.status {
         Status::Repeated => true,
         Status::Applied => false,
         other => panic!("{other:?}"),
@@ -94,7 +98,7 @@ pub async fn send_again(store: &dyn Store, sent: &Sent) -> bool {
 /// The same as another's call, as when a client sends a message again: the entry of its id is all there is to tell.
 pub async fn send_as_another(store: &dyn Store, sent: &Sent) -> bool {
     let receipt = store.transact(Writer::new().advance(), &transaction(sent), Deadline::NEVER).await.unwrap();
-    match receipt.status {
+    match receipt.receipt.status {
         Status::Unmet => true,
         Status::Applied => false,
         other => panic!("{other:?}"),
@@ -129,20 +133,21 @@ pub async fn verify(store: &dyn Store, sent: &[Sent], acknowledged: &[Sent]) -> 
         let values = entries(&[("last", last.clone()), ("n", records.len().to_string())]);
         let by_writer: Vec<_> = next.iter().map(|(writer, count)| (&**writer, count.to_string())).collect();
         let read = [get_all(), get_all_in("by-writer"), describe()];
-        let outcomes = ask(store, &name, read).await?.expect("the bucket that was there");
+        let outcomes = ask(store, &name, read).await?.expect("the bucket that was there").receipt.outcomes;
         assert_eq!(outcomes[0], values, "counted, noted and appended in one step");
         assert_eq!(outcomes[1], entries(&by_writer));
         let described = description(outcomes[2].clone());
-        let messages = described.maps.iter().find(|map| map.map_name == "messages").unwrap();
-        assert_eq!(messages.entries, records.len() as u64);
+        let messages = described.parts.iter().find(|part| part.kind == part::MAP && part.name == "messages").unwrap();
+        assert_eq!(messages.count, records.len() as u64);
         let indexed = next.iter().filter(|(writer, _)| writer.ends_with(".0"));
         let indexed: BTreeMap<_, _> = indexed.map(|(writer, count)| (index_name(writer), *count)).collect();
-        let told = described.indexes.iter().map(|index| (index.index.clone(), index.extent.documents));
+        let told = described.parts.iter().filter(|part| part.kind == part::INDEX);
+        let told = told.map(|index| (index.name.clone(), index.count));
         assert_eq!(told.collect::<BTreeMap<_, _>>(), indexed);
         for (index, documents) in indexed {
-            let found = ask(store, &name, [find(&index, &[0, 257])]).await?.expect("the bucket that was there");
-            let found = found_in(found[0].clone());
-            assert_eq!(found.marks, (0..documents).map(mark_of).collect::<Vec<_>>());
+            let receipt = ask(store, &name, search(&index, &[0, 257])).await?.expect("the bucket that was there");
+            let found = &receipt.found[0];
+            assert_eq!(found.runs[0].marks, (0..documents).map(mark_of).collect::<Vec<_>>());
             let all: Vec<_> = (0..u32::try_from(documents).unwrap()).collect();
             assert_eq!(found.terms[0].offsets, all);
             assert!(found.terms[1].offsets.iter().copied().eq(all.into_iter().filter(|n| n % 3 == 1)));
@@ -156,19 +161,12 @@ pub async fn verify(store: &dyn Store, sent: &[Sent], acknowledged: &[Sent]) -> 
 
 /// The records from a position on; none: there is no bucket.
 async fn read_page(store: &dyn Store, bucket: &str, from: u64) -> Result<Option<Vec<String>>, Failure> {
-    let Some(outcomes) = ask(store, bucket, [read_at("history", &[(from, 5000)], ALL)]).await? else {
-        return Ok(None);
-    };
-    let Outcome::Spans(spans) = &outcomes[0] else { panic!("{outcomes:?}") };
-    Ok(Some(spans.spans.iter().flat_map(|span| span.records.clone()).collect()))
+    let receipt = ask(store, bucket, [read_at("history", &[(from, 5000)], ALL)]).await?;
+    Ok(receipt.map(|receipt| records_of(&receipt.receipt.outcomes[0])))
 }
 
-async fn ask<const N: usize>(
-    store: &dyn Store,
-    bucket: &str,
-    operations: [Operation; N],
-) -> Result<Option<Vec<Outcome>>, Failure> {
-    let asked = crate::requests::transaction(bucket, unused(), operations);
+async fn ask(store: &dyn Store, bucket: &str, work: impl Into<Work>) -> Result<Option<IndexedReceipt>, Failure> {
+    let asked = crate::requests::transaction(bucket, unused(), work);
     let receipt = store.transact(Writer::new().advance(), &asked, Deadline::NEVER).await?;
-    Ok((receipt.status == Status::Applied).then_some(receipt.outcomes))
+    Ok((receipt.receipt.status == Status::Applied).then_some(receipt))
 }

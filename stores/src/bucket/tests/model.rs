@@ -36,30 +36,27 @@ impl Index {
         self.positions.get(&term).is_some_and(|at| at.contains(&position))
     }
 
-    /// The newest hits that fit: with each one more that is left out, everything up to it is.
+    /// From the oldest position for which the answer fits.
     fn search(&self, step: &SearchStep) -> FoundDocuments {
         let oldest = self.next.saturating_sub(step.newest);
         let is_hit = |position: &u64| step.terms.iter().any(|term| self.occurs(*term, *position));
         let hits: Vec<u64> = (oldest..self.next).filter(is_hit).collect();
         let around = u64::from(step.around.min(8));
-        let mut from_position = oldest;
-        for left_out in 0..=hits.len() {
-            if let Some(last) = left_out.checked_sub(1) {
-                from_position = hits[last] + 1;
-            }
-            let hits = &hits[left_out..];
+        // Elsewhere the answer is as long as it is one position further down.
+        let near_hits = hits.iter().flat_map(|hit| hit.saturating_sub(around).max(oldest)..=hit + 1);
+        for from_position in [oldest].into_iter().chain(near_hits.collect::<BTreeSet<_>>()) {
+            let hits = hits.iter().filter(|hit| **hit >= from_position);
             let near: BTreeSet<u64> = hits
-                .iter()
-                .flat_map(|hit| hit.saturating_sub(around).max(oldest)..=(hit + around).min(self.next - 1))
+                .clone()
+                .flat_map(|hit| hit.saturating_sub(around).max(from_position)..=(hit + around).min(self.next - 1))
                 .collect();
-            let occurrences = hits.iter().flat_map(|hit| step.terms.iter().filter(|term| self.occurs(**term, *hit)));
+            let occurrences = hits.flat_map(|hit| step.terms.iter().filter(|term| self.occurs(**term, *hit)));
             let bytes = 2 * near.len() + 8 * runs(&near).len() + 4 * occurrences.count();
             if bytes as u64 <= step.max_bytes {
-                let near = near.into_iter().filter(|position| *position >= from_position).collect();
                 return self.found(from_position, &near, &step.terms);
             }
         }
-        unreachable!("nothing always fits")
+        unreachable!("an answer without hits always fits")
     }
 
     fn found(&self, from_position: u64, positions: &BTreeSet<u64>, terms: &[u32]) -> FoundDocuments {
@@ -334,37 +331,32 @@ impl Model {
                 }
                 Outcome::Records(LogRecords { extent: self.extent(&read.log), runs: runs.into_values().collect() })
             }
-            Operation::Describe(step) => {
-                let part = |kind: &str, name: &String, position, count: usize, bytes| BucketPart {
-                    kind: kind.into(),
-                    name: name.clone(),
-                    position,
-                    count: count as u64,
-                    bytes,
-                };
-                let indexes = self.indexes.iter().map(|(name, index)| {
-                    let extent = index.extent();
-                    part(
-                        part::INDEX,
-                        name,
-                        index.next,
-                        index.marks.len(),
-                        4 * extent.documents + 3 * extent.occurrences,
-                    )
-                });
-                let logs =
-                    self.logs.iter().map(|(name, (first, records))| part(part::LOG, name, *first, records.len(), 0));
-                let others = self.maps.iter().filter(|(name, map)| *name != VALUES && !map.is_empty());
-                let maps = others.map(|(name, map)| part(part::MAP, name, 0, map.len(), 0));
-                Outcome::Described(Description {
-                    time_to_live: None,
-                    created_at: 0,
-                    expires_in: None,
-                    values: entries(VALUES).count() as u64,
-                    parts: indexes.chain(logs).chain(maps).filter(|_| step.parts).collect(),
-                })
-            }
+            Operation::Describe(step) => Outcome::Described(self.describe(step.parts)),
             other => panic!("{other:?} writes"),
+        }
+    }
+
+    fn describe(&self, parts: bool) -> Description {
+        let part = |kind: &str, name: &String, position, count: usize, bytes| BucketPart {
+            kind: kind.into(),
+            name: name.clone(),
+            position,
+            count: count as u64,
+            bytes,
+        };
+        let indexes = self.indexes.iter().map(|(name, index)| {
+            let extent = index.extent();
+            part(part::INDEX, name, index.next, index.marks.len(), 4 * extent.documents + 3 * extent.occurrences)
+        });
+        let logs = self.logs.iter().map(|(name, (first, records))| part(part::LOG, name, *first, records.len(), 0));
+        let others = self.maps.iter().filter(|(name, map)| *name != VALUES && !map.is_empty());
+        let maps = others.map(|(name, map)| part(part::MAP, name, 0, map.len(), 0));
+        Description {
+            time_to_live: None,
+            created_at: 0,
+            expires_in: None,
+            values: self.maps.get(VALUES).map_or(0, BTreeMap::len) as u64,
+            parts: indexes.chain(logs).chain(maps).filter(|_| parts).collect(),
         }
     }
 }

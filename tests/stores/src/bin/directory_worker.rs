@@ -34,7 +34,7 @@ fn main() {
                     let sent = Sent { writer: writer.id().to_owned(), sequence, id: format!("{tag}.{number}.{round}") };
                     tell(&format!("sent {sent}"));
                     let receipt = store.transact(&writer, &work::transaction(&sent), Deadline::NEVER).await.unwrap();
-                    assert_eq!(receipt.status, Status::Applied);
+                    assert_eq!(receipt.receipt.status, Status::Applied);
                     tell(&format!("ack {sent}"));
                 }
             })

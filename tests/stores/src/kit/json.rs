@@ -1,12 +1,13 @@
 //! The contract's types in the kit's JSON form. A call that has another form than the contract ends the test.
 
 use keepline_stores::{
-    AppendOperation, BucketId, BucketKind, BucketPage, Deletion, DescribeOperation, Description, Entry, EntryState,
-    ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, Failure, GetAllOperation, GetOperation,
-    IncrementOperation, LeaseOperation, LogEnd, LogExtent, MatchOperation, NewBucket, Operation, Outcome,
-    OverflowOperation, PageOperation, PositionMark, PositionedRecord, PostOperation, Posting, Precondition,
-    PutOperation, ReadAtOperation, ReadOperation, Receipt, RemoveOperation, ReplaceOldestOperation, ResetLogOperation,
-    ResetMapOperation, RewriteOperation, Span, StoreCapabilities, TimeToLive, Transaction, UnpostOperation,
+    AddDocumentsStep, AddOperation, AppendOperation, BucketId, BucketPage, BucketPart, DeleteRequest, Deletion,
+    DescribeOperation, Description, Document, Entry, EntryState, ExistingBucket, Expectation, ExpectedEntry,
+    ExpectedLog, ExpectedRoom, Failure, FoundDocuments, FoundEntries, GetAllOperation, GetOperation, IndexStep,
+    IndexedReceipt, IndexedTransaction, LeaseRequest, LeaseState, LogExtent, NewBucket, Operation, Outcome,
+    PositionMark, PositionedRecord, Precondition, ReadAtOperation, ReadMarksStep, ReadOperation, Receipt,
+    RemoveDocumentsStep, ReplaceOldestOperation, RewriteOperation, SearchStep, SetOperation, Span, StoreInfo,
+    TimeToLive, Transaction,
 };
 use serde_json::{Value, json};
 
@@ -65,29 +66,39 @@ fn numbers<T: TryFrom<i128>>(record: &Value, name: &str) -> Vec<T> {
     list(record, name, |value| each(value).unwrap_or_else(|| panic!("{value} is no such integer")))
 }
 
-pub(super) fn kind(name: &str) -> BucketKind {
-    match name {
-        "session" => BucketKind::Session,
-        "user" => BucketKind::User,
-        "node" => BucketKind::Node,
-        "definition" => BucketKind::Definition,
-        "dataset" => BucketKind::Dataset,
-        "service" => BucketKind::Service,
-        _ => panic!("there is no kind {name}"),
+fn bucket(bucket: &Value) -> BucketId {
+    BucketId::new(text(bucket, "kind"), text(bucket, "name"))
+}
+
+pub(super) fn delete_request(asked: &Value) -> DeleteRequest {
+    DeleteRequest {
+        bucket: bucket(member(asked, "bucket")),
+        generation: option(asked, "generation", |_| text(asked, "generation")),
+        max_keys: number(asked, "max-keys"),
     }
 }
 
-pub(super) fn bucket(bucket: &Value) -> BucketId {
-    BucketId { kind: kind(&text(bucket, "kind")), name: text(bucket, "name") }
-}
-
-pub(super) fn transaction(asked: &Value) -> Transaction {
-    Transaction {
+pub(super) fn transaction(asked: &Value) -> IndexedTransaction {
+    let transaction = Transaction {
         bucket: bucket(member(asked, "bucket")),
         precondition: precondition(member(asked, "precondition")),
         expectations: list(asked, "expectations", expectation),
         operations: list(asked, "operations", operation),
-    }
+    };
+    transaction.into()
+}
+
+pub(super) fn leased_transaction(asked: &Value) -> IndexedTransaction {
+    let lease = |lease: &Value| LeaseRequest {
+        name: text(lease, "name"),
+        holder: text(lease, "holder"),
+        milliseconds: number(lease, "milliseconds"),
+    };
+    IndexedTransaction { lease: option(asked, "lease", lease), ..transaction(member(asked, "transaction")) }
+}
+
+pub(super) fn indexed_transaction(asked: &Value) -> IndexedTransaction {
+    IndexedTransaction { steps: list(asked, "steps", index_step), ..leased_transaction(asked) }
 }
 
 fn precondition(precondition: &Value) -> Precondition {
@@ -137,10 +148,6 @@ fn expectation(expectation: &Value) -> Expectation {
     }
 }
 
-fn entries(content: &Value) -> Vec<Entry> {
-    list(content, "entries", |entry| Entry { key: text(entry, "key"), text: text(entry, "text") })
-}
-
 fn marks(content: &Value) -> Vec<PositionMark> {
     list(content, "marks", |mark| PositionMark {
         map_name: text(mark, "map-name"),
@@ -153,7 +160,6 @@ fn operation(operation: &Value) -> Operation {
     let (name, content) = case(operation);
     let map_name = || text(content, "map-name");
     let log = || text(content, "log");
-    let index = || text(content, "index");
     let max_bytes = || number(content, "max-bytes");
     match name {
         "get" => {
@@ -161,34 +167,33 @@ fn operation(operation: &Value) -> Operation {
         }
         "get-all" => Operation::GetAll(GetAllOperation {
             map_name: map_name(),
-            max_entries: number(content, "max-entries"),
-            max_bytes: max_bytes(),
-        }),
-        "page" => Operation::Page(PageOperation {
-            map_name: map_name(),
-            cursor: text(content, "cursor"),
+            cursor: option(content, "cursor", |_| text(content, "cursor")),
             max_entries: number(content, "max-entries"),
             max_bytes: max_bytes(),
             keys_only: boolean(content, "keys-only"),
         }),
-        "put" => Operation::Put(PutOperation { map_name: map_name(), entries: entries(content) }),
-        "increment" => Operation::Increment(IncrementOperation {
+        "set" => Operation::Set(SetOperation {
+            map_name: map_name(),
+            reset: boolean(content, "reset"),
+            remove: texts(content, "remove"),
+            put: list(content, "put", |entry| Entry { key: text(entry, "key"), text: text(entry, "text") }),
+        }),
+        "add" => Operation::Add(AddOperation {
             map_name: map_name(),
             key: text(content, "key"),
             amount: number(content, "amount"),
         }),
-        "remove" => Operation::Remove(RemoveOperation { map_name: map_name(), keys: texts(content, "keys") }),
-        "reset-map" => Operation::ResetMap(ResetMapOperation { map_name: map_name(), entries: entries(content) }),
-        "append" => {
-            Operation::Append(AppendOperation { log: log(), records: texts(content, "records"), marks: marks(content) })
-        }
+        "append" => Operation::Append(AppendOperation {
+            log: log(),
+            reset: boolean(content, "reset"),
+            records: texts(content, "records"),
+            marks: marks(content),
+        }),
         "read" => Operation::Read(ReadOperation {
             log: log(),
-            end: match &*text(content, "end") {
-                "oldest" => LogEnd::Oldest,
-                "newest" => LogEnd::Newest,
-                other => panic!("a log has no end {other}"),
-            },
+            newest: boolean(content, "newest"),
+            only_over: number(content, "only-over"),
+            leave: number(content, "leave"),
             max_records: number(content, "max-records"),
             max_bytes: max_bytes(),
         }),
@@ -198,13 +203,6 @@ fn operation(operation: &Value) -> Operation {
                 position: number(span, "position"),
                 count: number(span, "count"),
             }),
-            max_bytes: max_bytes(),
-        }),
-        "overflow" => Operation::Overflow(OverflowOperation {
-            log: log(),
-            limit: number(content, "limit"),
-            keep: number(content, "keep"),
-            max_records: number(content, "max-records"),
             max_bytes: max_bytes(),
         }),
         "replace-oldest" => Operation::ReplaceOldest(ReplaceOldestOperation {
@@ -219,33 +217,39 @@ fn operation(operation: &Value) -> Operation {
                 text: text(record, "text"),
             }),
         }),
-        "reset-log" => Operation::ResetLog(ResetLogOperation {
-            log: log(),
-            records: texts(content, "records"),
-            marks: marks(content),
-        }),
-        "lease" => Operation::Lease(LeaseOperation {
-            lease: text(content, "lease"),
-            holder: text(content, "holder"),
-            milliseconds: number(content, "milliseconds"),
-        }),
-        "post" => Operation::Post(PostOperation {
-            index: index(),
-            documents: list(content, "documents", |document| Posting {
+        "describe" => Operation::Describe(DescribeOperation { parts: boolean(content, "parts") }),
+        _ => panic!("there is no operation {name}"),
+    }
+}
+
+fn index_step(step: &Value) -> IndexStep {
+    let (name, content) = case(step);
+    let index = text(content, "index");
+    match name {
+        "add-documents" => IndexStep::AddDocuments(AddDocumentsStep {
+            index,
+            documents: list(content, "documents", |document| Document {
                 position: number(document, "position"),
                 mark: number(document, "mark"),
                 terms: numbers(document, "terms"),
             }),
         }),
-        "unpost" => Operation::Unpost(UnpostOperation { index: index(), positions: numbers(content, "positions") }),
-        "match" => Operation::Match(MatchOperation {
-            index: index(),
+        "remove-documents" => {
+            IndexStep::RemoveDocuments(RemoveDocumentsStep { index, positions: numbers(content, "positions") })
+        }
+        "search" => IndexStep::Search(SearchStep {
+            index,
             terms: numbers(content, "terms"),
             newest: number(content, "newest"),
-            max_bytes: max_bytes(),
+            around: number(content, "around"),
+            max_bytes: number(content, "max-bytes"),
         }),
-        "describe" => Operation::Describe(DescribeOperation { parts: boolean(content, "parts") }),
-        _ => panic!("there is no operation {name}"),
+        "read-marks" => IndexStep::ReadMarks(ReadMarksStep {
+            index,
+            from_position: number(content, "from-position"),
+            count: number(content, "count"),
+        }),
+        _ => panic!("there is no step {name}"),
     }
 }
 
@@ -279,18 +283,52 @@ pub(super) fn result<T>(result: Result<T, Failure>, told: impl Fn(T) -> Value) -
     }
 }
 
-pub(super) fn told_failure(failure: Failure) -> Value {
+fn told_failure(failure: Failure) -> Value {
     let Failure { code, subject, limit, message } = failure;
-    json!({ "code": kebab(code), "subject": subject, "limit": large(limit), "message": message })
+    json!({ "code": code.name(), "subject": subject, "limit": large(limit), "message": message })
 }
 
-pub(super) fn told_receipt(receipt: Receipt) -> Value {
-    let Receipt { status, now, generation, created, unmet, outcomes } = receipt;
+/// The attempts of a call that has several.
+pub(super) fn attempts<T>(results: Vec<Result<T, Failure>>, name: &str, told: impl Fn(T) -> Value) -> Value {
+    let attempt = |result| match result {
+        Ok(answer) => json!({ name: told(answer) }),
+        Err(failure) => json!({ "problem": told_failure(failure) }),
+    };
+    results.into_iter().map(attempt).collect()
+}
+
+pub(super) fn told_receipt(receipt: IndexedReceipt) -> Value {
+    let Receipt { status, now, generation, created, unmet, outcomes } = receipt.receipt;
     let outcomes: Vec<_> = outcomes.into_iter().map(told_outcome).collect();
     json!({
         "status": kebab(status), "now": large(now), "generation": generation, "created": created, "unmet": unmet,
         "outcomes": outcomes,
     })
+}
+
+pub(super) fn told_leased_receipt(mut receipt: IndexedReceipt) -> Value {
+    let lease = receipt.lease.take().map(|LeaseState { held, holder, expires_in }| {
+        json!({ "held": held, "holder": holder, "expires-in": large(expires_in) })
+    });
+    json!({ "lease": lease, "receipt": told_receipt(receipt) })
+}
+
+pub(super) fn told_indexed_receipt(mut receipt: IndexedReceipt) -> Value {
+    let found: Vec<_> = std::mem::take(&mut receipt.found).into_iter().map(told_documents).collect();
+    let mut told = told_leased_receipt(receipt);
+    told["found"] = found.into();
+    told
+}
+
+fn told_documents(found: FoundDocuments) -> Value {
+    let extent = json!({
+        "next": large(found.extent.next), "documents": large(found.extent.documents),
+        "occurrences": large(found.extent.occurrences),
+    });
+    let runs: Vec<_> =
+        found.runs.into_iter().map(|run| json!({ "offset": run.offset, "marks": run.marks })).collect();
+    let terms: Vec<_> = found.terms.into_iter().map(|term| json!({ "offsets": term.offsets })).collect();
+    json!({ "extent": extent, "from-position": large(found.from_position), "runs": runs, "terms": terms })
 }
 
 pub(super) fn told_page(page: BucketPage) -> Value {
@@ -302,76 +340,53 @@ pub(super) fn told_deletion(deletion: Deletion) -> Value {
     json!({ "status": kebab(status), "now": large(now), "values": large(values), "keys": keys })
 }
 
-pub(super) fn told_capabilities(capabilities: StoreCapabilities) -> Value {
-    let StoreCapabilities { atomic, expiring, exactly_once, durable, listing, leases, indexes } = capabilities;
-    json!({
-        "atomic": atomic, "expiring": expiring, "exactly-once": exactly_once, "durable": durable, "listing": listing,
-        "leases": leases, "indexes": indexes,
-    })
-}
-
-fn told_entries(entries: Vec<Entry>) -> Value {
-    entries.into_iter().map(|entry| json!({ "key": entry.key, "text": entry.text })).collect()
+pub(super) fn told_info(info: StoreInfo) -> Value {
+    let limits = info.limits.into_iter().map(|limit| json!({ "name": limit.name, "value": large(limit.value) }));
+    json!({ "capabilities": info.capabilities, "limits": limits.collect::<Vec<_>>() })
 }
 
 fn told_extent(extent: LogExtent) -> Value {
     json!({ "first": large(extent.first), "length": large(extent.length) })
 }
 
+fn told_entries(found: FoundEntries) -> Value {
+    let entries: Vec<_> =
+        found.entries.into_iter().map(|entry| json!({ "key": entry.key, "text": entry.text })).collect();
+    let missing = found.missing.map(|missing| {
+        let oversize = missing.oversize;
+        let oversize = oversize.map(|size| json!({ "bytes": large(size.bytes), "entries": large(size.entries) }));
+        json!({ "unreadable": missing.unreadable, "cursor": missing.cursor, "oversize": oversize })
+    });
+    json!({ "entries": entries, "missing": missing })
+}
+
 fn told_outcome(outcome: Outcome) -> Value {
     match outcome {
-        Outcome::Entries(found) => {
-            json!({ "entries": { "entries": told_entries(found.entries), "unreadable": found.unreadable } })
+        Outcome::Entries(found) => json!({ "entries": told_entries(found) }),
+        Outcome::Changed(changed) => {
+            json!({ "changed": { "added": large(changed.added), "removed": large(changed.removed) } })
         }
-        Outcome::Oversize(size) => {
-            json!({ "oversize": { "bytes": large(size.bytes), "entries": large(size.entries) } })
-        }
-        Outcome::Page(page) => json!({ "page": {
-            "entries": told_entries(page.entries), "unreadable": page.unreadable, "cursor": page.cursor,
-        } }),
-        Outcome::Changed(changed) => json!({ "changed": { "count": large(changed.count) } }),
         Outcome::Counter(counter) => json!({ "counter": { "value": large(counter.value) } }),
         Outcome::Extent(extent) => json!({ "extent": told_extent(extent) }),
-        Outcome::Records(read) => json!({ "records": {
-            "extent": told_extent(read.extent), "first": large(read.first), "records": read.records,
-        } }),
-        Outcome::Spans(read) => {
-            let told =
-                |span: keepline_stores::SpanRecords| json!({ "first": large(span.first), "records": span.records });
-            let spans: Vec<_> = read.spans.into_iter().map(told).collect();
-            json!({ "spans": { "extent": told_extent(read.extent), "spans": spans } })
-        }
-        Outcome::Lease(lease) => json!({ "lease": {
-            "held": lease.held, "holder": lease.holder, "expires-in": large(lease.expires_in),
-        } }),
-        Outcome::Indexed(index) => {
-            json!({ "indexed": { "next": large(index.next), "documents": large(index.documents) } })
-        }
-        Outcome::Matches(found) => {
-            let terms: Vec<_> = found.terms.into_iter().map(|term| json!({ "offsets": term.offsets })).collect();
-            json!({ "matches": {
-                "extent": { "next": large(found.extent.next), "documents": large(found.extent.documents) },
-                "first": large(found.first), "marks": found.marks, "terms": terms,
-            } })
+        Outcome::Records(read) => {
+            let runs = read.runs.into_iter().map(|run| json!({ "first": large(run.first), "records": run.records }));
+            json!({ "records": { "extent": told_extent(read.extent), "runs": runs.collect::<Vec<_>>() } })
         }
         Outcome::Described(description) => json!({ "described": told_description(description) }),
     }
 }
 
 fn told_description(description: Description) -> Value {
-    let Description { time_to_live, expires_in, values, maps, logs, indexes } = description;
+    let Description { time_to_live, created_at, expires_in, values, parts } = description;
     let time = time_to_live.map(|time| json!({ "milliseconds": large(time.milliseconds), "sliding": time.sliding }));
-    let maps: Vec<_> =
-        maps.into_iter().map(|map| json!({ "map-name": map.map_name, "entries": large(map.entries) })).collect();
-    let logs: Vec<_> =
-        logs.into_iter().map(|log| json!({ "log": log.log, "extent": told_extent(log.extent) })).collect();
-    let told_index = |index: keepline_stores::IndexDescription| {
-        let extent = json!({ "next": large(index.extent.next), "documents": large(index.extent.documents) });
-        json!({ "index": index.index, "extent": extent, "bytes": large(index.bytes) })
+    let told_part = |BucketPart { kind, name, position, count, bytes }| {
+        json!({
+            "kind": kind, "name": name, "position": large(position), "count": large(count), "bytes": large(bytes),
+        })
     };
-    let indexes: Vec<_> = indexes.into_iter().map(told_index).collect();
+    let parts: Vec<_> = parts.into_iter().map(told_part).collect();
     json!({
-        "time-to-live": time, "expires-in": expires_in.map(large), "values": large(values), "maps": maps,
-        "logs": logs, "indexes": indexes,
+        "time-to-live": time, "created-at": large(created_at), "expires-in": expires_in.map(large),
+        "values": large(values), "parts": parts,
     })
 }

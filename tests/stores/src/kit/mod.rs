@@ -13,11 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keepline_stores::{Deadline, Store, Writer};
+use keepline_stores::{Deadline, IndexedReceipt, IndexedTransaction, Store, StoreInfo, Writer, limit, limits};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use self::pattern::{expanded, matches, substituted};
+use self::pattern::{expanded, matches, substituted, with_limits};
 use crate::stores::{StoreUnderTest, new_writer};
 
 /// The longest `advance` that is waited for where a store's clock is not ours.
@@ -115,21 +115,25 @@ impl Replay {
         Self { under_test, names, writers, sent, began: Instant::now() }
     }
 
-    /// Whether the store has what a case needs and lacks what it must lack.
+    /// Whether the store has what a case needs, lacks what it must lack, and has the limits that it relies on.
     fn serves(&self, case: &Value) -> bool {
-        let capabilities = json::told_capabilities(self.under_test.store.capabilities());
-        let all = |member: &str, wanted: bool| {
-            let names = case.get(member).and_then(Value::as_array).into_iter().flatten();
-            names.map(|name| &capabilities[name.as_str().unwrap()]).all(|capability| *capability == wanted)
+        let about = self.under_test.store.about();
+        let all = |member: &str, holds: &dyn Fn(&str) -> bool| {
+            let mut names = case.get(member).and_then(Value::as_array).into_iter().flatten();
+            names.all(|name| holds(name.as_str().unwrap()))
         };
-        all("needs", true) && all("lacks", false)
+        all("needs", &|name| about.can(name))
+            && all("lacks", &|name| !about.can(name))
+            && all("limits", &|name| about.limit(name).is_none())
     }
 
     async fn run(&mut self, case: &Value) -> Result<(), Trouble> {
+        let about = self.under_test.store.about();
         for (number, step) in json::list(case, "steps", Value::clone).into_iter().enumerate() {
             if step["call"] == "set-clock-ahead" && !self.under_test.has_clock_to_set() {
                 break;
             }
+            let step = with_limits(step, &|name| limit_of(&about, name));
             self.step(expanded(step)).await.map_err(|trouble| match trouble {
                 Trouble::Failed(why) => Trouble::Failed(format!("step {}: {why}", number + 1)),
                 Trouble::Late => Trouble::Late,
@@ -185,6 +189,27 @@ impl Replay {
     }
 }
 
+/// The store's limit of a name, or else the contract's.
+fn limit_of(about: &StoreInfo, name: &str) -> u64 {
+    about.limit(name).unwrap_or_else(|| match name {
+        limit::TEXT_BYTES => limits::MAX_TEXT_BYTES,
+        limit::RECORD_BYTES => limits::MAX_RECORD_BYTES,
+        limit::CALL_BYTES | limit::REPLY_BYTES => limits::MAX_BYTES,
+        limit::CALL_PIECES | limit::REPLY_PIECES => limits::MAX_PIECES,
+        limit::REPLY_PIECES_EACH => limits::MAX_RECORDS,
+        limit::READS => limits::MAX_RANGES,
+        limit::VALUES => limits::MAX_VALUES,
+        limit::PARTS => limits::MAX_PARTS,
+        limit::TRANSACTIONS => limits::MAX_TRANSACTIONS as u64,
+        limit::DOCUMENT_TERMS => limits::MAX_DOCUMENT_TERMS,
+        limit::CALL_TERMS => limits::MAX_CALL_TERMS,
+        limit::SEARCH_TERMS => limits::MAX_SEARCH_TERMS,
+        limit::SEARCH_BYTES => limits::MAX_SEARCH_BYTES,
+        limit::REMOVE_RUNS => limits::MAX_REMOVE_RUNS,
+        _ => panic!("there is no limit {name}"),
+    })
+}
+
 fn expectation(step: &Value) -> &Value {
     step.get("expect").unwrap_or_else(|| panic!("this step expects nothing: {step}"))
 }
@@ -199,27 +224,34 @@ async fn answer_to(store: &Arc<dyn Store>, writer: &Writer, call: &Value, names:
             let transaction = json::transaction(&call["transaction"]);
             json::result(store.transact(writer, &transaction, Deadline::NEVER).await, json::told_receipt)
         }
-        "transact-each" => {
-            let transactions = json::list(call, "transactions", json::transaction);
-            let attempts = store.transact_each(writer, &transactions, Deadline::NEVER).await;
-            let told = |attempt| match attempt {
-                Ok(receipt) => serde_json::json!({ "receipt": json::told_receipt(receipt) }),
-                Err(failure) => serde_json::json!({ "failure": json::told_failure(failure) }),
-            };
-            attempts.into_iter().map(told).collect()
+        "transact-each" => each(store, writer, call, json::transaction, json::told_receipt).await,
+        "leases.transact-each" => each(store, writer, call, json::leased_transaction, json::told_leased_receipt).await,
+        "indexes.transact-each" => {
+            each(store, writer, call, json::indexed_transaction, json::told_indexed_receipt).await
         }
         "list-buckets" => {
-            let (kind, cursor) = (json::kind(&json::text(call, "kind")), json::text(call, "cursor"));
-            let page = store.list_buckets(kind, &cursor, json::number(call, "limit"), Deadline::NEVER).await;
+            let (kind, cursor) = (json::text(call, "kind"), json::text(call, "cursor"));
+            let page = store.list_buckets(&kind, &cursor, json::number(call, "limit"), Deadline::NEVER).await;
             json::result(page, json::told_page)
         }
-        "delete-bucket" => {
-            let generation = json::option(call, "generation", |_| json::text(call, "generation"));
-            let (bucket, max_keys) = (json::bucket(&call["bucket"]), json::number(call, "max-keys"));
-            let deletion = store.delete_bucket(writer, &bucket, generation.as_deref(), max_keys, Deadline::NEVER).await;
-            json::result(deletion, json::told_deletion)
+        "delete-each" => {
+            let requests = json::list(call, "requests", json::delete_request);
+            let deletions = store.delete_each(writer, &requests, Deadline::NEVER).await;
+            json::attempts(deletions, "deletion", json::told_deletion)
         }
-        "capabilities" => json::told_capabilities(store.capabilities()),
+        "about" => json::told_info(store.about()),
         other => panic!("there is no call {other}"),
     }
+}
+
+/// The answer to transactions of an interface, by how they are read and how their receipts are told.
+async fn each(
+    store: &Arc<dyn Store>,
+    writer: &Writer,
+    call: &Value,
+    read: fn(&Value) -> IndexedTransaction,
+    told: fn(IndexedReceipt) -> Value,
+) -> Value {
+    let transactions = json::list(call, "transactions", read);
+    json::attempts(store.transact_each(writer, &transactions, Deadline::NEVER).await, "receipt", told)
 }

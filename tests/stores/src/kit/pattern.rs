@@ -4,6 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
+/// With the store's limits in the place of `$limit`, which counts of other abbreviations may be.
+pub(super) fn with_limits(value: Value, limit_of: &dyn Fn(&str) -> u64) -> Value {
+    match arguments(&value, "$limit") {
+        Some([name, more]) => {
+            limit_of(name.as_str().unwrap()).checked_add_signed(more.as_i64().unwrap()).unwrap().into()
+        }
+        None => each(value, |member| with_limits(member, limit_of)),
+    }
+}
+
 /// `$text` and `$list` written out.
 pub fn expanded(value: Value) -> Value {
     if let Some([text, count]) = arguments(&value, "$text") {
@@ -167,6 +177,13 @@ mod tests {
         ] {
             assert!(!holds(&expected, &answer), "{expected}");
         }
+    }
+
+    #[test]
+    fn limits_are_replaced_also_within_other_abbreviations() {
+        let short = json!([{ "$text": ["a", { "$limit": ["text-bytes", -1] }] }, { "$limit": ["reads", 1] }]);
+        let limits = |name: &str| if name == "reads" { 16 } else { 4 };
+        assert_eq!(expanded(with_limits(short, &limits)), json!(["aaa", 17]));
     }
 
     #[test]
