@@ -12,17 +12,18 @@ pub(crate) mod sessions;
 pub(crate) mod storage_names;
 pub(crate) mod transcripts;
 
-/// The interfaces that a plugin may import beside those of `keepline:store`, in any version that fits: the last two hold
-/// only types. WASI's clock in any 0.2.x, as its versioning rules allow.
-const IMPORTS: [&str; 4] =
-    ["wasi:clocks/wall-clock@0.2", "keepline:host/log@0.3", "keepline:common/shared@0.3", "keepline:host/needs@0.3"];
+/// What a plugin may import, in any version that fits: all interfaces of the store, a log, a clock.
+pub(crate) const IMPORTS: [&str; 3] = ["keepline:store@0.3", "keepline:host/log@0.3", "wasi:clocks/wall-clock@0.2"];
+
+/// Interfaces that hold only types, which their users import as well.
+const TYPES: [&str; 2] = ["keepline:common/shared@0.3", "keepline:host/needs@0.3"];
 
 /// The interfaces of the store that this host knows; `types` holds only types.
 const STORE_INTERFACES: [&str; 5] = ["types", "core", "leases", "indexes", "listing"];
 
 pub(crate) fn may_import(name: &str) -> bool {
-    let is_version_of = |import: &&str| name.strip_prefix(**import).is_some_and(|rest| rest.starts_with('.'));
-    IMPORTS.iter().any(|import| is_version_of(&import)) || store_interface(name).is_some()
+    let is_version_of = |import: &str| name.strip_prefix(import).is_some_and(|rest| rest.starts_with('.'));
+    store_interface(name).is_some() || IMPORTS.iter().chain(&TYPES).any(|import| is_version_of(import))
 }
 
 /// Whether it is an interface of the store that was added after this host was built. A component calls it only if the store
