@@ -41,8 +41,8 @@ impl PluginProgram {
         imports::add_to_linker(&mut linker)?;
         let pre = linker.instantiate_pre(component)?;
         Ok(Self {
+            indices: Indices::of(&pre)?,
             pre,
-            indices: Indices::of(component)?,
             sandbox: Arc::new(sandbox.clone()),
             ticks: Arc::default(),
             state_bytes: footprint::state_bytes(bytes)?,

@@ -19,6 +19,7 @@ pub(super) use self::subject::NamedSubjects;
 pub(crate) use self::{owner::EntryOwner, subject::TaskSubject};
 use crate::{
     contract::{
+        lanes::TaskBucket,
         storage_names::{NODES_MAP, OWNER_KEY, SESSION_MAP, SESSIONS_MAP},
         transcripts::Transcript,
     },
@@ -281,12 +282,12 @@ impl CallScope {
         if matches!(self, Self::Correction(_) | Self::Removal(..)) { 64 } else { 1 }
     }
 
-    /// Whether a task about this subject works within it.
-    pub(crate) fn holds_subject(&self, subject: &str) -> bool {
-        if let Self::Task(own) = self {
-            return own.subject.as_str() == subject;
-        }
-        TaskSubject::parse(subject).is_some_and(|subject| subject.buckets().all(|bucket| self.is_reachable(bucket)))
+    /// Whether a task on these buckets stays within it.
+    pub(crate) fn holds_task(&self, buckets: &[TaskBucket]) -> bool {
+        TaskSubject::of(buckets).is_some_and(|subject| match self {
+            Self::Task(own) => own.subject == subject,
+            _ => subject.buckets().all(|bucket| self.is_reachable(bucket)),
+        })
     }
 
     pub(crate) fn may_list_buckets(&self, kind: BucketKind) -> bool {
@@ -305,6 +306,16 @@ pub(in crate::runtime) fn asks_for_owner(operation: &Operation) -> bool {
     matches!(operation, Operation::Get(get) if get.map_name == SESSION_MAP && get.keys == [OWNER_KEY])
 }
 
+/// As a text names them: `session/a user/b`.
+#[cfg(test)]
+pub(in crate::runtime) fn task_buckets(text: &str) -> Vec<TaskBucket> {
+    let bucket = |text: &str| {
+        let (kind, name) = text.split_once('/').unwrap_or((text, ""));
+        TaskBucket { kind: kind.to_owned(), name: name.to_owned() }
+    };
+    text.split(' ').map(bucket).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,7 +331,7 @@ mod tests {
     }
 
     fn reaches(scope: &CallScope, subjects: &[&str]) -> Vec<bool> {
-        subjects.iter().map(|subject| scope.holds_subject(subject)).collect()
+        subjects.iter().map(|subject| scope.holds_task(&task_buckets(subject))).collect()
     }
 
     #[test]
@@ -377,7 +388,10 @@ mod tests {
         assert_eq!(reaches(&CallScope::for_session("a"), &["session/a", "session/b", "user/a"]), [true, false, false]);
         let a = |kind| BucketId { kind, name: "a".into() };
         let task = |subject: &str| {
-            CallScope::Task(TaskScope { subject: TaskSubject::parse(subject).unwrap(), is_user_withheld: false })
+            CallScope::Task(TaskScope {
+                subject: TaskSubject::of(&task_buckets(subject)).unwrap(),
+                is_user_withheld: false,
+            })
         };
         assert_eq!(reaches(&task("user/a"), &["user/a", "session/a"]), [true, false]);
         assert!(
@@ -388,7 +402,8 @@ mod tests {
         assert!(both.is_reachable(&a(BucketKind::Session)) && !both.is_reachable(&a(BucketKind::User)));
         let b = BucketId { kind: BucketKind::User, name: "b".into() };
         assert!(both.is_reachable(&b) && !both.is_withheld(&b));
-        let withheld = TaskScope { subject: TaskSubject::parse("session/a user/b").unwrap(), is_user_withheld: true };
+        let withheld =
+            TaskScope { subject: TaskSubject::of(&task_buckets("session/a user/b")).unwrap(), is_user_withheld: true };
         let withheld = CallScope::Task(withheld);
         assert!(
             withheld.is_reachable(&a(BucketKind::Session)) && !withheld.is_reachable(&b) && withheld.is_withheld(&b)
@@ -423,7 +438,7 @@ mod tests {
                 && !CallScope::SessionNames.may_list_buckets(BucketKind::User)
         );
         assert!(
-            !CallScope::SessionNames.holds_subject("session/a")
+            !CallScope::SessionNames.holds_task(&task_buckets("session/a"))
                 && !CallScope::for_session("a").may_list_buckets(BucketKind::Session)
         );
     }
