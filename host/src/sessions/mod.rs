@@ -9,6 +9,7 @@ mod search;
 
 use std::sync::Arc;
 
+use keepline_options::bucket_names::user_bucket_name;
 use tokio::time::Instant;
 
 use self::ownership::ListingStatus;
@@ -53,6 +54,16 @@ impl Default for MessageQuery<'_> {
     fn default() -> Self {
         Self { id: None, thread: None, role: None, contains: None, before: None, limit: 0 }
     }
+}
+
+/// Messages to store, each as chat APIs write it: a JSON object.
+pub fn chat_messages<T: AsRef<str>>(texts: &[T]) -> Vec<NewMessage<'_>> {
+    texts.iter().map(|text| NewMessage::Chat(ChatMessage { text: text.as_ref() })).collect()
+}
+
+/// The name of a user's bucket, as [`TranscriptState::owner`] has it: a plain id as it is, any other hashed.
+pub fn user_bucket(user: &str) -> String {
+    user_bucket_name(user).into_owned()
 }
 
 impl ValueList {
