@@ -6,11 +6,11 @@
 
 use crate::answer::commit_answer;
 use crate::context::Context;
-use crate::contract::{Host, Precondition};
+use crate::contract::{Host, Precondition, Problem};
 use crate::entry::directives::missing_session_problem;
 use crate::entry::metadata::EntrySession;
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
-use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, QuestionEntry, QuestionReply};
+use crate::entry::types::{AnswerEntry, AnswerReply, Effect, QuestionEntry, QuestionReply};
 use crate::log;
 use crate::options::config::Config;
 use crate::question::{enrich_question, token_of_failed_question};

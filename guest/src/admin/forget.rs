@@ -47,7 +47,7 @@ pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<Us
 }
 
 fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Failure> {
-    let mut done = UserForgotten { user: name.to_owned(), sessions: 0, nodes: 0, remaining: 1 };
+    let mut done = UserForgotten { sessions: 0, nodes: 0, remaining: 1 };
     let (stamp, before) = next_stamp(context, name)?;
     let page = |map| Operation::page_keys(map, "", BATCH as u64, KEYS_BYTES);
     // What the index has of them are numbers, which go in the end.

@@ -1,10 +1,10 @@
 //! Describes a transcript, and sets its title and settings.
 
-use crate::admin::sessions::read_bucket;
+use crate::admin::sessions::{created_at, read_bucket};
 use crate::context::Context;
 use crate::contract::transcripts::{TranscriptSettings, TranscriptState};
-use crate::contract::{Host, LogEnd, Operation, Precondition, PutEntry, VALUES};
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::contract::{Host, LogEnd, Operation, Precondition, Problem, PutEntry, VALUES};
+use crate::entry::session_problem::SessionResult;
 use crate::text::ids::ANSWER_COUNT;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
@@ -45,8 +45,9 @@ pub fn describe_transcript(
     let summary = once.take(SUMMARY);
     let summary = summary.as_deref().and_then(|entry| ThreadSummary::all(entry).into_iter().next());
     let (summary, summary_to) = summary.map_or((None, 0), |found| (Some(found.text.into_owned()), found.to));
+    let answers = outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0);
+    let found = outcomes.take_description()?;
     Ok(TranscriptState {
-        session: at.session.to_owned(),
         owner: once.take(OWNER),
         title: once.take(TITLE),
         settings: once.take(SETTINGS).map(|text| TranscriptSettings::parse(&text)).unwrap_or_default(),
@@ -56,11 +57,11 @@ pub fn describe_transcript(
         next: newest.extent.next(),
         weight,
         bytes,
-        answers: outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0),
-        // Stores name a life by the second that it began.
-        created_at: parse_milliseconds(&outcomes.generation),
-        last_at: record.and_then(|record| parse_milliseconds(&record.at)),
-        expires_in: outcomes.take_description()?.expires_in,
+        answers,
+        created_at: created_at(&found),
+        last_at: record.and_then(|record| parse_milliseconds(&record.at)).unwrap_or(0),
+        expires_in: found.expires_in,
+        extras: None,
         generation: outcomes.generation,
     })
 }
@@ -74,7 +75,8 @@ pub fn set_title(
     let at = transcript.resolve_address()?;
     let title = title.map(|text| title::title_from_message(text, u64::MAX)).filter(|title| !title.is_empty());
     if title.as_ref().is_some_and(|title| title.chars().count() > TITLE_MAX) {
-        return Err(SessionProblem::new(Code::Limit, format!("A title has at most {TITLE_MAX} characters")));
+        let message = format!("A title has at most {TITLE_MAX} characters");
+        return Err(Problem::limit("title", TITLE_MAX as u64, message));
     }
     let given = title.as_deref().map(|title| title::format_origin("", title)).unwrap_or_default();
     let text = title.as_deref().unwrap_or_default();
@@ -94,7 +96,7 @@ pub fn set_settings(
     settings: &TranscriptSettings,
 ) -> SessionResult<()> {
     let at = transcript.resolve_address()?;
-    settings.check().map_err(|message| SessionProblem::new(Code::InvalidValue, message))?;
+    settings.check().map_err(|message| Problem::invalid("settings", message))?;
     let set = [PutEntry { key: SETTINGS, text: &settings.write() }];
     let write = match settings == &TranscriptSettings::default() {
         false => Operation::put(SESSION, &set),

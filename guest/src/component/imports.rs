@@ -3,7 +3,7 @@
 use crate::component::exports::{CAPABILITIES, LOG_FROM};
 use crate::contract::bindings::keepline::memory::key_value as store;
 use crate::contract::bindings::wasi::clocks::wall_clock;
-use crate::contract::bindings::wasi::logging::logging;
+use crate::contract::bindings::keepline::host::log;
 use crate::contract::{
     BucketId, BucketKind, BucketPage, Deletion, Failure, Host, Level, Receipt, StoreCapabilities, Transaction,
 };
@@ -47,7 +47,7 @@ impl Host for Imports {
     }
 
     fn log(&self, level: Level, context: &str, message: &str) {
-        logging::log(level, context, message);
+        log::write(level, context, message);
     }
 
     fn logs(&self, level: Level) -> bool {

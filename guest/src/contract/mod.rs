@@ -15,10 +15,15 @@
     reason = "generated"
 )]
 pub mod bindings;
+mod problem;
 mod receipt;
 mod transaction;
 
-pub use bindings::exports::keepline::memory::{filter, maintenance, sessions, transcripts, users};
+pub use bindings::exports::keepline::admin::{sessions, transcripts, users};
+pub use bindings::exports::keepline::memory::{lanes, tasks};
+pub use bindings::keepline::common::shared::{Member, Problem};
+pub use bindings::keepline::host::log::Level;
+pub use bindings::keepline::host::needs;
 pub use bindings::keepline::memory::key_value::{
     BucketId, BucketKind, BucketPage, CounterValue, Deletion, Description, EntryCount, EntryPage,
     EntryParam as PutEntry, EntryResult as Entry, EntryState, Expectation, ExpectedEntry, Failure, FailureCode,
@@ -26,7 +31,7 @@ pub use bindings::keepline::memory::key_value::{
     Operation, Outcome, PositionMark, PositionedRecord, Posting, Precondition, Receipt, Size, Span, SpanRecords,
     Status, StoreCapabilities, TermMatches, TimeToLive, Transaction,
 };
-pub use bindings::wasi::logging::logging::Level;
+pub use problem::codes;
 
 /// The map of the values that people see.
 pub const VALUES: &str = "values";

@@ -13,11 +13,11 @@ use keepline_options::words::Recall;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, Precondition};
+use crate::contract::{BucketId, Failure, Host, Precondition, Problem};
 use crate::entry::directives::{Directives, INVALID_USER_ID, NO_NODE};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::TurnToken;
-use crate::entry::types::{Effect, Problem, QuestionEntry, QuestionReply};
+use crate::entry::types::{Effect, QuestionEntry, QuestionReply};
 use crate::entry::{directives, turn_token};
 use crate::log;
 use crate::options::conversation::Options;
@@ -242,14 +242,16 @@ fn resolve_question_node(
 ) -> Option<Option<Cow<'static, str>>> {
     if said.is_user_bad {
         log::warn(&context.host, log::SESSION, &["No memory for a question of session ", session, INVALID_USER_ID]);
-        (reply.effect, reply.turn) = (Effect::Foreign, turn_token::foreign_token(session));
+        // Nor is anything stored that answers it.
+        (reply.effect, reply.turn) = (Effect::Ignored, turn_token::foreign_token(session));
+        reply.problem = Some(directives::invalid_user_problem());
         return None;
     }
     let Ok(node) = said.resolve_node(options, session) else {
         let message = directives::node_missing_message(session);
         log::warn(&context.host, log::SESSION, &[&message]);
         reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
-        reply.problem = options.require_node.then_some(Problem::new(NO_NODE, message));
+        reply.problem = options.require_node.then_some(Problem::new(NO_NODE, "node_id", message));
         return None;
     };
     Some(node)
@@ -361,7 +363,7 @@ fn compose_window(
         let most = options.max_window_bytes;
         let message = format!("The {what} left out of a question of session {session}: over max_window_bytes ({most})");
         log::warn(&context.host, log::LIMIT, &[&message]);
-        reply.problem.get_or_insert_with(|| Problem::limit(message));
+        reply.problem.get_or_insert_with(|| Problem::limit("max_window_bytes", most, message));
     }
     Ok(composed)
 }

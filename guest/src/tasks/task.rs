@@ -4,12 +4,12 @@ use crate::context::Context;
 use crate::contract::{
     BucketId, Expectation, Failure, FailureCode, Host, LeaseState, Operation, Outcome, Receipt, Status, Transaction,
 };
-use crate::entry::types::Task;
+use crate::entry::types::{Task, TaskBucket};
 use crate::options::conversation::Options;
 use crate::store;
 use crate::store::Outcomes;
 use crate::tasks::checkpoint::Checkpoint;
-use crate::tasks::job::{Job, Need, Progress, Step};
+use crate::tasks::job::{Job, Need, NeedOutcome, Progress, Step};
 use crate::text::quoting::python_repr;
 
 /// A task about a life of a bucket.
@@ -24,18 +24,16 @@ pub(crate) fn initial_state(generation: &str) -> String {
 
 /// A task about a bucket, in whichever life.
 pub(crate) fn bare_task(bucket: BucketId<'_>, name: &str) -> Task {
-    Task { subject: task_subject(bucket), name: name.to_owned(), state: String::new() }
+    Task { buckets: vec![task_bucket(bucket)], name: name.to_owned(), state: String::new() }
 }
 
-/// What a task about a bucket is about.
-pub(crate) fn task_subject(bucket: BucketId<'_>) -> String {
-    [bucket.kind.as_str(), "/", bucket.name].concat()
+/// A bucket as tasks name it.
+pub(crate) fn task_bucket(bucket: BucketId<'_>) -> TaskBucket {
+    TaskBucket { kind: bucket.kind.as_str().to_owned(), name: bucket.name.to_owned() }
 }
 
-/// The same of a task that takes two.
-pub(crate) fn paired_task_subject(bucket: BucketId<'_>, other: BucketId<'_>) -> String {
-    [&*task_subject(bucket), " ", &task_subject(other)].concat()
-}
+/// The id of what a step needs. No step needs more than one thing.
+pub(crate) const NEED_ID: u32 = 1;
 
 /// A step of a task, on a bucket.
 pub(crate) struct TaskStep<'a, H> {
@@ -43,6 +41,8 @@ pub(crate) struct TaskStep<'a, H> {
     pub options: &'a Options,
     pub bucket: BucketId<'a>,
     pub job: Job<'a>,
+    /// What the last step needed; none at the first.
+    pub result: Option<&'a NeedOutcome>,
     /// What the steps before it have found out.
     pub basis: Checkpoint,
 }
@@ -141,7 +141,8 @@ impl<H: Host> TaskStep<'_, H> {
     }
 
     /// The next step goes on with what was found out, and with what it needs.
-    pub(crate) fn need(&self, need: Need) -> Progress {
+    pub(crate) fn need(&mut self, need: Need) -> Progress {
+        self.basis.has_need = true;
         Progress { state: Some(self.basis.write()), need: Some(need), ..Progress::of(Step::Needs) }
     }
 

@@ -13,10 +13,10 @@ use std::borrow::Cow;
 use std::slice::from_ref;
 
 use crate::contract::{
-    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Operation, Precondition,
+    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Operation, Precondition, Problem,
     PutEntry, Receipt, Status, Transaction, VALUES,
 };
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::entry::session_problem::SessionResult;
 use crate::entry::turn_token::TurnToken;
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
@@ -230,5 +230,5 @@ pub(crate) fn checked_user_bucket_name(user: &str) -> SessionResult<Cow<'_, str>
         return Ok(user_bucket_name(user));
     }
     let message = format!("Invalid user_id of {} bytes. Must be 1-{USER_ID_MAX} bytes.", user.len());
-    Err(SessionProblem::new(Code::InvalidValue, message))
+    Err(Problem::invalid("user", message))
 }

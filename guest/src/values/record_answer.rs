@@ -7,9 +7,10 @@ use keepline_json as json;
 
 use crate::context::Context;
 use crate::contract::{
-    BucketId, Expectation, Failure, FailureCode, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES,
+    BucketId, Expectation, Failure, FailureCode, Host, Operation, Precondition, Problem, PutEntry, Status, Transaction,
+    VALUES,
 };
-use crate::entry::types::{AnswerReply, Effect, Problem};
+use crate::entry::types::{AnswerReply, Effect};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
 use crate::text::quoting::python_repr;
 use crate::text::timestamp;
@@ -17,6 +18,9 @@ use crate::transcript::schema;
 use crate::values::message_ids::MessageId;
 use crate::values::{history, message_ids};
 use crate::{log, store};
+
+/// The code of a problem with a part of the session that is broken in the store.
+const BROKEN: &str = "broken";
 
 /// What of an answer can be stored.
 pub(crate) struct AnswerParts {
@@ -36,9 +40,10 @@ impl AnswerParts {
     }
 
     /// All but the text, which is longer than a value may be.
-    pub(crate) fn without_text() -> Self {
+    pub(crate) fn without_text(max_value_bytes: u64) -> Self {
         let message = ["without ", LAST_ANSWER, ": it is over max_value_bytes"].concat();
-        Self { text: false, problem: Some(Problem::limit(message)), ..Self::all() }
+        let problem = Problem::limit("max_value_bytes", max_value_bytes, message);
+        Self { text: false, problem: Some(problem), ..Self::all() }
     }
 
     /// Why not all of it was stored.
@@ -68,14 +73,14 @@ impl AnswerParts {
             FailureCode::CounterOverflow => "it can't be counted any further",
             _ => "what is stored there has the wrong type",
         };
-        self.add_reason(failure.code.as_str(), &format!("without {}: {why}", failure.subject));
+        self.add_reason(BROKEN, &failure.subject, &format!("without {}: {why}", failure.subject));
         self.text || self.count
     }
 
     /// One more reason why not all of it is stored.
-    pub(crate) fn add_reason(&mut self, code: &str, reason: &str) {
+    pub(crate) fn add_reason(&mut self, code: &str, subject: &str, reason: &str) {
         match &mut self.problem {
-            None => self.problem = Some(Problem::new(code, reason.to_owned())),
+            None => self.problem = Some(Problem::new(code, subject, reason)),
             Some(problem) => problem.message = format!("{}; {reason}", problem.message),
         }
     }
@@ -92,7 +97,7 @@ pub(crate) fn answer_too_long(context: &Context<impl Host>, session: &str) -> An
     let limit = context.config.max_value_bytes;
     let message = format!("Answer in session {session} is over max_value_bytes ({limit})");
     log::warn(&context.host, log::LIMIT, &[&message]);
-    AnswerReply::with(Effect::Limited, Problem::limit(message))
+    AnswerReply::with(Effect::Limited, Problem::limit("max_value_bytes", limit, message))
 }
 
 /// The answer as a JSON string, unless it is over the limit.
@@ -196,10 +201,10 @@ pub(crate) fn answer_repeated(context: &Context<impl Host>, session: &str) -> An
 
 /// `problem` is why a part of it is not.
 pub(crate) fn answer_stored(context: &Context<impl Host>, session: &str, problem: Option<Problem>) -> AnswerReply {
-    let problem = problem.map(|Problem { code, message }| {
-        let message = format!("Answer in session {session} stored {message}");
+    let problem = problem.map(|problem| {
+        let message = format!("Answer in session {session} stored {}", problem.message);
         log::warn(&context.host, log::VALUE, &[&message]);
-        Problem { code, message }
+        Problem { message, ..problem }
     });
     if problem.is_none() {
         log::debug(&context.host, |line| {
@@ -214,7 +219,7 @@ pub(crate) fn answer_finds_no_room(context: &Context<impl Host>, session: &str) 
     let limit = context.config.max_keys;
     let message = format!("Answer in session {session} finds no room within max_keys ({limit})");
     log::warn(&context.host, log::LIMIT, &[&message]);
-    AnswerReply::with(Effect::Limited, Problem::limit(message))
+    AnswerReply::with(Effect::Limited, Problem::limit("max_keys", limit, message))
 }
 
 pub(crate) fn answer_failed(context: &Context<impl Host>, session: &str, failure: &Failure) -> AnswerReply {

@@ -4,9 +4,9 @@
 //! name.
 
 use crate::context::Context;
-use crate::contract::{BucketId, Expectation, Failure, Host, Operation, Precondition, PutEntry, Transaction};
+use crate::contract::{BucketId, Expectation, Failure, Host, Operation, Precondition, Problem, PutEntry, Transaction};
 use crate::entry::metadata::{EntryMetadata, EntrySession};
-use crate::entry::types::{Effect, Problem};
+use crate::entry::types::Effect;
 use crate::text::ids::{InvalidId, SessionIds, allowed_ids, hashed, is_hash};
 use crate::text::quoting::python_repr;
 use crate::transcript::schema::SESSION;
@@ -65,7 +65,7 @@ pub(crate) fn parse_entry_metadata<'a>(
 /// Why an entry has no session that names one.
 pub(crate) fn invalid_id_problem(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
     let message = ["session_id ", shown, " is not allowed: ", allowed_ids(context.config.session_ids)].concat();
-    Problem::new(why.code(), message)
+    Problem::new(why.code(), "session_id", message)
 }
 
 /// Keep the id of an entry's session, if it has another one than its name. That it can't be is no reason to fail.
