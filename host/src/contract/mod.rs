@@ -44,7 +44,7 @@ mod generated {
 
 /// The interfaces that a plugin may import. WASI's clock in any 0.2.x, as its versioning rules allow.
 pub(crate) const IMPORTS: [&str; 3] =
-    ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2", "wasi:logging/logging@0.1.0-draft"];
+    ["keepline:memory/key-value@0.3.0", "wasi:clocks/wall-clock@0.2", "keepline:host/log@0.3.0"];
 
 pub(crate) fn may_import(name: &str) -> bool {
     let is_version_of = |import: &str| import.ends_with("@0.2") && name.starts_with(&format!("{import}."));

@@ -31,7 +31,7 @@ const MAX_PAGE: u32 = 10_000;
 type ImportResult<T> = wasmtime::Result<(Result<T, Failure>,)>;
 
 pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
-    let mut store = linker.instance("keepline:memory/key-value@0.2.0")?;
+    let mut store = linker.instance("keepline:memory/key-value@0.3.0")?;
     store.func_wrap_async("transact", |mut context, (transaction,): (Transaction,)| {
         Box::new(async move {
             let size = RequestSize::of_transactions([&transaction]);

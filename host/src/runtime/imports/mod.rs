@@ -30,8 +30,8 @@ pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Res
         enter_briefly(&mut context)?;
         Ok((Datetime { seconds: 0, nanoseconds: 1000 },))
     })?;
-    let mut logging = linker.instance("wasi:logging/logging@0.1.0-draft")?;
-    logging.func_wrap_async("log", |mut context, (level, kind, message): (LogLevel, String, String)| {
+    let mut logging = linker.instance("keepline:host/log@0.3.0")?;
+    logging.func_wrap_async("write", |mut context, (level, kind, message): (LogLevel, String, String)| {
         Box::new(async move {
             enter_host_call(&mut context, (kind.len() + message.len()) as u64).await?;
             context.data_mut().log_within_budget(level, &kind, &message);
