@@ -46,7 +46,10 @@ mod generated {
 pub(crate) const IMPORTS: [&str; 3] =
     ["keepline:memory/key-value@0.3.0", "wasi:clocks/wall-clock@0.2", "keepline:host/log@0.3.0"];
 
+/// Interfaces that hold types only: there is nothing to lend.
+const TYPES: [&str; 2] = ["keepline:common/shared@0.3.0", "keepline:host/needs@0.3.0"];
+
 pub(crate) fn may_import(name: &str) -> bool {
     let is_version_of = |import: &str| import.ends_with("@0.2") && name.starts_with(&format!("{import}."));
-    IMPORTS.iter().any(|import| name == *import || is_version_of(import))
+    IMPORTS.iter().chain(&TYPES).any(|import| name == *import || is_version_of(import))
 }
