@@ -10,7 +10,7 @@ use crate::contract::{Host, Precondition};
 use crate::entry::directives::missing_session_problem;
 use crate::entry::metadata::EntrySession;
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
-use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, QuestionEntry, QuestionReply};
+use crate::entry::types::{AnswerEntry, AnswerReply, Effect, QuestionEntry, QuestionReply};
 use crate::log;
 use crate::options::config::Config;
 use crate::question::{enrich_question, token_of_failed_question};
@@ -41,7 +41,7 @@ fn answer(context: &Context<impl Host>, entry: &AnswerEntry<'_>) -> AnswerReply 
     let metadata = match parse_entry_metadata(context, entry.metadata, false) {
         Ok(metadata) => metadata,
         Err(failure) => {
-            let problem = Problem::store(&failure);
+            let problem = failure.clone();
             log::warn(&context.host, log::STORE, &["Answer not stored: ", &problem.message]);
             return AnswerReply::with(Effect::Failed, problem);
         }
@@ -125,7 +125,7 @@ fn question(context: &Context<impl Host>, entry: &QuestionEntry<'_>) -> Question
     let metadata = match parse_entry_metadata(context, entry.metadata, strips) {
         Ok(metadata) => metadata,
         Err(failure) => {
-            let problem = Problem::store(&failure);
+            let problem = failure.clone();
             log::warn(&context.host, log::STORE, &["No memory for a question: ", &problem.message]);
             return QuestionReply { problem: Some(problem), ..QuestionReply::untouched(Effect::Failed) };
         }
@@ -158,7 +158,7 @@ fn question(context: &Context<impl Host>, entry: &QuestionEntry<'_>) -> Question
         None => open_and_attach(context, session, &metadata, &mut reply),
     };
     if let Err(failure) = remembered {
-        let problem = Problem::store(&failure);
+        let problem = failure.clone();
         log::warn(
             &context.host,
             log::STORE,

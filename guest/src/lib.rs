@@ -6,7 +6,7 @@
 //! sandbox.
 //!
 //! ```no_run
-//! # fn run(host: impl keepline_filter::Host) -> Result<(), keepline_filter::ConfigProblem> {
+//! # fn run(host: impl keepline_filter::Host) -> Result<(), keepline_filter::Problem> {
 //! use keepline_filter::{AnswerEntry, Config, Filter, QuestionEntry};
 //!
 //! let filter = Filter::new(host, Config::parse(r#"{"session_ttl_hours": 24}"#)?);
@@ -63,9 +63,7 @@ pub mod values;
 pub mod window;
 
 pub use context::Context;
-pub use contract::Host;
-pub use entry::session_problem::{SessionProblem, SessionProblemCode};
-pub use entry::types::{AnswerEntry, AnswerReply, Effect, Problem, QuestionEntry, QuestionReply, Task, ToolActivity};
+pub use contract::{Host, Problem};
+pub use entry::types::{AnswerEntry, AnswerReply, Effect, QuestionEntry, QuestionReply, Task, ToolActivity};
 pub use filter::Filter;
 pub use options::config::Config;
-pub use options::reader::ConfigProblem;

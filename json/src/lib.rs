@@ -128,10 +128,13 @@ fn is_plain(text: &str) -> bool {
 /// reader never misses one, for 15 KiB of tables, and that of serde_json would bring all of serde_json along.)
 pub fn parse_number(raw: &str) -> Option<f64> {
     let (is_negative, digits) = raw.strip_prefix('-').map_or((false, raw), |digits| (true, digits));
-    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
+    let (digits, power) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let has_zeros = whole.len() > 1 && whole.starts_with('0');
+    if has_zeros || ![whole, fraction, power.strip_prefix(['+', '-']).unwrap_or(power)].into_iter().all(are_digits) {
         return None;
     }
-    let (digits, power) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
     // One of more digits than that is as good as endless.
     let endless = if power.starts_with('-') { -1_000_000 } else { 1_000_000 };
     let mut exponent: i32 = power.parse().unwrap_or(endless);

@@ -19,10 +19,10 @@ impl ObjectWriter {
 
     /// Begins a member: its value is to be appended.
     pub fn member(&mut self, name: &str) -> &mut String {
-        self.out.push_str(if self.has_members { ",\"" } else { "\"" });
+        self.out.push_str(if self.has_members { "," } else { "" });
         self.has_members = true;
-        self.out.push_str(name);
-        self.out.push_str("\":");
+        push_string(&mut self.out, name);
+        self.out.push(':');
         &mut self.out
     }
 

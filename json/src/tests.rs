@@ -86,6 +86,10 @@ fn numbers_are_read_as_serde_json_reads_them() {
     {
         assert_eq!(parse_number(raw), None, "{raw}");
     }
+    // What only begins like a number, such as a generation.
+    for raw in ["1795570983430-d2c1", "1.2.3", "1.", "1e", "1e5x", "1e+-5", "--1", "007", "1_0", "1 ", "1,\"a\":2"] {
+        assert_eq!(parse_number(raw), None, "{raw}");
+    }
     for raw in ["12345678901234567890123", "1.7976931348623157e308", "0.12345678901234567890", "1e-350"] {
         let theirs: f64 = raw.parse().unwrap();
         let ours = parse_number(raw).unwrap();

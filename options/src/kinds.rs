@@ -13,11 +13,6 @@ pub const MAX_HOURS: f64 = 876_000.0;
 pub trait Kind {
     /// What holds it.
     type Value: OptionValue;
-
-    /// Whether `configure` replies with a value. Almost always it does.
-    fn is_shown(_: &Self::Value) -> bool {
-        true
-    }
 }
 
 /// What holds an option.
@@ -76,18 +71,6 @@ pub struct Boolean;
 
 impl Kind for Boolean {
     type Value = bool;
-}
-
-/// True or false; `configure` replies with it only if it is false.
-#[derive(Debug)]
-pub struct BooleanShownIfFalse;
-
-impl Kind for BooleanShownIfFalse {
-    type Value = bool;
-
-    fn is_shown(value: &bool) -> bool {
-        !value
-    }
 }
 
 /// A number from 0 to [`MAX_HOURS`], exact to a billionth (4 microseconds). 0 stands for ever.

@@ -19,7 +19,7 @@ macro_rules! session_options {
             /// Whether they do.
             auto_summarize: Boolean = true;
             /// Whether entries get and leave memory. Without it nothing is stored, and what a client forged is taken away.
-            memory_enabled: BooleanShownIfFalse = true;
+            memory_enabled: Boolean = true;
             /// What becomes of a `memory_context` in a question without a session.
             unbound_context: OneOf<UnboundContext> = UnboundContext::Keep;
             /// Which ids sessions may have.

@@ -1,5 +1,5 @@
 // What operators do to sessions, transcripts and users: one call of the component. The functions are those of
-// `wit/sessions.wit`, `transcripts.wit` and `users.wit`, with all their parameters in their order.
+// `wit/deps/admin`, with all their parameters in their order, but for `extras`, which is none.
 
 const camel = (name) => name.replace(/-./g, (part) => part[1].toUpperCase());
 

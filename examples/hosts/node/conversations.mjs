@@ -6,6 +6,9 @@
 import { noModel, workOn } from './maintenance.mjs';
 import { Turns } from './turns.mjs';
 
+/// Effects after which the next answer of the turn takes its tools along once more.
+const NOT_STORED = ['passed', 'ignored', 'foreign', 'skipped', 'limited', 'ended', 'failed'];
+
 const onStderr = ({ message }) => console.error(`keepline: ${message}`);
 
 export class Conversations {
@@ -15,10 +18,11 @@ export class Conversations {
   constructor(filter, { model = noModel, report = onStderr, maxTurns } = {}) {
     this.filter = filter;
     this.model = model;
-    /// An id that can't be a session's is reported once: each further entry of its chat has the same one.
-    this.report = ({ code, message }) => {
-      if (code.startsWith('session-id-') && this.#reported.has(code)) return;
-      this.#reported.add(code);
+    /// An id that can't be a session's or a user's is reported once: each further entry of its chat has the same one.
+    this.report = ({ code, subject, message }) => {
+      const isId = code.startsWith('session-id-') || (code === 'invalid' && subject === 'user_id');
+      if (isId && this.#reported.has(code)) return;
+      if (isId) this.#reported.add(code);
       report({ code, message });
     };
     this.turns = new Turns((code, message) => this.report({ code, message }), filter.isByNode, maxTurns);
@@ -59,7 +63,8 @@ export class Conversations {
   answer(text, metadata, status = 'complete') {
     const turn = this.turns.ofAnswer(metadata);
     const reply = this.#finish(this.filter.answer(text, turn.completed(metadata), turn, status));
-    if (reply?.effect === 'stored' || reply?.effect === 'repeated') turn.isStored();
+    // An effect that this host does not know counts as stored.
+    if (reply && !NOT_STORED.includes(reply.effect)) turn.isStored();
     return metadata;
   }
 

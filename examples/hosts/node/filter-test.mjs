@@ -4,12 +4,11 @@
 import { Filter, load } from './filter.mjs';
 import { MemoryStore } from './store.mjs';
 
-const { filter } = new Filter(await load(process.argv[2] ?? 'out'), new MemoryStore(), '{}').instance;
+const { lanes } = new Filter(await load(process.argv[2] ?? 'out'), new MemoryStore(), '{}').instance;
 const metadata = '\ufeff{"session_id":"s"}';
-const { turn } = filter.question({ text: 'Hello', metadata });
-const parts = [{ tag: 'question', val: { text: 'Hello', tokens: undefined } }];
-filter.answer({ text: 'Hi', metadata, turn, parts });
-const reply = filter.question({ text: 'Hello again', metadata });
+const { turn } = lanes.question({ text: 'Hello', metadata });
+lanes.answer({ text: 'Hi', metadata, turn, question: { text: 'Hello' }, tools: [] });
+const reply = lanes.question({ text: 'Hello again', metadata });
 if (!reply.metadata.startsWith('\ufeff{"session_id":"s",')) {
   console.error(`metadata lose their byte order mark: ${JSON.stringify(reply.metadata.slice(0, 30))}`);
   process.exitCode = 1;

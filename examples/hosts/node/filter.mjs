@@ -68,21 +68,32 @@ export class Filter {
         capabilities: () => store.capabilities(),
       },
       'wasi:clocks/wall-clock': { now: clock, resolution: () => ({ seconds: 0n, nanoseconds: 1_000_000 }) },
-      'wasi:logging/logging': {
-        log: (level, context, message) => {
+      'keepline:host/log': {
+        write: (level, context, message) => {
           if (LEVELS.indexOf(level) >= lowest) console.error(`${level} ${context}: ${message}`);
         },
       },
     };
     this.start = () => {
       const instance = instantiate(imports);
-      const { wantsTurns, effective } = instance.filter.configure(options, logFrom);
-      this.wantsTurns = wantsTurns;
+      const { wants, options: inForce, warnings } = this.lanes(instance).configure(options, logFrom);
+      this.wantsTurns = wants.includes('turns');
       // Entries that don't say so are about nodes' transcripts.
-      this.isByNode = JSON.parse(effective).memory_mode === 'node';
+      this.isByNode = inForce.some(({ name, value }) => name === 'memory_mode' && value === '"node"');
+      this.warnings = warnings;
       return instance;
     };
     this.instance = this.start();
+    // What the store can't promise and the options rely on. A later instance says the same.
+    this.warnings.forEach(report);
+  }
+
+  /// The interfaces of an instance.
+  lanes(instance) {
+    return instance.lanes;
+  }
+  tasks(instance) {
+    return instance.tasks;
   }
 
   /// Whatever an instance throws from here on is a trap: it is dead, and what it was working on goes on without memory.
@@ -99,20 +110,18 @@ export class Filter {
 
   /// Undefined: to be sent on as it came.
   question(text, metadata) {
-    return this.#call(({ filter }) => filter.question({ text, metadata }));
+    return this.#call((instance) => this.lanes(instance).question({ text, metadata }));
   }
 
-  /// What the turn has for its first answer that is stored goes with it: the conversation would lack it.
+  /// Each answer and step of a turn takes its question along; the filter stores it once.
   answer(text, metadata, turn, status = 'complete') {
-    const isWanted = this.wantsTurns && turn.text !== undefined;
-    const parts = isWanted ? [{ tag: 'question', val: { text: turn.text } }] : [];
-    for (const activity of turn.tools) parts.push({ tag: 'tool', val: activity });
-    if (status !== 'complete') parts.push({ tag: 'answer', val: { status, details: '' } });
-    return this.#call(({ filter }) => filter.answer({ text, metadata, turn: turn.state, parts }));
+    const question = { text: this.wantsTurns ? turn.text : '' };
+    const entry = { text, metadata, turn: turn.state, question, tools: turn.tools, status };
+    return this.#call((instance) => this.lanes(instance).answer(entry));
   }
 
   advance(job) {
-    return this.#call(({ maintenance }) => maintenance.advance(job));
+    return this.#call((instance) => this.tasks(instance).advance(job));
   }
 
   /// A call of an operator's: {ok} or {err}. What it throws with a `payload` is the error of its `result`, and no trap.

@@ -58,7 +58,6 @@ function activity(text) {
     arguments: 'arguments' in tool ? raw('arguments') : undefined,
     output: 'output' in tool ? spelled('output') : undefined,
     error: tool.error === undefined || tool.error === null ? undefined : spelled('error'),
-    details: '',
   };
 }
 

@@ -14,16 +14,19 @@ export const noModel = {
   complete: (need) => undefined,
 };
 
-/// Of completions. Vectors are needed for recall alone, for which this host's store lacks indexes.
-async function resultOf({ tag, val: { id, ...need } }, model) {
+/// Of completions. Vectors are needed for recall alone, for which this host's store lacks indexes; calls, and what else is
+/// asked for one day, this host does not know.
+async function outcomeOf(tag, need, model) {
   try {
     const text = tag === 'completion' ? await model.complete(need) : undefined;
-    if (text === undefined) return { tag: 'missing', val: { id, message: 'this host has no model for it' } };
-    return { tag: 'completion', val: { id, text } };
+    if (text === undefined) return { tag: 'missing', val: { message: 'this host has nobody to ask' } };
+    return { tag: 'text', val: { text } };
   } catch {
-    return { tag: 'failed', val: { id, message: 'the model failed' } };
+    return { tag: 'failed', val: { message: 'the model failed' } };
   }
 }
+
+const resultOf = async ({ tag, val: { id, ...need } }, model) => ({ id, outcome: await outcomeOf(tag, need, model) });
 
 /// Does a task to its end. To give up is harmless at any point: it will be due again.
 export async function workOn(first, filter, model, report) {

@@ -42,19 +42,20 @@ function mayTake({ at }, named) {
 export class Turn {
   /// Of the filter's reply; empty: the question did not get as far as the filter.
   state = '';
-  /// What the next answer takes along: the question's text, and what tools did since.
-  text;
+  /// What tools did since the last answer that was stored.
   tools = [];
   /// The ids of its tool calls, stored ones among them.
   calls = new Set();
 
-  constructor(at, text) {
-    [this.at, this.text] = [at, text];
+  /// `text` is the question's, which each answer takes along; empty: there was none, or it passed through another process.
+  /// `waits`: no answer of it was stored yet.
+  constructor(at, text = '', waits = false) {
+    [this.at, this.text, this.waits] = [at, text, waits];
   }
 
   /// Its question and tools are stored, with an answer.
   isStored() {
-    [this.text, this.tools] = [undefined, []];
+    [this.waits, this.tools] = [false, []];
   }
 
   /// The metadata of an answer that names the session. Where the filter has not seen the question, it has to be told whose
@@ -83,9 +84,9 @@ export class Turns {
   }
 
   /// A turn, in the place of an earlier one of its transcript.
-  #begin(metadata, text) {
+  #begin(metadata, text, waits) {
     const at = address(metadata, this.#isByNode);
-    const turn = new Turn(at, text);
+    const turn = new Turn(at, text, waits);
     const { session, user, isNode, app, node } = at ?? {};
     const key = at ? JSON.stringify([session, user, isNode && [app, node]]) : '';
     this.#turns.delete(key);
@@ -94,14 +95,14 @@ export class Turns {
       const [oldest, dropped] = this.#turns.entries().next().value;
       this.#turns.delete(oldest);
       const message = `more than ${this.#maxTurns} turns: the answer to the oldest question will lack it`;
-      if (dropped.text !== undefined) this.#report('turns', message);
+      if (dropped.waits) this.#report('turns', message);
     }
     return turn;
   }
 
   /// A question begins a turn. It ends the one before, whatever becomes of it: so call this before the filter.
   ask(metadata, text) {
-    this.#last = this.#begin(metadata, text);
+    this.#last = this.#begin(metadata, text, true);
     return this.#last;
   }
 
@@ -125,7 +126,7 @@ export class Turns {
   #find(named) {
     const turns = [...this.#turns.values()].filter((turn) => mayTake(turn, named));
     if (named.node !== undefined) return turns.findLast(({ at }) => at.isNode) ?? turns.at(-1);
-    const waiting = turns.filter(({ text }) => text !== undefined);
+    const waiting = turns.filter(({ waits }) => waits);
     return waiting.findLast(({ at }) => at.isNode === this.#isByNode) ?? waiting.at(-1) ?? turns.at(-1);
   }
 

@@ -2,7 +2,8 @@
 
     python administration.py keepline.wasm memory.db sessions.get '{"session": "anna", "key": "last_answer"}'
 
-The functions are those of `wit/sessions.wit`, `transcripts.wit` and `users.wit`, with all their parameters in their order.
+The functions are those of `wit/deps/admin`, with all their parameters in their order, but for `extras`, which is none. An
+option that is none is null, and a variant an object with one member.
 """
 
 import json
@@ -13,10 +14,26 @@ from filter import Filter, Plugin
 from store import SqliteStore
 
 
+# Their last parameter is `extras`.
+WRITES = {f"sessions.{name}" for name in ("create", "delete", "put", "clear", "increment")}
+WRITES |= {f"transcripts.{name}" for name in ("rewrite", "clear", "set-messages", "register", "set-title", "set-settings")}
+WRITES |= {"users.put", "users.forget"}
+
+
+def argument(value):
+    """Messages are a variant."""
+    if isinstance(value, list):
+        return [argument(one) for one in value]
+    if isinstance(value, dict) and value.keys() <= {"message", "chat"}:
+        return next(iter(value.items()))
+    return value
+
+
 def administer(filter, function, arguments):
     """("ok", record) or ("err", problem). None: the component failed."""
     interface, _, name = function.partition(".")
-    return filter.entry(interface, name, *arguments)
+    extras = [None] if function in WRITES else []
+    return filter.entry(interface, name, *map(argument, arguments), *extras)
 
 
 def forget_user(filter, user):

@@ -10,6 +10,10 @@ from maintenance import NoModel, work_on
 from turns import MAX_TURNS, Turns
 
 
+# Effects after which the next answer of the turn takes its tools along once more.
+NOT_STORED = ("passed", "ignored", "foreign", "skipped", "limited", "ended", "failed")
+
+
 def on_stderr(code, message):
     print(f"keepline: {message}", file=sys.stderr)
 
@@ -20,11 +24,12 @@ class Conversations:
         self.turns = Turns(self.report, filter.is_by_node, max_turns)
         self.due, self.reported = [], set()
 
-    def report(self, code, message):
-        """An id that can't be a session's is reported once: each further entry of its chat has the same one."""
-        if code.startswith("session-id-") and code in self.reported:
+    def report(self, code, message, subject=""):
+        """An id that can't be a session's or a user's is reported once: each further entry of its chat has the same one."""
+        is_id = code.startswith("session-id-") or (code, subject) == ("invalid", "user_id")
+        if is_id and (code, subject) in self.reported:
             return
-        self.reported.add(code)
+        self.reported.add((code, subject))
         self.on_report(code, message)
 
     def open(self, metadata="{}"):
@@ -58,14 +63,15 @@ class Conversations:
         """The metadata to send on: as they came."""
         turn = self.turns.of_answer(metadata)
         reply = self.finish(self.filter.answer(text, turn.completed(metadata), turn, status))
-        if reply and reply["effect"] in ("stored", "repeated"):
+        # An effect that this host does not know counts as stored.
+        if reply and reply["effect"] not in NOT_STORED:
             turn.is_stored()
         return metadata
 
     def finish(self, reply):
         """None: there is no reply, and the entry goes on as it came. The filter has reported why."""
         if reply and reply["problem"]:
-            self.report(**reply["problem"])
+            self.report(reply["problem"]["code"], reply["problem"]["message"], reply["problem"]["subject"])
         self.due += reply["due"] if reply else []
         return reply
 

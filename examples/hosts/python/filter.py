@@ -10,6 +10,8 @@ from wasmtime.component import Component, Linker, Record, Variant
 
 from checks import as_failure
 
+EXPORTS = {name: f"keepline:memory/{name}@0.3.0" for name in ("lanes", "tasks")}
+EXPORTS |= {name: f"keepline:admin/{name}@0.3.0" for name in ("sessions", "transcripts", "users")}
 LEVELS = ["trace", "debug", "info", "warn", "error", "critical"]
 # An entry is answered by then, or passes without memory. The store gives up a little earlier, while the filter still
 # has time to reply.
@@ -90,6 +92,9 @@ class Filter:
         self.entry_seconds = ENTRY_SECONDS
         self.linker = self.link()
         self.start()
+        # What the store can't promise and the options rely on. A later instance says the same.
+        for warning in self.warnings:
+            report(warning["code"], warning["message"])
 
     def link(self):
         def clock():
@@ -101,7 +106,7 @@ class Filter:
                 print(f"{level} {context}: {message}", file=sys.stderr)
 
         imports = {
-            "keepline:memory/key-value@0.2.0": {
+            "keepline:memory/key-value@0.3.0": {
                 "transact": result(self.store.transact),
                 "transact-each": self.store.transact_each,
                 "list-buckets": result(self.store.list_buckets),
@@ -111,7 +116,7 @@ class Filter:
             "wasi:clocks/wall-clock@0.2.0": {
                 "now": clock, "resolution": lambda: {"seconds": 0, "nanoseconds": 1},
             },
-            "wasi:logging/logging@0.1.0-draft": {"log": log},
+            "keepline:host/log@0.3.0": {"write": log},
         }
         linker = Linker(self.engine)
         with linker.root() as root:
@@ -127,12 +132,14 @@ class Filter:
         self.wasm.set_limits(memory_size=MEMORY_BYTES)
         self.arm()
         self.instance = self.linker.instantiate(self.wasm, self.component)
-        status, answer = self.call("filter", "configure", self.options, self.log_from)
+        status, answer = self.call("lanes", "configure", self.options, self.log_from)
         if status == "err":
-            raise ValueError(f"{answer['field']}: {answer['message']}")
-        self.wants_turns = answer["wants-turns"]
+            raise ValueError(f"{answer['subject']}: {answer['message']}")
+        self.wants_turns = "turns" in answer["wants"]
+        options = {option["name"]: json.loads(option["value"]) for option in answer["options"]}
         # Entries that don't say so are about nodes' transcripts.
-        self.is_by_node = json.loads(answer["effective"]).get("memory_mode") == "node"
+        self.is_by_node = options.get("memory_mode") == "node"
+        self.warnings = answer["warnings"]
 
     def arm(self):
         """The time of an entry begins. No call of the component's renews it."""
@@ -140,7 +147,7 @@ class Filter:
         self.store.deadline = time.monotonic() + STORE_SHARE * self.entry_seconds
 
     def call(self, interface, name, *given):
-        index = self.instance.get_export_index(self.wasm, f"keepline:memory/{interface}@0.2.0")
+        index = self.instance.get_export_index(self.wasm, EXPORTS[interface])
         function = self.instance.get_func(self.wasm, self.instance.get_export_index(self.wasm, name, index))
         return from_component(function(self.wasm, *map(to_component, given)))
 
@@ -159,23 +166,19 @@ class Filter:
             return None
 
     def question(self, text, metadata):
-        entry = {"text": text, "metadata": metadata, "message-id": None, "tokens": None, "vector": None}
-        return self.entry("filter", "question", entry)
+        entry = {"text": text, "metadata": metadata, "message-id": None, "tokens": None, "vector": None, "extras": None}
+        return self.entry("lanes", "question", entry)
 
     def answer(self, text, metadata, turn, status="complete"):
-        """What the turn has for its first answer that is stored goes with it: the conversation would lack it."""
-        parts = []
-        if self.wants_turns and turn.text is not None:
-            parts.append(("question", {"text": turn.text, "tokens": None}))
-        parts += [("tool", activity) for activity in turn.tools]
-        if status != "complete":
-            parts.append(("answer", {"status": status, "tokens": None, "details": ""}))
-        entry = {"text": text, "metadata": metadata, "turn": turn.state, "message-id": None, "parts": parts}
-        return self.entry("filter", "answer", entry)
+        """Each answer and step of a turn takes its question along; the filter stores it once."""
+        question = {"text": turn.text if self.wants_turns else "", "tokens": None}
+        entry = {"text": text, "metadata": metadata, "turn": turn.state, "message-id": None, "question": question,
+                 "tools": turn.tools, "status": status, "tokens": None, "details": None, "extras": None}
+        return self.entry("lanes", "answer", entry)
 
     def advance(self, task, holder, lease_milliseconds, results):
         job = {"task": task, "holder": holder, "lease-milliseconds": lease_milliseconds, "results": results}
-        return self.entry("maintenance", "advance", job)
+        return self.entry("tasks", "advance", job)
 
 
 def converted(function):

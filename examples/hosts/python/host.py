@@ -62,7 +62,7 @@ def activity(text):
         return value if isinstance(value, str) else text[slice(*place(text, name))]
 
     error = None if tool.get("error") is None else spelled("error")
-    return {"call-id": tool["call_id"], "name": tool.get("name") or "", "details": "", "error": error,
+    return {"call-id": tool["call_id"], "name": tool.get("name") or "", "details": None, "error": error,
             "arguments": text[slice(*place(text, "arguments"))] if "arguments" in tool else None,
             "output": spelled("output") if "output" in tool else None}
 

@@ -17,16 +17,19 @@ class NoModel:
         return None
 
 
-def result_of(need, model):
-    """Of completions. Vectors are needed for recall alone, for which this host's store lacks indexes."""
-    kind, need = need
+def outcome_of(kind, need, model):
+    """Of completions. Vectors are needed for recall alone, for which this host's store lacks indexes; calls, and what else
+    is asked for one day, this host does not know."""
     try:
         text = model.complete(need) if kind == "completion" else None
     except Exception:
-        return "failed", {"id": need["id"], "message": "the model failed"}
-    if text is None:
-        return "missing", {"id": need["id"], "message": "this host has no model for it"}
-    return "completion", {"id": need["id"], "text": text}
+        return "failed", {"message": "the model failed"}
+    return ("text", {"text": text}) if text is not None else ("missing", {"message": "this host has nobody to ask"})
+
+
+def result_of(need, model):
+    kind, need = need
+    return {"id": need["id"], "outcome": outcome_of(kind, need, model)}
 
 
 def work_on(task, filter, model, report):
@@ -35,7 +38,7 @@ def work_on(task, filter, model, report):
     for _ in range(MAX_STEPS):
         progress = filter.advance(task, holder, MODEL_MILLISECONDS, results)
         if progress and progress["problem"]:
-            report(**progress["problem"])
+            report(progress["problem"]["code"], progress["problem"]["message"])
         if progress is None or progress["step"] not in ("needs", "again"):
             return
         task, results = progress["task"], [result_of(need, model) for need in progress["needs"]]

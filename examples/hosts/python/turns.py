@@ -50,15 +50,18 @@ class Turn:
     at: Address | None
     # Of the filter's reply; empty: the question did not get as far as the filter.
     state: str = ""
-    # What the next answer takes along: the question's text, and what tools did since.
-    text: str | None = None
+    # The question's text, which each answer takes along. Empty: there was none, or it passed through another process.
+    text: str = ""
+    # Whether no answer of it was stored yet.
+    waits: bool = False
+    # What tools did since the last answer that was stored.
     tools: list = field(default_factory=list)
     # The ids of its tool calls, stored ones among them.
     calls: set = field(default_factory=set)
 
     def is_stored(self):
         """Its question and tools are stored, with an answer."""
-        self.text, self.tools = None, []
+        self.waits, self.tools = False, []
 
     def completed(self, metadata):
         """The metadata of an answer that names the session. Where the filter has not seen the question, it has to be told
@@ -103,21 +106,21 @@ class Turns:
         is_explicit = is_node is not None
         return Address(session, user, is_node if is_explicit else self.is_by_node, is_explicit, app, node)
 
-    def begin(self, metadata, text=None):
+    def begin(self, metadata, text="", waits=False):
         """A turn, in the place of an earlier one of its transcript."""
         at = self.address(metadata)
-        key, turn = at and at.key, Turn(at, text=text)
+        key, turn = at and at.key, Turn(at, text=text, waits=waits)
         self.turns.pop(key, None)
         self.turns[key] = turn
         if len(self.turns) > self.max_turns:
             dropped = self.turns.pop(next(iter(self.turns)))
-            if dropped.text is not None:
+            if dropped.waits:
                 self.report("turns", f"more than {self.max_turns} turns: the answer to the oldest question will lack it")
         return turn
 
     def ask(self, metadata, text):
         """A question begins a turn. It ends the one before, whatever becomes of it: so call this before the filter."""
-        self.last = self.begin(metadata, text)
+        self.last = self.begin(metadata, text, waits=True)
         return self.last
 
     def of_answer(self, metadata):
@@ -143,7 +146,7 @@ class Turns:
         turns = [turn for turn in self.turns.values() if may_take(turn, named)]
         if named.node is not None:
             return ([turn for turn in turns if turn.at.is_node] or turns or [None])[-1]
-        waiting = [turn for turn in turns if turn.text is not None]
+        waiting = [turn for turn in turns if turn.waits]
         meant = [turn for turn in waiting if turn.at.is_node == self.is_by_node]
         return (meant or waiting or turns or [None])[-1]
 

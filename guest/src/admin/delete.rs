@@ -2,7 +2,7 @@
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::{BucketId, DeleteRequest, Failure, Host, Operation, Precondition, Status, kind};
+use crate::contract::{BucketId, DeleteRequest, Host, Operation, Precondition, Problem, Status, kind};
 use crate::entry::session_problem::SessionResult;
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::recall::invalidate::{MessageFate, remove_copies};
@@ -15,7 +15,7 @@ use crate::users::registry::NODES;
 pub(crate) fn delete_buckets(
     context: &Context<impl Host>,
     requests: &[DeleteRequest<'_>],
-) -> Result<Vec<bool>, Failure> {
+) -> Result<Vec<bool>, Problem> {
     let mut were_there = Vec::with_capacity(requests.len());
     for batch in requests.chunks(transactions_max(&context.host)) {
         for deletion in store::delete_each(&context.host, batch) {

@@ -6,10 +6,11 @@
 use crate::admin::sessions::read_bucket;
 use crate::answer::turn_records;
 use crate::context::Context;
-use crate::contract::{Expectation, Host, Operation, PositionedRecord, Precondition, Span, Status, Transaction};
-use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem, write_problem,
+use crate::contract::transcripts::TranscriptChanged;
+use crate::contract::{
+    Expectation, Host, Operation, PositionedRecord, Precondition, Problem, Span, Status, Transaction,
 };
+use crate::entry::session_problem::{SessionResult, check_status, conflict_problem, write_problem};
 use crate::options::conversation::Options;
 use crate::recall::invalidate::{MessageFate, remove_copies, remove_passages};
 use crate::recall::schema::PASSAGES;
@@ -42,49 +43,49 @@ const READ_BYTES: u64 = 8 << 20;
 /// What there is once, the summary among it.
 const SESSION_BYTES: u64 = 1 << 20;
 
-/// Put other words in a message's place; none: remove it. How many were changed: one, or none that is removed already.
+/// Put other words in a message's place; none: remove it. What was removed already is not changed.
 pub fn rewrite_message(
     context: &Context<impl Host>,
     transcript: &TranscriptId<'_>,
     position: u64,
     content: Option<&str>,
-) -> SessionResult<u64> {
+) -> SessionResult<TranscriptChanged> {
     let at = transcript.resolve_address()?;
     match edit_messages(context, &at, &[position], content)? {
         EditOutcome { looked: 0, .. } => Err(at.missing_message_problem(position)),
         EditOutcome { changed: 0, .. } if content.is_some() => Err(at.missing_message_problem(position)),
-        EditOutcome { changed, .. } => Ok(changed),
+        EditOutcome { changed, next, .. } => Ok(TranscriptChanged { count: changed, next }),
     }
 }
 
-/// Remove all messages, or a branch: those from a position on that go on from there. How many.
+/// Remove all messages, or a branch: those from a position on that go on from there.
 pub fn clear_messages(
     context: &Context<impl Host>,
     transcript: &TranscriptId<'_>,
     branch: Option<u64>,
-) -> SessionResult<u64> {
+) -> SessionResult<TranscriptChanged> {
     let at = transcript.resolve_address()?;
     let Some(from) = branch else { return clear_transcript(context, &at) };
     let mut members = find_branch_members(context, &at, from)?;
     if members.is_empty() {
         return Err(at.missing_message_problem(from));
     }
-    let mut count = 0;
+    let (mut count, mut next) = (0, 0);
     while !members.is_empty() {
         let newest = members.split_off(members.len().saturating_sub(CHANGED_RECORDS));
         let mut rest = &*newest;
         while !rest.is_empty() {
             let done = edit_messages(context, &at, rest, None)?;
-            count += done.changed;
+            (count, next) = (count + done.changed, done.next);
             // Retention may have taken the rest.
             let looked = if done.looked == 0 { rest.len() } else { done.looked };
             rest = rest.get(..rest.len().saturating_sub(looked)).unwrap_or_default();
         }
     }
-    Ok(count)
+    Ok(TranscriptChanged { count, next })
 }
 
-fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<u64> {
+fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<TranscriptChanged> {
     for _ in 0..TRIES {
         let once = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024)];
         let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::ANY, &once)?;
@@ -112,11 +113,11 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
         if receipt.status == Status::Unmet {
             continue;
         }
-        check_status(at.session, receipt.status)?;
+        check_status(at.session, bucket, receipt.status)?;
         let passages = store::appended_extent(&cleared, &receipt, PASSAGES).map_or(0, |extent| extent.first);
-        let count = Outcomes::of(receipt).take_records()?.extent.length;
+        let extent = Outcomes::of(receipt).take_records()?.extent;
         remove::drop_orphans(&context.host, bucket, passages)?;
-        return Ok(count);
+        return Ok(TranscriptChanged { count: extent.length, next: extent.next() });
     }
     Err(conflict_problem(at.session))
 }
@@ -193,7 +194,7 @@ fn edit_messages(
             let Some(mut record) = StoredRecord::parse(text) else {
                 let message =
                     format!("Message at position {position} of session {} can't be read", python_repr(at.session));
-                return Err(SessionProblem::new(Code::InvalidValue, message));
+                return Err(Problem::invalid("message", message));
             };
             if record.is_removed() {
                 continue;
@@ -210,7 +211,7 @@ fn edit_messages(
             lowest = lowest.min(position);
             texts.push((position, new));
         }
-        let done = EditOutcome { looked: runs.len(), changed: texts.len() as u64 };
+        let done = EditOutcome { looked: runs.len(), changed: texts.len() as u64, next: extent.next() };
         if texts.is_empty() {
             return Ok(done);
         }
@@ -245,7 +246,7 @@ fn edit_messages(
         let receipt = store::transact(&context.host, &transaction);
         match receipt.map_err(|failure| write_problem(at.session, failure))?.status {
             Status::Unmet => {}
-            status => return check_status(at.session, status).map(|()| done),
+            status => return check_status(at.session, bucket, status).map(|()| done),
         }
     }
     Err(conflict_problem(at.session))
@@ -255,6 +256,8 @@ struct EditOutcome {
     /// How many of the newest positions were read.
     looked: usize,
     changed: u64,
+    /// Where the transcript stands.
+    next: u64,
 }
 
 /// Other words in a record, by the rules of those that are stored. What else tells of the old ones goes.

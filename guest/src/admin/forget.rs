@@ -7,8 +7,8 @@ use crate::admin::delete::{delete_buckets, deletion, transactions_max};
 use crate::context::Context;
 use crate::contract::users::UserForgotten;
 use crate::contract::{
-    BucketId, DeleteRequest, Entry, Expectation, Failure, Host, LogEnd, Operation, Precondition, PutEntry, Receipt,
-    Status, Transaction, VALUES, code, kind,
+    BucketId, DeleteRequest, Entry, Expectation, Host, LogEnd, Operation, Precondition, Problem, PutEntry, Receipt,
+    Status, Transaction, VALUES, codes, kind,
 };
 use crate::entry::session_problem::{SessionResult, write_problem};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
@@ -46,8 +46,8 @@ pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<Us
     forget_batch(context, &name).map_err(|failure| write_problem(&name, failure))
 }
 
-fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Failure> {
-    let mut done = UserForgotten { user: name.to_owned(), sessions: 0, nodes: 0, remaining: 1 };
+fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Problem> {
+    let mut done = UserForgotten { sessions: 0, nodes: 0, remaining: 1 };
     let (stamp, before) = next_stamp(context, name)?;
     let page = |map| Operation::page_entries(map, BATCH as u64, KEYS_BYTES);
     // What the index has of them are numbers, which go in the end.
@@ -98,7 +98,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
                  forget the user again; their other sessions were dealt with",
             failure.subject
         );
-        return Err(Failure { message, ..failure });
+        return Err(Problem { message, ..failure });
     }
     if done.remaining == 0 {
         let tombstone = [FORGOTTEN, ERASED].map(|key| PutEntry { key, text: &stamp });
@@ -112,7 +112,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
 
 /// When they are forgotten: later than whoever did that before, whatever the clocks say, for what is expected of a
 /// tombstone depends on no two being the same. And what the one before says.
-fn next_stamp(context: &Context<impl Host>, name: &str) -> Result<(String, Option<String>), Failure> {
+fn next_stamp(context: &Context<impl Host>, name: &str) -> Result<(String, Option<String>), Problem> {
     let before = store::read_entry_text(&context.host, registry::user_bucket(name), USER, FORGOTTEN)?;
     let after = before.as_deref().and_then(timestamp::parse_micros).map_or(0, |before| before.saturating_add(1));
     Ok((timestamp::format_timestamp(context.host.now_micros().max(after)), before))
@@ -124,7 +124,7 @@ fn unlist<'g>(
     name: &str,
     gone: &'g RemovedEntries,
     expectations: &[Expectation<'_>],
-) -> Result<Option<u64>, Failure> {
+) -> Result<Option<u64>, Problem> {
     let keys = |entries: &'g [Entry]| entries.iter().map(|entry| &*entry.key).collect::<Vec<&str>>();
     let (nodes, sessions) = (keys(&gone.nodes), keys(&gone.sessions));
     let count = |map| Operation::page_keys(map, "", MAX_KEYS, KEYS_BYTES);
@@ -164,7 +164,7 @@ fn retain_returned_entries(
     name: &str,
     gone: &mut RemovedEntries,
     since: u64,
-) -> Result<u64, Failure> {
+) -> Result<u64, Problem> {
     let (log, end) = (ACTIVITY, LogEnd::Newest);
     let read = [Operation::read(log, end, ANEW, ANEW_BYTES)];
     let run = applied(of_bucket(context, name, Precondition::LOOK, &[], &read)?)?.take_records()?;
@@ -184,7 +184,7 @@ fn delete_theirs(
     user: &str,
     listed: &mut RemovedEntries,
     done: &mut UserForgotten,
-) -> Result<Option<(String, Failure)>, Failure> {
+) -> Result<Option<(String, Problem)>, Problem> {
     let names = listed.sessions.iter().map(|entry| &*entry.key).filter(|name| is_session(name));
     let sessions: Vec<_> = names.map(BucketId::session).collect();
     let mut others: Vec<BucketId<'_>> = Vec::new();
@@ -256,7 +256,7 @@ const PAGE_NODES: Operation<'static> = Operation::page_keys(NODES, "", MAX_KEYS,
 struct SeenBucket<'a> {
     bucket: BucketId<'a>,
     /// Its failure can only be `wrong-type`.
-    found: Result<Option<FoundBucket>, Failure>,
+    found: Result<Option<FoundBucket>, Problem>,
 }
 
 /// Whose a bucket is.
@@ -269,7 +269,7 @@ struct FoundBucket {
 }
 
 impl FoundBucket {
-    fn of(receipt: Receipt) -> Result<Option<Self>, Failure> {
+    fn of(receipt: Receipt) -> Result<Option<Self>, Problem> {
         if !receipt.is_applied() {
             return Ok(None);
         }
@@ -304,7 +304,7 @@ fn look_each<'a>(
     buckets: &[BucketId<'a>],
     operations: &[Operation<'_>],
     most: usize,
-) -> Result<Vec<SeenBucket<'a>>, Failure> {
+) -> Result<Vec<SeenBucket<'a>>, Problem> {
     let mut seen = Vec::with_capacity(buckets.len());
     for batch in buckets.chunks(most) {
         let look = |bucket: &BucketId<'a>| Transaction {
@@ -316,7 +316,7 @@ fn look_each<'a>(
         let looks: Vec<_> = batch.iter().map(look).collect();
         for (bucket, receipt) in batch.iter().zip(store::transact_each(&context.host, &looks)) {
             let found = match receipt.and_then(FoundBucket::of) {
-                Err(failure) if failure.code != code::WRONG_TYPE => return Err(failure),
+                Err(failure) if failure.code != codes::WRONG_TYPE => return Err(failure),
                 found => found,
             };
             seen.push(SeenBucket { bucket: *bucket, found });
@@ -336,15 +336,15 @@ fn of_bucket(
     precondition: Precondition<'_>,
     expectations: &[Expectation<'_>],
     operations: &[Operation<'_>],
-) -> Result<Receipt, Failure> {
+) -> Result<Receipt, Problem> {
     store::transact(
         &context.host,
         &Transaction { bucket: registry::user_bucket(name), precondition, expectations, operations },
     )
 }
 
-fn applied(receipt: Receipt) -> Result<Outcomes, Failure> {
-    if receipt.is_applied() { Ok(Outcomes::of(receipt)) } else { Err(Failure::out_of_turn()) }
+fn applied(receipt: Receipt) -> Result<Outcomes, Problem> {
+    if receipt.is_applied() { Ok(Outcomes::of(receipt)) } else { Err(Problem::out_of_turn()) }
 }
 
 /// No other call has begun to forget them since, and nothing was registered or noted.

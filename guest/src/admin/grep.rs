@@ -2,9 +2,9 @@
 
 use crate::admin::messages::{CONTAINS_MAX, find_text, read_whole_text};
 use crate::context::Context;
-use crate::contract::Host;
 use crate::contract::transcripts::{ContentLine, FoundLines};
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::contract::{Host, Problem};
+use crate::entry::session_problem::SessionResult;
 use crate::text::truncate::head_within;
 use crate::transcript::address::TranscriptId;
 
@@ -47,11 +47,11 @@ pub fn find_lines(
 ) -> SessionResult<FoundLines> {
     if !(1..=CONTAINS_MAX).contains(&query.text.len()) || query.text.contains(['\n', '\r']) {
         let message = format!("What is searched for must be a text of 1 to {CONTAINS_MAX} bytes on one line");
-        return Err(SessionProblem::new(Code::InvalidValue, message));
+        return Err(Problem::invalid("text", message));
     }
     let at = transcript.resolve_address()?;
     let (lines, next) = query.find(&read_whole_text(context, &at, position)?);
-    Ok(FoundLines { session: at.session.to_owned(), position, lines, next })
+    Ok(FoundLines { lines, next })
 }
 
 impl LineQuery<'_> {

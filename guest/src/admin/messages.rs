@@ -3,11 +3,12 @@
 //! A page costs the same however long the transcript is; where little matches, it returns early with the position to continue
 //! from.
 
+use crate::admin::message_form::to_message;
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::transcripts::{Message, MessageContent, MessagePage};
-use crate::contract::{Host, LogExtent, LogRun, Operation, Precondition, Span};
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, conflict_problem};
+use crate::contract::transcripts::{MessageContent, MessagePage};
+use crate::contract::{Host, LogExtent, LogRun, Operation, Precondition, Problem, Span, codes};
+use crate::entry::session_problem::{SessionResult, conflict_problem};
 use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
 use crate::text::quoting::python_repr;
@@ -81,7 +82,11 @@ fn message_page(
 ) -> SessionResult<Option<MessagePage>> {
     if query.contains.is_some_and(|text| text.len() > CONTAINS_MAX) {
         let message = format!("A text of more than {CONTAINS_MAX} bytes can't be searched for");
-        return Err(SessionProblem::new(Code::InvalidValue, message));
+        return Err(Problem::invalid("contains", message));
+    }
+    if let Some(role) = query.role.filter(|role| !matches!(*role, "user" | "assistant" | "tool")) {
+        let message = ["The role of messages must be user, assistant or tool, not ", &python_repr(role)].concat();
+        return Err(Problem::invalid("role", message));
     }
     let names: Vec<_> = [query.id, query.thread].into_iter().flatten().collect();
     let tokens: Vec<_> = names.iter().map(|name| to_map_key(name)).collect();
@@ -102,11 +107,11 @@ fn message_page(
         let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| parse_count(&entry.text));
         found.filter(|at| (extent.first..extent.next()).contains(at)).ok_or_else(|| {
             let message = format!("Session {} has no message {}", python_repr(at.session), python_repr(name));
-            SessionProblem::new(Code::NotFound, message)
+            Problem::new(codes::NOT_FOUND, "message", message)
         })
     };
 
-    let page = |messages, older| MessagePage { session: at.session.to_owned(), messages, older };
+    let page = |messages, older| MessagePage { messages, older };
     // Also where there are no messages at all.
     let named = query.id.map(position).transpose()?;
     let newest = match query.thread {
@@ -156,8 +161,8 @@ fn message_page(
         rest = next.map(|(position, _)| *position);
     }
     let found = kept.iter().filter_map(|index| candidates.get(*index));
-    let messages = found.map(|(position, text)| Message { position: *position, text: (*text).to_owned() }).collect();
-    Ok(Some(page(messages, rest.map(|position| position + 1))))
+    let messages = found.filter_map(|(position, text)| to_message(*position, text));
+    Ok(Some(page(messages.collect(), rest.map(|position| position + 1))))
 }
 
 /// A message's text, or a part of it by characters.
@@ -174,7 +179,7 @@ pub fn read_message_content(
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let part = text.chars().skip(offset).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
     let length = text.chars().count() as u64;
-    Ok(MessageContent { session: at.session.to_owned(), position, text: part, length })
+    Ok(MessageContent { text: part, length })
 }
 
 /// All that a message says: of a tool's result that was cut, the whole.

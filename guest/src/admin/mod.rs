@@ -1,13 +1,14 @@
 //! Functions for operators and tools: sessions, transcripts, messages and users.
 //!
 //! Each function takes a [`Context`](crate::Context), follows the lanes' rules for names, values and limits, and refuses with a
-//! [`SessionProblem`](crate::SessionProblem).
+//! [`Problem`](crate::Problem).
 
 mod delete;
 mod edit;
 pub mod forget;
 pub mod grep;
 mod import;
+mod message_form;
 pub mod messages;
 mod register;
 pub mod sessions;

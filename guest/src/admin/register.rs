@@ -5,10 +5,8 @@
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::{BucketId, Host, Operation, Precondition, PutEntry, Status, Transaction};
-use crate::entry::session_problem::{
-    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict_problem,
-};
+use crate::contract::{BucketId, Host, Operation, Precondition, Problem, PutEntry, Status, Transaction, codes};
+use crate::entry::session_problem::{SessionResult, check_status, conflict_problem};
 use crate::entry::turn_token::TurnToken;
 use crate::tasks::copy_to_user;
 use crate::text::quoting::python_repr;
@@ -35,7 +33,7 @@ pub fn register_transcript(
     let named = user.map(checked_user_bucket_name).transpose()?;
     let foreign = || {
         let message = format!("Session {} belongs to another user", python_repr(at.session));
-        SessionProblem::new(Code::AlreadyExists, message)
+        Problem::new(codes::ALREADY_EXISTS, "session", message)
     };
     if let (Some(owner), Some(named)) = (&owner, &named)
         && owner != named
@@ -77,7 +75,7 @@ pub fn register_transcript(
         let own = Transaction { bucket: session, precondition, expectations: &expectations, operations: &operations };
         match store::transact(&context.host, &own)?.status {
             Status::Unmet => return Err(foreign()),
-            status => check_status(at.session, status)?,
+            status => check_status(at.session, session, status)?,
         }
     }
     Ok(name)

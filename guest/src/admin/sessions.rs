@@ -9,21 +9,21 @@ use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
 use crate::contract::{
-    BucketId, DeleteRequest, Expectation, Failure, Host, LogEnd, LogExtent, LogRun, Operation, Precondition, PutEntry,
-    Span, Status, Transaction, VALUES, code,
+    BucketId, DeleteRequest, Expectation, Host, LogEnd, LogExtent, LogRun, Operation, Precondition, Problem, PutEntry,
+    Span, Status, Transaction, VALUES, codes,
 };
 use crate::entry::session_problem::{
-    MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, answer_count_problem, check_status,
-    conflict_problem, require_valid_key, require_valid_session, write_problem,
+    MAX_COUNT, SessionResult, answer_count_problem, check_status, conflict_problem, require_valid_key,
+    require_valid_session, write_problem,
 };
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::ids::{ANSWER_COUNT, SessionIds, check_session_name, is_hash, is_key_name, is_session};
 use crate::text::quoting::python_repr;
 use crate::text::timestamp;
-use crate::values::history;
 use crate::values::history::HISTORY_LOG;
 use crate::values::session_id::{is_plain, store_session_id};
+use crate::values::{history, history_summary};
 use crate::{log, store};
 
 /// Of a value that would make a question's line unreadable.
@@ -44,33 +44,40 @@ const PAGE: u32 = 100;
 
 const PAGE_MAX: u32 = 10_000;
 
-/// Create a session that must not be there; its generation.
-pub fn create_session(context: &Context<impl Host>, session: &str) -> SessionResult<String> {
-    require_valid_session(session)?;
-    let precondition = Precondition::create_new(context.config.time_to_live());
-    Ok(transact_session(context, session, precondition, &[])?.generation)
+/// Create a session that must not be there.
+pub fn create_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
+    describe_session(context, session, Precondition::create_new(context.config.time_to_live()))
 }
 
 /// Look at a session, which counts as a use of it.
 pub fn resume_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
+    describe_session(context, session, Precondition::ANY)
+}
+
+fn describe_session(
+    context: &Context<impl Host>,
+    session: &str,
+    precondition: Precondition<'_>,
+) -> SessionResult<SessionState> {
     require_valid_session(session)?;
-    let mut outcomes = transact_session(context, session, Precondition::ANY, &[Operation::describe(true)])?;
+    let mut outcomes = transact_session(context, session, precondition, &[Operation::describe(true)])?;
     let found = outcomes.take_description()?;
     let history = found.parts.iter().find(|part| part.kind == "log" && part.name == HISTORY_LOG);
     Ok(SessionState {
-        session: session.to_owned(),
         generation: outcomes.generation,
         key_count: found.values,
         history_length: history.map_or(0, |part| part.count),
+        created_at: found.created_at,
         expires_in: found.expires_in,
+        extras: None,
     })
 }
 
 /// A page of session ids, from the empty cursor on.
 pub fn list_sessions(context: &Context<impl Host>, cursor: &str, limit: u32) -> SessionResult<SessionPage> {
     if !context.host.store_profile().listing {
-        let failure = Failure::new(code::UNSUPPORTED, "The store can't list sessions");
-        return Err(failure.into());
+        let failure = Problem::new(codes::UNSUPPORTED, "", "The store can't list sessions");
+        return Err(failure);
     }
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
     let page = context.host.list_sessions(cursor, limit)?;
@@ -85,27 +92,29 @@ pub fn delete_session(context: &Context<impl Host>, session: &str) -> SessionRes
     require_valid_session(session)?;
     match delete_nodes_and_copies(context, session) {
         // A broken session can be deleted, too, but what it has elsewhere is unknown.
-        Err(problem) if problem.store_code == code::WRONG_TYPE => {
+        Err(problem) if problem.code == codes::WRONG_TYPE => {
             let what = ["Session ", session, " is damaged (", &problem.message, ")", NOT_FOUND];
             log::warn(&context.host, log::SESSION, &what);
         }
         removed => removed?,
     }
-    let request = DeleteRequest { bucket: BucketId::session(session), generation: None, max_keys: PAGE_MAX };
+    let bucket = BucketId::session(session);
+    let request = DeleteRequest { bucket, generation: None, max_keys: PAGE_MAX };
     let deletion = store::delete_bucket(&context.host, request)?;
-    check_status(session, deletion.status)?;
-    Ok(SessionDeleted { session: session.to_owned(), key_count: deletion.values, keys_cleared: deletion.keys })
+    check_status(session, bucket, deletion.status)?;
+    Ok(SessionDeleted { key_count: deletion.values, keys: deletion.keys })
 }
 
-/// Store a value, which is JSON text.
-pub fn put_value(context: &Context<impl Host>, session: &str, key: &str, value: &str) -> SessionResult<()> {
+/// Store a value, which is JSON text. Whether the key was there before.
+pub fn put_value(context: &Context<impl Host>, session: &str, key: &str, value: &str) -> SessionResult<bool> {
     require_valid_session(session)?;
     let value = require_valid_value(context, key, value)?;
     if key == ANSWER_COUNT && !is_plain_count(value) {
         return Err(answer_count_problem(session));
     }
     let entry = [PutEntry { key, text: value }];
-    write_key(context, session, key, Operation::put(VALUES, &entry), "put").map(drop)
+    let mut outcomes = write_key(context, session, key, Operation::put(VALUES, &entry), "put")?;
+    Ok(outcomes.take_changed()?.added == 0)
 }
 
 /// What is stored of a value, which has to be JSON and within the limit.
@@ -118,11 +127,12 @@ pub(crate) fn require_valid_value<'v>(
     let limit = context.config.max_value_bytes;
     if value.len() as u64 > limit {
         let size = value.len();
-        return Err(limit_problem(context, format!("Value of {size} bytes is over max_value_bytes ({limit})")));
+        let message = format!("Value of {size} bytes is over max_value_bytes ({limit})");
+        return Err(limit_problem(context, "max_value_bytes", limit, message));
     }
     json::as_portable_value(value).ok_or_else(|| {
         let why = if json::as_strict_value(value).is_none() { "is not valid JSON" } else { NOT_PORTABLE };
-        SessionProblem::new(Code::InvalidValue, ["Value of key ", &python_repr(key), " ", why].concat())
+        Problem::invalid("value", ["Value of key ", &python_repr(key), " ", why].concat())
     })
 }
 
@@ -136,10 +146,8 @@ pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> Ses
         EntriesOutcome::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
         EntriesOutcome::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
         EntriesOutcome::Oversize { .. } => {
-            return Err(limit_problem(
-                context,
-                format!("Stored value of key {} is over max_value_bytes ({limit})", python_repr(key)),
-            ));
+            let message = format!("Stored value of key {} is over max_value_bytes ({limit})", python_repr(key));
+            return Err(limit_problem(context, "max_value_bytes", limit, message));
         }
     };
     let value = text.as_deref().and_then(json::as_strict_value);
@@ -148,7 +156,7 @@ pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> Ses
     }
     value.map(|value| Some(value.to_owned())).ok_or_else(|| {
         let message = format!("Stored value of key {} is not valid JSON", python_repr(key));
-        SessionProblem::new(Code::InvalidValue, message)
+        Problem::invalid("value", message)
     })
 }
 
@@ -258,11 +266,9 @@ fn list_keys(
     keys.retain(|key| is_key_name(key));
     store::sort_names(&mut keys);
     if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
-        let session = python_repr(session);
-        return Err(limit_problem(
-            context,
-            format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed"),
-        ));
+        let message =
+            format!("Session {} holds more than the {MAX_KEYS} keys that can be listed", python_repr(session));
+        return Err(limit_problem(context, "keys", MAX_KEYS, message));
     }
     Ok((keys, outcomes))
 }
@@ -278,7 +284,7 @@ fn write_key(
     let stamp = timestamp::format_timestamp(context.host.now_micros());
     let record = history::format_record(op, key, &stamp);
     let applied = apply(context, session, Precondition::ANY, &[room(context)], write, &record, &stamp)?;
-    applied.ok_or_else(|| Failure::out_of_turn().into())
+    applied.ok_or_else(|| Problem::out_of_turn().into())
 }
 
 /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
@@ -302,10 +308,11 @@ fn apply(
         Status::GenerationMismatch => return Ok(None),
         Status::Unmet if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Room { .. })) => {
             let (session, limit) = (python_repr(session), context.config.max_keys);
-            return Err(limit_problem(context, format!("Session {session} holds max_keys ({limit}) keys")));
+            let message = format!("Session {session} holds max_keys ({limit}) keys");
+            return Err(limit_problem(context, "max_keys", limit, message));
         }
         Status::Unmet => return Ok(None),
-        status => check_status(session, status)?,
+        status => check_status(session, transaction.bucket, status)?,
     }
     history::compact_history(&context.host, &context.config, &transaction, &receipt, stamp);
     Ok(Some(Outcomes::of(receipt)))
@@ -331,7 +338,7 @@ pub(crate) fn read_bucket(
 ) -> SessionResult<Outcomes> {
     let transaction = Transaction { bucket, precondition, expectations: &[], operations };
     let receipt = store::transact(&context.host, &transaction)?;
-    check_status(session, receipt.status)?;
+    check_status(session, bucket, receipt.status)?;
     Ok(Outcomes::of(receipt))
 }
 
@@ -340,9 +347,9 @@ fn room(context: &Context<impl Host>) -> Expectation<'static> {
 }
 
 /// A refusal for a limit is logged, as on the lanes: the operator may not be who called.
-pub(crate) fn limit_problem(context: &Context<impl Host>, message: String) -> SessionProblem {
+pub(crate) fn limit_problem(context: &Context<impl Host>, option: &str, limit: u64, message: String) -> Problem {
     log::warn(&context.host, log::LIMIT, &[&message]);
-    SessionProblem::new(Code::Limit, message)
+    Problem::limit(option, limit, message)
 }
 
 /// No record is read, only where the log stands.
@@ -386,8 +393,9 @@ pub fn read_history(
         None => newest_records(context, session, limit)?,
         Some(before) => records_before(context, session, before, limit)?,
     };
-    let LogRun { extent, first, records: entries } = found;
-    Ok(HistoryPage { session: session.to_owned(), entries, first, oldest: extent.first, next: extent.next() })
+    let LogRun { extent, first, records } = found;
+    let records = records.iter().map(|record| history_summary::read_record(record)).collect();
+    Ok(HistoryPage { first, records, oldest: extent.first, next: extent.next() })
 }
 
 fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRun> {
@@ -441,24 +449,24 @@ pub fn with_session_name<H: Host, T>(
     if *name == *id {
         return called;
     }
-    called.map_err(|problem| SessionProblem { message: problem.message.replace(&*name, &shown(id)), ..problem })
+    called.map_err(|problem| Problem { message: problem.message.replace(&*name, &shown(id)), ..problem })
 }
 
-/// Create the session with this id, which must not be there; its generation.
-pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<String> {
+/// Create the session with this id, which must not be there.
+pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<SessionState> {
     with_session_name(context, id, |context, name| {
-        let generation = create_session(context, name)?;
+        let state = create_session(context, name)?;
         if name != id {
             store_session_id(&context.host, name, id)?;
         }
-        Ok(generation)
+        Ok(state)
     })
 }
 
 /// The name of the session with this id.
 fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<std::borrow::Cow<'a, str>> {
     let ids = context.config.session_ids;
-    let invalid = |message: String| SessionProblem::new(Code::InvalidSession, message);
+    let invalid = |message: String| Problem::invalid("session", message);
     let name = match (ids.bucket_name(id), ids) {
         (Some(name), _) => name,
         (None, SessionIds::Strict) => {

@@ -3,8 +3,8 @@
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::transcripts::{TranscriptSettings, TranscriptState};
-use crate::contract::{Host, LogEnd, Operation, Precondition, PutEntry, VALUES};
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::contract::{Host, LogEnd, Operation, Precondition, Problem, PutEntry, VALUES};
+use crate::entry::session_problem::SessionResult;
 use crate::text::ids::ANSWER_COUNT;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
@@ -48,7 +48,6 @@ pub fn describe_transcript(
     let answers = outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0);
     let bucket = outcomes.take_description()?;
     Ok(TranscriptState {
-        session: at.session.to_owned(),
         owner: once.take(OWNER),
         title: once.take(TITLE),
         settings: once.take(SETTINGS).map(|text| TranscriptSettings::parse(&text)).unwrap_or_default(),
@@ -59,9 +58,10 @@ pub fn describe_transcript(
         weight,
         bytes,
         answers,
-        created_at: Some(bucket.created_at).filter(|at| *at > 0),
-        last_at: record.and_then(|record| parse_milliseconds(&record.at)),
+        created_at: bucket.created_at,
+        last_at: record.and_then(|record| parse_milliseconds(&record.at)).unwrap_or(0),
         expires_in: bucket.expires_in,
+        extras: None,
         generation: outcomes.generation,
     })
 }
@@ -75,7 +75,8 @@ pub fn set_title(
     let at = transcript.resolve_address()?;
     let title = title.map(|text| title::title_from_message(text, u64::MAX)).filter(|title| !title.is_empty());
     if title.as_ref().is_some_and(|title| title.chars().count() > TITLE_MAX) {
-        return Err(SessionProblem::new(Code::Limit, format!("A title has at most {TITLE_MAX} characters")));
+        let message = format!("A title has at most {TITLE_MAX} characters");
+        return Err(Problem::limit("title", TITLE_MAX as u64, message));
     }
     let given = title.as_deref().map(|title| title::format_origin("", title)).unwrap_or_default();
     let text = title.as_deref().unwrap_or_default();
@@ -95,7 +96,7 @@ pub fn set_settings(
     settings: &TranscriptSettings,
 ) -> SessionResult<()> {
     let at = transcript.resolve_address()?;
-    settings.check().map_err(|message| SessionProblem::new(Code::InvalidValue, message))?;
+    settings.check().map_err(|message| Problem::invalid("settings", message))?;
     let set = [PutEntry { key: SETTINGS, text: &settings.write() }];
     let write = match settings == &TranscriptSettings::default() {
         false => Operation::put(SESSION, &set),

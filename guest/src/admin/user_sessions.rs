@@ -7,18 +7,18 @@ use std::slice::from_ref;
 
 use crate::admin::user_values::read_user_bucket;
 use crate::context::Context;
-use crate::contract::users::UserSessions;
-use crate::contract::{BucketId, Failure, Host, LogEnd, Operation, Precondition, Receipt, Span, Transaction};
+use crate::contract::users::{SessionList, SessionSummary};
+use crate::contract::{BucketId, Host, LogEnd, Operation, Precondition, Problem, Receipt, Span, Transaction};
 use crate::entry::session_problem::SessionResult;
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
+use crate::text::timestamp::parse_milliseconds;
 use crate::text::truncate::head_within;
 use crate::transcript::record::StoredRecord;
 use crate::transcript::schema::{OWNER, SESSION, TITLE, TRANSCRIPT};
 use crate::users::activity_log::ListedSession;
 use crate::users::registry::{ACTIVITY, SESSIONS, checked_user_bucket_name};
 use crate::values::session_id::{SESSION_ID_KEY, kept_id};
-use keepline_json::ObjectWriter;
 
 /// Sessions of a page.
 const PAGE: u32 = 20;
@@ -44,9 +44,9 @@ pub fn list_user_sessions(
     user: &str,
     before: Option<u64>,
     limit: u32,
-) -> SessionResult<UserSessions> {
+) -> SessionResult<SessionList> {
     let name = checked_user_bucket_name(user)?;
-    let no_sessions = || UserSessions { user: name.to_string(), sessions: Vec::new(), older: None };
+    let no_sessions = || SessionList { sessions: Vec::new(), older: None };
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
     let max_bytes = LOOK_BYTES;
     let span = before.map(|before| {
@@ -86,13 +86,12 @@ pub fn list_user_sessions(
         }
     }
     let receipts = look_each(context, &page);
-    let sessions = page.iter().zip(receipts).filter_map(|(noted, receipt)| shown(noted, receipt.ok()?, &name));
-    let sessions = sessions.collect();
-    Ok(UserSessions { user: name.to_string(), sessions, older })
+    let sessions = page.iter().zip(receipts).filter_map(|(noted, receipt)| summary_of(noted, receipt.ok()?, &name));
+    Ok(SessionList { sessions: sessions.collect(), older })
 }
 
 /// In as few waits as a call's stretches of logs allow, one each.
-fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<Receipt, Failure>> {
+fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<Receipt, Problem>> {
     let operations = [
         Operation::get_some(SESSION, &[OWNER, TITLE, SESSION_ID_KEY], 1 << 16),
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, PREVIEW_BYTES),
@@ -110,8 +109,8 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
     receipts
 }
 
-/// As JSON, if it is there and this user's.
-fn shown(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<String> {
+/// How a session is now, if it is there and this user's.
+fn summary_of(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<SessionSummary> {
     if !receipt.is_applied() {
         return None;
     }
@@ -122,19 +121,20 @@ fn shown(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<String>
         return None;
     }
     let run = outcomes.take_records().ok()?;
-    let created_at = outcomes.take_description().ok()?.created_at;
-    let mut out = ObjectWriter::with_capacity(256);
-    out.text("session", Some(kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session)));
-    let began_at = (created_at > 0).then(|| format!("{}.{:03}", created_at / 1000, created_at % 1000));
-    out.json("began_at", began_at.as_deref());
-    out.text("title", of(TITLE));
-    out.count("records", Some(run.extent.length));
-    if let Some(record) = run.records.first().and_then(|text| StoredRecord::parse(text)) {
-        out.json("last_at", Some(&record.at));
-        if !record.is_removed() {
-            let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);
-            out.text("preview", Some(head_within(&record.content, end, usize::MAX)));
-        }
-    }
-    Some(out.finish())
+    let described = outcomes.take_description().ok()?;
+    let newest = run.records.first().and_then(|text| StoredRecord::parse(text));
+    let preview = newest.as_ref().filter(|record| !record.is_removed()).map(|record| {
+        let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);
+        head_within(&record.content, end, usize::MAX).to_owned()
+    });
+    Some(SessionSummary {
+        session: kept_id(&listed.session, of(SESSION_ID_KEY)).unwrap_or(&listed.session).to_owned(),
+        generation: outcomes.generation,
+        title: of(TITLE).map(ToOwned::to_owned),
+        created_at: described.created_at,
+        last_at: newest.and_then(|record| parse_milliseconds(&record.at)).unwrap_or(0),
+        preview: preview.unwrap_or_default(),
+        records: run.extent.length,
+        extras: None,
+    })
 }

@@ -6,19 +6,16 @@ use std::slice::from_ref;
 
 use crate::admin::sessions::{limit_problem, require_valid_value};
 use crate::context::Context;
-use crate::contract::{Entry, Expectation, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES};
+use crate::contract::sessions::NamedValue;
+use crate::contract::{Expectation, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES};
 use crate::entry::session_problem::{SessionResult, check_status, require_valid_key};
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::users::registry;
 use crate::users::registry::checked_user_bucket_name;
 
-/// The name of a user's bucket, and the values in it, sorted; or the one under that key.
-pub fn read_user_values(
-    context: &Context<impl Host>,
-    user: &str,
-    key: Option<&str>,
-) -> SessionResult<(String, Vec<Entry>)> {
+/// The values of a user, sorted; or the one under that key.
+pub fn read_user_values(context: &Context<impl Host>, user: &str, key: Option<&str>) -> SessionResult<Vec<NamedValue>> {
     let name = checked_user_bucket_name(user)?;
     let config = &context.config;
     let (max_entries, max_bytes) = (config.max_keys, config.max_context_bytes);
@@ -30,27 +27,23 @@ pub fn read_user_values(
         None => Operation::get_all(VALUES, max_entries, max_bytes),
     };
     let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else {
-        return Ok((name.into_owned(), Vec::new()));
+        return Ok(Vec::new());
     };
     match outcomes.take_entries()? {
-        EntriesOutcome::Entries(mut found) => {
-            found.entries.retain(|entry| json::as_strict_value(&entry.text).is_some());
-            Ok((name.into_owned(), found.entries))
+        EntriesOutcome::Entries(found) => {
+            let readable = found.entries.into_iter().filter(|entry| json::as_strict_value(&entry.text).is_some());
+            Ok(readable.map(|entry| NamedValue { key: entry.key, value: entry.text }).collect())
         }
         EntriesOutcome::Oversize { .. } => {
             let limits = format!("max_keys ({max_entries}) or max_context_bytes ({max_bytes})");
-            Err(limit_problem(context, format!("The values of the user are over {limits}")))
+            let message = format!("The values of the user are over {limits}");
+            Err(limit_problem(context, "max_context_bytes", max_bytes, message))
         }
     }
 }
 
-/// Store a value of a user; none: remove it.
-pub fn put_user_value(
-    context: &Context<impl Host>,
-    user: &str,
-    key: &str,
-    value: Option<&str>,
-) -> SessionResult<String> {
+/// Store a value of a user; none: remove it. Whether the key was there before.
+pub fn put_user_value(context: &Context<impl Host>, user: &str, key: &str, value: Option<&str>) -> SessionResult<bool> {
     let name = checked_user_bucket_name(user)?;
     let value = match value {
         Some(value) => Some(require_valid_value(context, key, value)?),
@@ -70,9 +63,14 @@ pub fn put_user_value(
     };
     let receipt = store::transact(&context.host, &transaction)?;
     match receipt.status {
-        Status::Unmet => Err(limit_problem(context, format!("The user holds max_keys ({limit}) values"))),
-        status => check_status(&name, status).map(|()| name.into_owned()),
+        Status::Unmet => {
+            let message = format!("The user holds max_keys ({limit}) values");
+            return Err(limit_problem(context, "max_keys", limit, message));
+        }
+        status => check_status(&name, transaction.bucket, status)?,
     }
+    let changed = Outcomes::of(receipt).take_changed()?;
+    Ok(if entry.is_none() { changed.removed > 0 } else { changed.added == 0 })
 }
 
 /// Of a user whom something is known of.

@@ -10,11 +10,11 @@ use crate::answer::insertion_point::{LocatedMessage, QuestionTurn};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
 use crate::contract::{
-    BucketId, EntryState, Expectation, Failure, Host, Operation, Outcome, PositionMark, Precondition, PutEntry,
-    Receipt, Status, Transaction, VALUES,
+    BucketId, EntryState, Expectation, Host, Operation, Outcome, PositionMark, Precondition, Problem, PutEntry,
+    Receipt, Status, Transaction, VALUES, codes,
 };
 use crate::entry::turn_token::ForkPoint;
-use crate::entry::types::{AnswerReply, Effect, Problem, Task};
+use crate::entry::types::{AnswerReply, Effect, Task, TaskBucket};
 use crate::tasks::{embed, generate_title, index_passages, retention, summarize, task};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
 use crate::transcript::schema::{
@@ -36,9 +36,8 @@ const TRIES: u32 = 8;
 /// As a problem's code.
 const MISSING_QUESTION: &str = "missing-question";
 
-const WITHOUT_QUESTION: &str = "without its question's message: the host has to hand the question's text in with its first \
-                                answer, as the part `question` of `answer-entry.parts` or in the member \
-                                `memory_question` of the answer's metadata";
+const WITHOUT_QUESTION: &str = "without its question's message: the host has to hand the question's text in with its answers, \
+                                as `answer-entry.question` or in the member `memory_question` of their metadata";
 
 /// A step to be committed.
 pub(crate) struct PendingStep<'a> {
@@ -89,7 +88,7 @@ pub(crate) struct DueTasks {
     pub max_records: u64,
     pub max_bytes: u64,
     /// Of which buckets, if it is not off.
-    pub recall: Option<String>,
+    pub recall: Option<Vec<TaskBucket>>,
     /// Whether passages get vectors.
     pub vectors: bool,
     /// Of the user's, whatever becomes of the rest.
@@ -126,9 +125,9 @@ impl DueTasks {
         let mut due: Vec<Task> = due.map(|(_, name)| task::generation_task(bucket, name, generation)).collect();
         // Passages are embedded once they are there.
         let tasks = [index_passages::TASK, embed::TASK].into_iter().take(1 + usize::from(self.vectors));
-        if let Some(subject) = &self.recall {
+        if let Some(buckets) = &self.recall {
             due.extend(tasks.map(|name| Task {
-                subject: subject.clone(),
+                buckets: buckets.clone(),
                 name: name.to_owned(),
                 state: task::initial_state(generation),
             }));
@@ -147,7 +146,8 @@ pub(crate) fn append_step(
     let name = commit.bucket.name;
     // Of what is too long for a value, the message is cut.
     let is_long = commit.is_said && commit.value.is_none();
-    let mut parts = if is_long { AnswerParts::without_text() } else { AnswerParts::all() };
+    let mut parts =
+        if is_long { AnswerParts::without_text(context.config.max_value_bytes) } else { AnswerParts::all() };
     for _ in 0..TRIES {
         let wanted = match write_step(context, commit, &place, &mut parts) {
             Ok(WriteOutcome::Done(reply)) => return reply,
@@ -164,7 +164,7 @@ pub(crate) fn append_step(
     }
     let message = format!("Answer in session {name} not stored: others kept writing in between");
     log::warn(&context.host, log::SESSION, &[&message]);
-    AnswerReply::with(Effect::Failed, Problem::new("other", message))
+    AnswerReply::with(Effect::Failed, Problem::new(codes::OTHER, "", message))
 }
 
 /// A step as it is written at a place: texts that the transaction's operations borrow.
@@ -309,7 +309,7 @@ fn write_step(
     commit: &PendingStep<'_>,
     place: &InsertionPoint,
     parts: &mut AnswerParts,
-) -> Result<WriteOutcome, Failure> {
+) -> Result<WriteOutcome, Problem> {
     let PendingStep { bucket, precondition, step, about, .. } = commit;
     let (bucket, precondition) = (*bucket, *precondition);
     let texts = StepTexts::of(commit, place);
@@ -352,7 +352,7 @@ fn write_step(
                 due.extend(entitle_late(context, commit, &texts, generation));
             }
             if place.asks && parts.conversation && commit.lacks_question {
-                parts.add_reason(MISSING_QUESTION, WITHOUT_QUESTION);
+                parts.add_reason(MISSING_QUESTION, "question", WITHOUT_QUESTION);
             }
             WriteOutcome::Done(AnswerReply { due, ..answer_stored(context, name, parts.take_problem()) })
         }
@@ -370,7 +370,7 @@ fn write_step(
             Some(Expectation::Log(_)) => WriteOutcome::Conflict(StepConflict::Head),
             Some(Expectation::Room(_)) | None => WriteOutcome::Done(answer_finds_no_room(context, name)),
         },
-        Status::Exists => return Err(Failure::out_of_turn()),
+        Status::Exists => return Err(Problem::out_of_turn()),
     })
 }
 
@@ -391,7 +391,7 @@ fn entitle_late(
         Ok(receipt) if receipt.is_applied() => Some(task::generation_task(bucket, generate_title::TASK, generation)),
         Ok(_) => None,
         Err(failure) => {
-            log::warn(&context.host, log::STORE, &["No title for session ", bucket.name, ": ", &failure.sentence()]);
+            log::warn(&context.host, log::STORE, &["No title for session ", bucket.name, ": ", &failure.message]);
             None
         }
     }
@@ -403,7 +403,7 @@ fn find_insertion_point(
     commit: &PendingStep<'_>,
     place: &InsertionPoint,
     moved: StepConflict,
-) -> Result<Option<InsertionPoint>, Failure> {
+) -> Result<Option<InsertionPoint>, Problem> {
     let about = &commit.about;
     let precondition = commit.precondition.generation().map_or(Precondition::LOOK, Precondition::life);
     let look = Transaction { bucket: commit.bucket, precondition, expectations: &[], operations: &[] };

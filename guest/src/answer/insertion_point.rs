@@ -3,7 +3,7 @@
 //! Reads the message that the step follows and the turn around it, in two waits, and more for a turn of many records.
 
 use crate::answer::turn_records::TurnRecords;
-use crate::contract::{Failure, Host, LogEnd, LogRun, Operation, Span, Transaction};
+use crate::contract::{Host, LogEnd, LogRun, Operation, Problem, Span, Transaction};
 use crate::entry::turn_token::ForkPoint;
 use crate::store;
 use crate::store::Outcomes;
@@ -57,7 +57,7 @@ impl LocatedMessage {
         host: &impl Host,
         transaction: &Transaction<'_>,
         key: &str,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Option<Self>, Problem> {
         let marked = read_existing(host, transaction, &[Operation::get(MESSAGES, &key, 32)])?.take_text()?;
         let Some(position) = marked.as_deref().and_then(parse_count) else { return Ok(None) };
         // With an id of its own, a turn's answer comes after the message.
@@ -74,7 +74,7 @@ impl LocatedMessage {
 
     /// Reads on until the turn of the message is whole: back to its question, or to where it begins, and ahead to its answer.
     /// A turn has as many records as its tools made, and others may lie between.
-    pub(crate) fn read_turn(&mut self, host: &impl Host, transaction: &Transaction<'_>) -> Result<(), Failure> {
+    pub(crate) fn read_turn(&mut self, host: &impl Host, transaction: &Transaction<'_>) -> Result<(), Problem> {
         for _ in 0..ROUNDS {
             let Some(spans) = self.missing() else { break };
             let read = [Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
@@ -129,7 +129,7 @@ impl LocatedMessage {
     }
 
     /// The position that the next record gets.
-    pub(crate) fn next_position(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Failure> {
+    pub(crate) fn next_position(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Problem> {
         let read = [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0)];
         Ok(read_existing(host, transaction, &read)?.take_records()?.extent.next())
     }
@@ -190,6 +190,6 @@ fn read_existing(
     host: &impl Host,
     Transaction { bucket, precondition, .. }: &Transaction<'_>,
     operations: &[Operation<'_>],
-) -> Result<Outcomes, Failure> {
-    store::read_bucket(host, *bucket, *precondition, operations)?.ok_or_else(Failure::out_of_turn)
+) -> Result<Outcomes, Problem> {
+    store::read_bucket(host, *bucket, *precondition, operations)?.ok_or_else(Problem::out_of_turn)
 }

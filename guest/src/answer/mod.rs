@@ -16,11 +16,11 @@ use std::borrow::Cow;
 use crate::answer::append::{DueTasks, PendingStep, TitlePlan, append_step};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, Operation, Precondition, Status, Transaction};
+use crate::contract::{BucketId, Host, Operation, Precondition, Problem, Status, Transaction};
 use crate::entry::directives::{Directives, missing_session_problem};
 use crate::entry::metadata::{EntryMetadata, EntrySession};
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
-use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, ToolActivity};
+use crate::entry::types::{AnswerEntry, AnswerReply, Effect, ToolActivity};
 use crate::entry::{directives, turn_token};
 use crate::options::conversation::Options;
 use crate::tasks::{activity, task};
@@ -93,7 +93,8 @@ fn try_commit(
     let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(to_map_key);
     let id = id.as_deref().filter(|id| *id != state.question);
     let budget = state.budget.unwrap_or_else(|| options.budget());
-    let asked = entry.question_text.or(said.question.as_deref()).filter(|text| !text.trim().is_empty());
+    let asked = [Some(entry.question_text), said.question.as_deref()].into_iter().flatten();
+    let asked = asked.filter(|text| !text.trim().is_empty()).next();
     // Of files alone there is a message without a text.
     let asked = asked.or(state.files.is_some().then_some(""));
     let details = said.answer_details().unwrap_or_default();
@@ -193,7 +194,7 @@ fn resolve_turn<'a>(
     if said.is_user_bad {
         let what = ["Answer not stored in session ", &state.session, directives::INVALID_USER_ID];
         log::warn(&context.host, log::SESSION, &what);
-        return Err(AnswerReply::of(Effect::Foreign));
+        return Err(AnswerReply::with(Effect::Ignored, directives::invalid_user_problem()));
     }
     if said.names_another_transcript(&state) {
         state = TurnToken { session: state.session, user: state.user, ..TurnToken::default() };
@@ -300,9 +301,9 @@ fn due_tasks(
         max_bytes: options.max_session_bytes,
         recall: recalls.then(|| match owner {
             Some(user) if options.recall == Recall::User && state.node.is_none() => {
-                task::paired_task_subject(bucket, registry::user_bucket(user))
+                [bucket, registry::user_bucket(user)].map(task::task_bucket).into()
             }
-            _ => task::task_subject(bucket),
+            _ => vec![task::task_bucket(bucket)],
         }),
         vectors: options.recall_vectors,
         activity,
@@ -316,7 +317,7 @@ fn register_first_turn(
     state: &mut TurnToken<'_>,
     at: &str,
     has_question: bool,
-) -> Result<RegistrationOutcome, Failure> {
+) -> Result<RegistrationOutcome, Problem> {
     if let Some(node) = state.node.as_deref().filter(|_| state.generation.is_empty() && state.user.is_some()) {
         // So that it is this life, or none, that the answer is stored in.
         let (bucket, precondition) =
@@ -336,7 +337,7 @@ fn register_first_turn(
         match receipt.status {
             Status::Applied | Status::Repeated => generation = receipt.generation.unwrap_or_default(),
             Status::Unmet => return Ok(RegistrationOutcome::Foreign),
-            _ => return Err(Failure::out_of_turn()),
+            _ => return Err(Problem::out_of_turn()),
         }
         if state.node.is_none() {
             state.generation = generation.clone().into();
@@ -355,14 +356,14 @@ fn skip_answer(
     count_skip(context, state, named.or(state.user.as_deref()), skip);
     let message = format!("Answer in session {} not stored: {}", state.session, skip.reason());
     log::debug(&context.host, |line| line.push_str(&message));
-    AnswerReply::with(Effect::Skipped, Problem::new(skip.code(), message))
+    AnswerReply::with(Effect::Skipped, Problem::new(skip.code(), skip.option(), message))
 }
 
 fn answer_without_node(context: &Context<impl Host>, options: &Options, session: &str) -> AnswerReply {
     let message = directives::node_missing_message(session);
     log::warn(&context.host, log::SESSION, &[&message]);
     if options.require_node {
-        return AnswerReply::with(Effect::Failed, Problem::new(directives::NO_NODE, message));
+        return AnswerReply::with(Effect::Failed, Problem::new(directives::NO_NODE, "node_id", message));
     }
     AnswerReply::of(Effect::Passed)
 }
@@ -386,7 +387,7 @@ pub(crate) fn count_skip(context: &Context<impl Host>, state: &TurnToken<'_>, us
     let precondition = Precondition::life(&state.generation);
     let counted = Transaction { bucket, precondition, expectations: owner.as_slice(), operations: &operations };
     if let Err(failure) = store::transact(&context.host, &counted) {
-        let what = ["Skipped answer not counted in session ", &state.session, ": ", &failure.sentence()];
+        let what = ["Skipped answer not counted in session ", &state.session, ": ", &failure.message];
         log::warn(&context.host, log::STORE, &what);
     }
 }

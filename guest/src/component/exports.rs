@@ -1,10 +1,11 @@
-//! Exports the lanes and maintenance.
+//! Exports the lanes and the tasks.
 
 use std::cell::{Cell, RefCell};
 
 use crate::component::allocator::Arena;
 use crate::component::imports::Imports;
-use crate::contract::{Level, StoreProfile, bindings, filter as lanes, maintenance};
+use crate::contract::{Level, Problem, StoreProfile, bindings, lanes, tasks};
+use crate::options::config::store_warnings;
 use crate::tasks::job::Job;
 use crate::{AnswerEntry, Config, Filter, QuestionEntry, ToolActivity};
 
@@ -40,78 +41,76 @@ fn filter() -> Filter<Imports> {
 }
 
 impl lanes::Guest for Component {
-    fn configure(options: String, log_from: Level) -> Result<lanes::Configured, lanes::ConfigProblem> {
+    fn configure(options: String, log_from: Level) -> Result<lanes::Configured, Problem> {
         let log_before = LOG_FROM.replace(log_from);
         match HEAP.outside(|| Config::parse_for(&Imports, &options)) {
             Ok(config) => {
-                let configured = lanes::Configured {
-                    effective: config.effective(),
-                    wants_vectors: config.conversation.as_ref().is_some_and(|options| options.wants_vectors()),
-                    wants_tokens: config.conversation.is_some(),
-                    wants_turns: config.conversation.is_some(),
-                };
+                let (options, wants) = (config.options(), config.wants());
                 CONFIG.set(Some(config));
-                Ok(configured)
+                Ok(lanes::Configured { options, wants, warnings: store_warnings(&Imports) })
             }
             Err(problem) => {
                 LOG_FROM.set(log_before);
-                Err(lanes::ConfigProblem { field: problem.field, message: problem.message })
+                Err(problem)
             }
         }
     }
 
     fn question(entry: lanes::QuestionEntry) -> lanes::QuestionReply {
-        filter().question(&QuestionEntry {
+        let reply = filter().question(&QuestionEntry {
             text: &entry.text,
             metadata: &entry.metadata,
             message_id: entry.message_id.as_deref(),
             vector: entry.vector.as_ref().map(|vector| (&*vector.model, &*vector.data)),
-        })
+        });
+        lanes::QuestionReply {
+            metadata: reply.metadata,
+            turn: reply.turn,
+            effect: reply.effect.as_str().to_owned(),
+            attached: reply.attached,
+            due: reply.due,
+            problem: reply.problem,
+            extras: None,
+        }
     }
 
     fn answer(entry: lanes::AnswerEntry) -> lanes::AnswerReply {
-        let mut activity = Vec::new();
-        let mut told = AnswerEntry {
+        let activity: Vec<_> = entry.tools.iter().map(borrow).collect();
+        let reply = filter().answer(&AnswerEntry {
             text: &entry.text,
             metadata: &entry.metadata,
             turn: &entry.turn,
             message_id: entry.message_id.as_deref(),
-            ..AnswerEntry::default()
-        };
-        for part in &entry.parts {
-            match part {
-                lanes::TurnPart::Question(question) => {
-                    told.question_text = Some(&question.text);
-                    told.question_tokens = question.tokens;
-                }
-                lanes::TurnPart::Tool(tool) => activity.push(borrow(tool)),
-                lanes::TurnPart::Answer(answer) => {
-                    told.is_incomplete = answer.status == lanes::AnswerStatus::Incomplete;
-                    told.tokens = answer.tokens;
-                    told.details = &answer.details;
-                }
-            }
+            question_text: &entry.question.text,
+            question_tokens: entry.question.tokens,
+            activity: &activity,
+            is_incomplete: entry.status.as_deref().is_some_and(|status| status != "complete"),
+            tokens: entry.tokens,
+            details: entry.details.as_deref().unwrap_or_default(),
+        });
+        lanes::AnswerReply {
+            effect: reply.effect.as_str().to_owned(),
+            due: reply.due,
+            problem: reply.problem,
+            extras: None,
         }
-        told.activity = &activity;
-        filter().answer(&told)
     }
 }
 
-impl maintenance::Guest for Component {
-    fn advance(job: maintenance::Job) -> maintenance::Progress {
+impl tasks::Guest for Component {
+    fn advance(job: tasks::Job) -> tasks::Progress {
         let mut task = job.task;
         let progress = filter().advance(&Job {
-            subject: &task.subject,
+            buckets: &task.buckets,
             name: &task.name,
             state: &task.state,
             holder: &job.holder,
             lease_milliseconds: job.lease_milliseconds,
-            // No step needs more than one thing.
-            result: job.results.first(),
+            results: &job.results,
         });
         task.state = progress.state.unwrap_or(task.state);
-        maintenance::Progress {
-            step: progress.step,
+        tasks::Progress {
+            step: progress.step.as_str().to_owned(),
             task,
             needs: progress.need.into_iter().collect(),
             problem: progress.problem,
@@ -126,6 +125,6 @@ fn borrow(activity: &lanes::ToolActivity) -> ToolActivity<'_> {
         arguments: activity.arguments.as_deref(),
         output: activity.output.as_deref(),
         error: activity.error.as_deref(),
-        details: &activity.details,
+        details: activity.details.as_deref().unwrap_or_default(),
     }
 }

@@ -5,8 +5,8 @@ use crate::contract::bindings::keepline::host::log;
 use crate::contract::bindings::keepline::store::{core, indexes, leases, listing, types};
 use crate::contract::bindings::wasi::clocks::wall_clock;
 use crate::contract::{
-    BucketPage, DeleteRequest, Deletion, Failure, Host, IndexedReceipt, IndexedTransaction, LeasedReceipt,
-    LeasedTransaction, Level, Receipt, StoreProfile, Transaction, kind,
+    BucketPage, DeleteRequest, Deletion, Host, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction,
+    Level, Problem, Receipt, StoreProfile, Transaction, kind,
 };
 
 /// What the host lends.
@@ -14,11 +14,11 @@ use crate::contract::{
 pub(super) struct Imports;
 
 impl Host for Imports {
-    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
         core::transact(*transaction)
     }
 
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
         let attempts = core::transact_each(transactions).into_iter().map(|attempt| match attempt {
             types::Attempt::Receipt(receipt) => Ok(receipt),
             types::Attempt::Problem(problem) => Err(problem),
@@ -26,7 +26,7 @@ impl Host for Imports {
         attempts.collect()
     }
 
-    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>> {
+    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>> {
         let attempts = leases::transact_each(transactions).into_iter().map(|attempt| match attempt {
             leases::LeasedAttempt::Receipt(receipt) => Ok(receipt),
             leases::LeasedAttempt::Problem(problem) => Err(problem),
@@ -34,7 +34,7 @@ impl Host for Imports {
         attempts.collect()
     }
 
-    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>> {
+    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
         let attempts = indexes::transact_each(transactions).into_iter().map(|attempt| match attempt {
             indexes::IndexedAttempt::Receipt(receipt) => Ok(receipt),
             indexes::IndexedAttempt::Problem(problem) => Err(problem),
@@ -42,7 +42,7 @@ impl Host for Imports {
         attempts.collect()
     }
 
-    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
         let attempts = core::delete_each(requests).into_iter().map(|attempt| match attempt {
             types::DeleteAttempt::Deletion(deletion) => Ok(deletion),
             types::DeleteAttempt::Problem(problem) => Err(problem),
@@ -50,7 +50,7 @@ impl Host for Imports {
         attempts.collect()
     }
 
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
         listing::list_buckets(kind::SESSION, cursor, limit)
     }
 

@@ -1,20 +1,22 @@
-//! Exports the calls of operators and tools: sessions, transcripts and users.
+//! Exports the calls of operators and tools: sessions, transcripts and users. No `extras` is registered yet: they are ignored.
 
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
 use crate::component::exports::{Component, config};
 use crate::component::imports::Imports;
-use crate::contract::{sessions as operator, transcripts, users};
+use crate::contract::{Member, Problem, sessions, transcripts, users};
 use crate::transcript::address::TranscriptId;
-use crate::{Context, SessionProblem, admin};
+use crate::{Context, admin};
 
-type Reply<T> = Result<T, SessionProblem>;
+type Reply<T> = Result<T, Problem>;
+
+type Extras = Option<Vec<Member>>;
 
 fn context() -> Context<Imports> {
     Context::new(Imports, config())
 }
 
-/// A call on the session with this id. Replies have the id where the call has the session's name.
+/// A call on the session with this id.
 fn on_session<T>(id: &str, call: impl FnOnce(&Context<Imports>, &str) -> Reply<T>) -> Reply<T> {
     admin::with_session_name(&context(), id, call)
 }
@@ -29,61 +31,55 @@ fn on_transcript<T>(
     })
 }
 
-impl operator::Guest for Component {
-    fn create(session: String) -> Reply<operator::SessionCreated> {
-        let generation = admin::create_with_id(&context(), &session)?;
-        Ok(operator::SessionCreated { session, generation })
+impl sessions::Guest for Component {
+    fn create(session: String, _: Extras) -> Reply<sessions::SessionState> {
+        admin::create_with_id(&context(), &session)
     }
 
-    fn resume(session: String) -> Reply<operator::SessionState> {
-        let state = on_session(&session, admin::resume_session)?;
-        Ok(operator::SessionState { session, ..state })
+    fn resume(session: String) -> Reply<sessions::SessionState> {
+        on_session(&session, admin::resume_session)
     }
 
-    fn list_sessions(cursor: String, limit: u32) -> Reply<operator::SessionPage> {
+    fn list_sessions(cursor: String, limit: u32) -> Reply<sessions::SessionPage> {
         admin::list_sessions(&context(), &cursor, limit)
     }
 
-    fn delete(session: String) -> Reply<operator::SessionDeleted> {
-        let deleted = on_session(&session, admin::delete_session)?;
-        Ok(operator::SessionDeleted { session, ..deleted })
+    fn delete(session: String, _: Extras) -> Reply<sessions::SessionDeleted> {
+        on_session(&session, admin::delete_session)
     }
 
-    fn put(session: String, key: String, value: String) -> Reply<operator::ValueStored> {
-        on_session(&session, |context, name| admin::put_value(context, name, &key, &value))?;
-        Ok(operator::ValueStored { session, key })
+    fn put(session: String, key: String, value: String, _: Extras) -> Reply<sessions::ValueChanged> {
+        let existed = on_session(&session, |context, name| admin::put_value(context, name, &key, &value))?;
+        Ok(sessions::ValueChanged { existed })
     }
 
-    fn get(session: String, key: String) -> Reply<operator::ValueFound> {
+    fn get(session: String, key: String) -> Reply<sessions::ValueList> {
         let value = on_session(&session, |context, name| admin::read_value(context, name, &key))?;
-        Ok(operator::ValueFound { session, key, value })
+        Ok(sessions::ValueList { values: value.map(|value| sessions::NamedValue { key, value }).into_iter().collect() })
     }
 
-    fn keys(session: String) -> Reply<operator::KeyList> {
-        let keys = on_session(&session, admin::list_session_keys)?;
-        Ok(operator::KeyList { session, keys })
+    fn keys(session: String) -> Reply<sessions::KeyList> {
+        Ok(sessions::KeyList { keys: on_session(&session, admin::list_session_keys)? })
     }
 
-    fn clear(session: String, key: Option<String>) -> Reply<operator::KeysCleared> {
-        let cleared = on_session(&session, |context, name| admin::clear_values(context, name, key.as_deref()))?;
-        Ok(operator::KeysCleared { session, cleared })
+    fn clear(session: String, key: Option<String>, _: Extras) -> Reply<sessions::KeyList> {
+        let keys = on_session(&session, |context, name| admin::clear_values(context, name, key.as_deref()))?;
+        Ok(sessions::KeyList { keys })
     }
 
-    fn increment(session: String, key: String, amount: i64) -> Reply<operator::KeyCounted> {
+    fn increment(session: String, key: String, amount: i64, _: Extras) -> Reply<sessions::KeyCounted> {
         let value = on_session(&session, |context, name| admin::increment_value(context, name, &key, amount))?;
-        Ok(operator::KeyCounted { session, key, value })
+        Ok(sessions::KeyCounted { value })
     }
 
-    fn history(session: String, before: Option<u64>, limit: u32) -> Reply<operator::HistoryPage> {
-        let page = on_session(&session, |context, name| admin::read_history(context, name, before, limit))?;
-        Ok(operator::HistoryPage { session, ..page })
+    fn history(session: String, before: Option<u64>, limit: u32) -> Reply<sessions::HistoryPage> {
+        on_session(&session, |context, name| admin::read_history(context, name, before, limit))
     }
 }
 
 impl transcripts::Guest for Component {
     fn describe(transcript: transcripts::Transcript) -> Reply<transcripts::TranscriptState> {
-        let state = on_transcript(&transcript, admin::describe_transcript)?;
-        Ok(transcripts::TranscriptState { session: transcript.session, ..state })
+        on_transcript(&transcript, admin::describe_transcript)
     }
 
     fn messages(
@@ -98,8 +94,7 @@ impl transcripts::Guest for Component {
             before: query.before,
             limit: query.limit,
         };
-        let page = on_transcript(&transcript, |context, at| admin::find_messages(context, at, &wanted))?;
-        Ok(transcripts::MessagePage { session: transcript.session, ..page })
+        on_transcript(&transcript, |context, at| admin::find_messages(context, at, &wanted))
     }
 
     fn content(
@@ -108,10 +103,7 @@ impl transcripts::Guest for Component {
         offset: u64,
         limit: u32,
     ) -> Reply<transcripts::MessageContent> {
-        let found = on_transcript(&transcript, |context, at| {
-            admin::read_message_content(context, at, position, offset, limit)
-        })?;
-        Ok(transcripts::MessageContent { session: transcript.session, ..found })
+        on_transcript(&transcript, |context, at| admin::read_message_content(context, at, position, offset, limit))
     }
 
     fn find_lines(
@@ -121,72 +113,77 @@ impl transcripts::Guest for Component {
     ) -> Reply<transcripts::FoundLines> {
         let transcripts::LineQuery { text, ignore_case, context, from_line: from, limit } = query;
         let wanted = LineQuery { text: &text, ignore_case, context, from, limit };
-        let found = on_transcript(&transcript, |context, at| admin::find_lines(context, at, position, &wanted))?;
-        Ok(transcripts::FoundLines { session: transcript.session, ..found })
+        on_transcript(&transcript, |context, at| admin::find_lines(context, at, position, &wanted))
     }
 
     fn rewrite(
         transcript: transcripts::Transcript,
         position: u64,
         content: Option<String>,
+        _: Extras,
     ) -> Reply<transcripts::TranscriptChanged> {
-        let count = on_transcript(&transcript, |context, at| {
-            admin::rewrite_message(context, at, position, content.as_deref())
-        })?;
-        Ok(transcripts::TranscriptChanged { session: transcript.session, count })
+        on_transcript(&transcript, |context, at| admin::rewrite_message(context, at, position, content.as_deref()))
     }
 
-    fn clear(transcript: transcripts::Transcript, branch: Option<u64>) -> Reply<transcripts::TranscriptChanged> {
-        let count = on_transcript(&transcript, |context, at| admin::clear_messages(context, at, branch))?;
-        Ok(transcripts::TranscriptChanged { session: transcript.session, count })
+    fn clear(
+        transcript: transcripts::Transcript,
+        branch: Option<u64>,
+        _: Extras,
+    ) -> Reply<transcripts::TranscriptChanged> {
+        on_transcript(&transcript, |context, at| admin::clear_messages(context, at, branch))
     }
 
     fn set_messages(
         transcript: transcripts::Transcript,
-        messages: Vec<String>,
+        messages: Vec<transcripts::NewMessage>,
         next: Option<u64>,
+        _: Extras,
     ) -> Reply<transcripts::TranscriptChanged> {
-        let count = on_transcript(&transcript, |context, at| admin::set_messages(context, at, &messages, next))?;
-        Ok(transcripts::TranscriptChanged { session: transcript.session, count })
+        on_transcript(&transcript, |context, at| admin::set_messages(context, at, &messages, next))
     }
 
-    fn register(transcript: transcripts::Transcript, user: Option<String>) -> Reply<transcripts::TranscriptRegistered> {
+    fn register(
+        transcript: transcripts::Transcript,
+        user: Option<String>,
+        _: Extras,
+    ) -> Reply<transcripts::TranscriptRegistered> {
         let owner = on_transcript(&transcript, |context, at| admin::register_transcript(context, at, user.as_deref()))?;
-        Ok(transcripts::TranscriptRegistered { session: transcript.session, owner })
+        Ok(transcripts::TranscriptRegistered { owner })
     }
 
-    fn set_title(transcript: transcripts::Transcript, title: Option<String>) -> Reply<transcripts::TitleSet> {
+    fn set_title(
+        transcript: transcripts::Transcript,
+        title: Option<String>,
+        _: Extras,
+    ) -> Reply<transcripts::TitleState> {
         let title = on_transcript(&transcript, |context, at| admin::set_title(context, at, title.as_deref()))?;
-        Ok(transcripts::TitleSet { session: transcript.session, title })
+        Ok(transcripts::TitleState { title })
     }
 
     fn set_settings(
         transcript: transcripts::Transcript,
         settings: transcripts::TranscriptSettings,
-    ) -> Reply<transcripts::SettingsSet> {
+        _: Extras,
+    ) -> Reply<transcripts::TranscriptSettings> {
         on_transcript(&transcript, |context, at| admin::set_settings(context, at, &settings))?;
-        Ok(transcripts::SettingsSet { session: transcript.session })
+        Ok(settings)
     }
 }
 
 impl users::Guest for Component {
-    fn values(user: String, key: Option<String>) -> Reply<users::UserValues> {
-        let (user, found) = admin::read_user_values(&context(), &user, key.as_deref())?;
-        let values = found.into_iter().map(|entry| users::UserValue { key: entry.key, value: entry.text });
-        Ok(users::UserValues { user, values: values.collect() })
+    fn values(user: String, key: Option<String>) -> Reply<sessions::ValueList> {
+        Ok(sessions::ValueList { values: admin::read_user_values(&context(), &user, key.as_deref())? })
     }
 
-    fn put(user: String, key: String, value: Option<String>) -> Reply<users::UserValueStored> {
-        let user = admin::put_user_value(&context(), &user, &key, value.as_deref())?;
-        Ok(users::UserValueStored { user, key })
+    fn put(user: String, key: String, value: Option<String>, _: Extras) -> Reply<sessions::ValueChanged> {
+        Ok(sessions::ValueChanged { existed: admin::put_user_value(&context(), &user, &key, value.as_deref())? })
     }
 
-    fn list_sessions(user: String, before: Option<u64>, limit: u32) -> Reply<users::UserSessions> {
+    fn list_sessions(user: String, before: Option<u64>, limit: u32) -> Reply<users::SessionList> {
         admin::list_user_sessions(&context(), &user, before, limit)
     }
 
-    fn forget(user: String) -> Reply<users::UserForgotten> {
-        let done = admin::forget_user(&context(), &user)?;
-        Ok(users::UserForgotten { user, ..done })
+    fn forget(user: String, _: Extras) -> Reply<users::UserForgotten> {
+        admin::forget_user(&context(), &user)
     }
 }

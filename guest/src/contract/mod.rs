@@ -15,13 +15,16 @@
     reason = "generated"
 )]
 pub mod bindings;
+mod problem;
 mod profile;
 mod receipt;
 mod transaction;
 
-pub use bindings::exports::keepline::memory::{filter, maintenance, sessions, transcripts, users};
-pub use bindings::keepline::common::shared::Problem as Failure;
+pub use bindings::exports::keepline::admin::{sessions, transcripts, users};
+pub use bindings::exports::keepline::memory::{lanes, tasks};
+pub use bindings::keepline::common::shared::{Member, Problem};
 pub use bindings::keepline::host::log::Level;
+pub use bindings::keepline::host::needs;
 pub use bindings::keepline::store::indexes::{
     Document, FoundDocuments, IndexExtent, IndexStep, IndexedReceipt, IndexedTransaction, MarkRun, TermHits,
 };
@@ -33,6 +36,7 @@ pub use bindings::keepline::store::types::{
     LeaseState, LogExtent, LogRecords, MissingEntries, Operation, Outcome, PositionMark, PositionedRecord,
     Precondition, Receipt, RecordRun, SetOperation, Size, Span, Status, StoreInfo, StoreLimit, TimeToLive, Transaction,
 };
+pub use problem::codes;
 pub use profile::{StoreLimits, StoreProfile};
 pub use receipt::{LogRun, ReadEntries};
 pub use transaction::LogEnd;
@@ -50,37 +54,26 @@ pub mod kind {
     pub const NODE: &str = "node";
 }
 
-/// The codes of the store's problems that the filter tells apart, or reports itself.
-#[allow(missing_docs, reason = "each is the code of its name")]
-pub mod code {
-    pub const COUNTER_OVERFLOW: &str = "counter-overflow";
-    pub const NOT_A_COUNTER: &str = "not-a-counter";
-    pub const OTHER: &str = "other";
-    pub const TOO_MANY_BUCKETS: &str = "too-many-buckets";
-    pub const UNSUPPORTED: &str = "unsupported";
-    pub const WRONG_TYPE: &str = "wrong-type";
-}
-
 /// All that the filter can reach. The functions of `leases`, `indexes` and `listing` are called only if the store's
 /// profile has the capability of that name.
 pub trait Host {
     /// Apply operations to one bucket, all or none.
-    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure>;
+    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem>;
 
     /// Apply transactions, each on a bucket of its own, and wait once; one reply for each, in order.
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>>;
+    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>>;
 
     /// The same of `leases`.
-    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>>;
+    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>>;
 
     /// The same of `indexes`.
-    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>>;
+    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>>;
 
     /// Delete buckets with all that is in them, and wait once; one reply for each, in order.
-    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>>;
+    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>>;
 
     /// Names of the sessions, page by page, of `listing`.
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure>;
+    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem>;
 
     /// What the store can do, and its limits.
     fn store_profile(&self) -> StoreProfile;

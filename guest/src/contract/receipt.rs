@@ -1,7 +1,7 @@
 //! Reads receipts and failures.
 
+use super::Entry;
 use super::bindings::keepline::store::types::{LogExtent, LogRecords, Receipt, RecordRun, Status};
-use super::{Entry, Failure, code};
 
 impl LogExtent {
     /// The position that the next record gets.
@@ -59,24 +59,4 @@ pub struct ReadEntries {
     pub entries: Vec<Entry>,
     /// Not UTF-8, or of another type.
     pub unreadable: Vec<String>,
-}
-
-impl Failure {
-    pub(crate) fn new(code: &str, message: &str) -> Self {
-        Self { code: code.to_owned(), subject: String::new(), limit: 0, message: message.to_owned() }
-    }
-
-    /// What a store's reply that breaks the contract counts as.
-    pub(crate) fn out_of_turn() -> Self {
-        Self::new(code::OTHER, "The store's reply does not fit the request")
-    }
-
-    /// The failure in one sentence for people. The words about full stores are the original node's.
-    pub(crate) fn sentence(&self) -> String {
-        match &*self.code {
-            code::TOO_MANY_BUCKETS => format!("Maximum sessions ({}) reached", self.limit),
-            code if self.message.is_empty() => format!("The store failed: {code}"),
-            _ => self.message.clone(),
-        }
-    }
 }

@@ -7,7 +7,7 @@
 //! "neighbors": bool, "asked", "max_context_tokens", "context_window", "reserve_tokens": integer, "model": text}`; `asked` is the position of
 //! the message that the question is, if it is asked once more, and recall leaves that out; with `look` a question writes
 //! nothing: no session is created (it is `failed` if there is none), no use of one counted, and `memory_trace` comes along;
-//! `files` are references to files of the message, an array. For the others see `wit/filter.wit`.
+//! `files` are references to files of the message, an array. For the others see `wit/schemas/entry.schema.json`.
 //!
 //! Attached to questions: `memory_messages`, the window, as chat messages (`role` `user`, `assistant` or `tool`, and
 //! `system` or `developer` of instructions that an operator has set; `content`; `tool_calls`, `tool_call_id`), or as one text. `memory_summary`, a message of the user's role, to
@@ -24,9 +24,8 @@ use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
-use crate::contract::{BucketId, Host, Precondition, TimeToLive, kind};
+use crate::contract::{BucketId, Host, Precondition, Problem, TimeToLive, kind};
 use crate::entry::turn_token::TurnToken;
-use crate::entry::types::Problem;
 use crate::log;
 use crate::options::conversation::Options;
 use crate::text::json_values::{as_container, parse_count};
@@ -277,6 +276,11 @@ pub(crate) fn node_precondition(options: &Options) -> Precondition<'static> {
 /// Why an entry passes whose `user_id` is not possible.
 pub(crate) const INVALID_USER_ID: &str = ": its user_id is no text of at most 1,024 bytes";
 
+/// Why such an entry is ignored.
+pub(crate) fn invalid_user_problem() -> Problem {
+    Problem::invalid("user_id", "user_id must be a text of at most 1,024 bytes")
+}
+
 /// Of an entry in node mode that names no node, with `require_node`: the host hands its error on, whatever it does with those
 /// of the store.
 pub(crate) const NO_NODE: &str = "no-node";
@@ -289,7 +293,7 @@ pub(crate) fn missing_session_problem(context: &Context<impl Host>, said: &Direc
     }
     let message = "memory_mode is \"node\", but an entry has no session_id that is valid".to_owned();
     log::warn(&context.host, log::SESSION, &[&message]);
-    Some(Problem::new(NO_NODE, message))
+    Some(Problem::new(NO_NODE, "session_id", message))
 }
 
 /// References to files that are an array with something in it, without blanks that would break a line.

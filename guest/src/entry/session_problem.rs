@@ -1,77 +1,62 @@
-//! Why a call of an operator is refused, in the original node's words where it had any.
+//! Problems of calls about sessions, in the original node's words where it had any.
 
-use self::SessionProblemCode as Code;
-pub use crate::contract::sessions::{SessionProblem, SessionProblemCode};
-use crate::contract::{Failure, Status, code};
+use crate::contract::{BucketId, Problem, Status, codes, kind};
 use crate::text::ids::{ANSWER_COUNT, check_key_name, check_session_name};
 use crate::text::quoting::python_repr;
 
-impl SessionProblem {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, store_code: String::new(), message: message.into() }
-    }
-}
+pub(crate) type SessionResult<T> = Result<T, Problem>;
 
-pub(crate) fn answer_count_problem(session: &str) -> SessionProblem {
+pub(crate) fn answer_count_problem(session: &str) -> Problem {
     let message = format!(
         "Key '{ANSWER_COUNT}' in session {} counts the answers: it must be an integer from 0 to {MAX_COUNT}",
         python_repr(session)
     );
-    SessionProblem::new(Code::InvalidValue, message)
+    Problem::invalid("value", message)
 }
 
-pub(crate) fn check_status(session: &str, status: Status) -> SessionResult<()> {
+/// What it means that a transaction on a bucket of the session, or of one of its nodes, was not applied.
+pub(crate) fn check_status(session: &str, bucket: BucketId<'_>, status: Status) -> SessionResult<()> {
     let (code, what) = match status {
         Status::Applied | Status::Repeated => return Ok(()),
-        // Another life of it is not the session that the call began with.
-        Status::Absent | Status::GenerationMismatch => (Code::NotFound, "not found"),
-        Status::Expired => (Code::Expired, "has expired"),
-        Status::Exists => (Code::AlreadyExists, "already exists"),
-        Status::Unmet => return Err(Failure::out_of_turn().into()),
+        // Another generation of it is not the session that the call began with.
+        Status::Absent | Status::GenerationMismatch => (codes::NOT_FOUND, "not found"),
+        Status::Expired => (codes::EXPIRED, "has expired"),
+        Status::Exists => (codes::ALREADY_EXISTS, "already exists"),
+        Status::Unmet => return Err(Problem::out_of_turn()),
     };
-    Err(SessionProblem::new(code, format!("Session {} {what}", python_repr(session))))
+    let (subject, of) = match bucket.kind {
+        kind::NODE => ("node", "Node of session "),
+        _ => ("session", "Session "),
+    };
+    Err(Problem::new(code, subject, [of, &python_repr(session), " ", what].concat()))
 }
 
-pub(crate) fn conflict_problem(session: &str) -> SessionProblem {
+pub(crate) fn conflict_problem(session: &str) -> Problem {
     let message = format!("Session {} was written to by others each time; nothing was changed", python_repr(session));
-    SessionProblem::new(Code::Conflict, message)
-}
-
-impl From<Failure> for SessionProblem {
-    fn from(failure: Failure) -> Self {
-        let message = failure.sentence();
-        match &*failure.code {
-            code::TOO_MANY_BUCKETS => Self::new(Code::TooManySessions, message),
-            _ => Self { code: Code::Store, store_code: failure.code, message },
-        }
-    }
+    Problem::new(codes::CONFLICT, "", message)
 }
 
 /// Why a write to a session failed that counts something.
-pub(crate) fn write_problem(session: &str, failure: Failure) -> SessionProblem {
+pub(crate) fn write_problem(session: &str, failure: Problem) -> Problem {
     let (key, session) = (python_repr(&failure.subject), python_repr(session));
-    match &*failure.code {
-        code::NOT_A_COUNTER => {
-            SessionProblem::new(Code::NotACounter, format!("Value of key {key} in session {session} is not a counter"))
+    let message = match &*failure.code {
+        codes::NOT_A_COUNTER => format!("Value of key {key} in session {session} is not a counter"),
+        codes::COUNTER_OVERFLOW => {
+            format!("Counter {key} in session {session} would leave the range of a signed 64-bit integer")
         }
-        code::COUNTER_OVERFLOW => SessionProblem::new(
-            Code::CounterOverflow,
-            format!("Counter {key} in session {session} would leave the range of a signed 64-bit integer"),
-        ),
-        _ => failure.into(),
-    }
+        _ => return failure,
+    };
+    Problem { message, ..failure }
 }
-
-pub(crate) type SessionResult<T> = Result<T, SessionProblem>;
 
 /// The most that an operator may set the count of answers to: all readers of JSON read it exactly, and it leaves
 /// room for more answers than there will ever be.
 pub(crate) const MAX_COUNT: i64 = (1 << 53) - 1;
 
 pub(crate) fn require_valid_session(session: &str) -> SessionResult<()> {
-    check_session_name(session).map_err(|message| SessionProblem::new(Code::InvalidSession, message))
+    check_session_name(session).map_err(|message| Problem::invalid("session", message))
 }
 
 pub(crate) fn require_valid_key(key: &str) -> SessionResult<()> {
-    check_key_name(key).map_err(|message| SessionProblem::new(Code::InvalidKey, message))
+    check_key_name(key).map_err(|message| Problem::invalid("key", message))
 }

@@ -1,19 +1,41 @@
 //! Questions, answers, and the filter's replies to them.
 
-use crate::contract::Failure;
-pub use crate::contract::filter::{AnswerReply, Effect, Problem, QuestionReply, Task};
+use crate::contract::Problem;
+pub use crate::contract::lanes::{Task, TaskBucket};
 
-impl Problem {
-    pub(crate) fn new(code: &str, message: String) -> Self {
-        Self { code: code.to_owned(), message }
-    }
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the contract, documented there")]
+pub enum Effect {
+    Passed,
+    Ignored,
+    Foreign,
+    Resumed,
+    Enriched,
+    Stored,
+    Repeated,
+    Skipped,
+    Limited,
+    Ended,
+    Failed,
+}
 
-    pub(crate) fn limit(message: String) -> Self {
-        Self::new("limit", message)
-    }
-
-    pub(crate) fn store(failure: &Failure) -> Self {
-        Self::new(failure.code.as_str(), failure.sentence())
+impl Effect {
+    /// Its registered name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Ignored => "ignored",
+            Self::Foreign => "foreign",
+            Self::Resumed => "resumed",
+            Self::Enriched => "enriched",
+            Self::Stored => "stored",
+            Self::Repeated => "repeated",
+            Self::Skipped => "skipped",
+            Self::Limited => "limited",
+            Self::Ended => "ended",
+            Self::Failed => "failed",
+        }
     }
 }
 
@@ -53,8 +75,8 @@ pub struct AnswerEntry<'a> {
     pub turn: &'a str,
     /// None: that of the metadata.
     pub message_id: Option<&'a str>,
-    /// The question's text, if it is known.
-    pub question_text: Option<&'a str>,
+    /// The question's text; empty: there is none, or it is not known.
+    pub question_text: &'a str,
     /// In the order of events.
     pub activity: &'a [ToolActivity<'a>],
     /// Whether it was cut off.
@@ -67,15 +89,36 @@ pub struct AnswerEntry<'a> {
     pub details: &'a str,
 }
 
+/// The reply to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of the contract, documented there")]
+pub struct QuestionReply {
+    pub metadata: Option<String>,
+    pub turn: String,
+    pub effect: Effect,
+    pub attached: u32,
+    pub due: Vec<Task>,
+    pub problem: Option<Problem>,
+}
+
 impl QuestionReply {
     pub(crate) fn untouched(effect: Effect) -> Self {
         Self { metadata: None, turn: String::new(), effect, attached: 0, due: Vec::new(), problem: None }
     }
 }
 
+/// The reply to an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of the contract, documented there")]
+pub struct AnswerReply {
+    pub effect: Effect,
+    pub due: Vec<Task>,
+    pub problem: Option<Problem>,
+}
+
 impl AnswerReply {
     pub(crate) fn of(effect: Effect) -> Self {
-        Self { metadata: None, effect, due: Vec::new(), problem: None }
+        Self { effect, due: Vec::new(), problem: None }
     }
 
     pub(crate) fn with(effect: Effect, problem: Problem) -> Self {

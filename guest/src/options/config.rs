@@ -5,18 +5,16 @@
 
 use keepline_json as json;
 use keepline_options::bucket_names::SessionIds;
-use keepline_options::kinds::{
-    Boolean, BooleanShownIfFalse, DerivedInteger, Hours, Integer, Kind, OneOf, OptionValue, push_hours,
-};
+use keepline_options::kinds::{Boolean, DerivedInteger, Hours, Integer, Kind, OneOf, OptionValue, push_hours};
 use keepline_options::words::{TtlMode, UnboundContext};
 use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
 
-use crate::contract::{Host, Precondition, TimeToLive};
+use crate::contract::{Host, Precondition, Problem, TimeToLive, codes, lanes};
 use crate::log;
 use crate::options::conversation::Options;
-use crate::options::reader::{ConfigProblem, Read, Reader};
-use crate::options::table::{OptionTable, begin_member, option_struct};
+use crate::options::reader::{Read, Reader};
+use crate::options::table::{OptionTable, list_option, option_struct};
 use crate::text::quoting::{cut_to_line, python_repr};
 
 session_options!(option_struct!(
@@ -38,7 +36,7 @@ pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
 
 impl Config {
     /// Read a JSON object of options. Absent and null ones have their defaults.
-    pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
+    pub fn parse(text: &str) -> Result<Self, Problem> {
         // No limit can be 0: that is one which was not given.
         let mut config = Self { max_context_bytes: 0, ..Self::default() };
         let mut problem = None;
@@ -50,7 +48,7 @@ impl Config {
                 let first = Config::NAMES.get(2..).unwrap_or_default();
                 let there_are = [first, ", conversation", Options::NAMES].concat();
                 let message = ["Unknown option ", &python_repr(unknown), "; there are ", &there_are].concat();
-                Err(ConfigProblem { field: cut_to_line(unknown), message })
+                Err(Problem::invalid(&cut_to_line(unknown), message))
             }
         };
         let read = json::for_each_member(text, |key, raw| {
@@ -60,58 +58,80 @@ impl Config {
             }
         });
         if read.is_none() {
-            return Err(ConfigProblem {
-                field: String::new(),
-                message: format!("The configuration must be a JSON object, not {}", cut_to_line(text)),
-            });
+            let message = format!("The configuration must be a JSON object, not {}", cut_to_line(text));
+            return Err(Problem::invalid("", message));
         }
         if config.max_context_bytes == 0 {
-            let least = config.max_value_bytes + BESIDE_A_VALUE;
-            config.max_context_bytes = least.max(Self::default().max_context_bytes);
+            config.max_context_bytes = config.derived_context_bytes();
         }
         config.conversation = has_conversation.then(|| Arc::new(conversation));
         problem.map_or(Ok(config), Err)
     }
 
-    /// Read options for the store of this host. Refused is what needs a capability that the store lacks; what else it
-    /// lacks is warned of.
-    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, ConfigProblem> {
+    /// Read options for the store of this host. A time to live is refused where nothing expires; what else a store
+    /// can't promise is told.
+    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, Problem> {
         let config = Self::parse(text)?;
         let store = host.store_profile();
         if !store.positions && config.conversation.is_some() {
-            return Err(ConfigProblem {
-                field: "conversation".to_owned(),
-                message: "conversation must be false, not true: the store lacks the capability positions".to_owned(),
-            });
+            let message = "conversation must be false, not true: the store lacks the capability positions";
+            return Err(Problem::new(codes::UNSUPPORTED, "conversation", message));
         }
         if !store.expiring && config.time_to_live().is_some() {
             let mut shown = String::new();
             push_hours(&mut shown, config.session_ttl_hours);
-            return Err(ConfigProblem {
-                field: "session_ttl_hours".to_owned(),
-                message: format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire"),
-            });
+            let message = format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire");
+            return Err(Problem::new(codes::UNSUPPORTED, "session_ttl_hours", message));
         }
-        let lacks = [
-            (store.atomic, "atomic: a crash may leave half of what an entry writes, and readers may see it"),
-            (store.compare, "compare: updates are lost where a session has more than one writer at a time"),
-            (store.exactly_once, "exactly-once: the host must not send a write again"),
-        ];
-        for (_, lack) in lacks.into_iter().filter(|(can, _)| !can) {
-            log::warn(host, log::STORE, &["The store lacks the capability ", lack]);
+        for warning in store_warnings(host) {
+            log::warn(host, log::STORE, &[&warning.message]);
         }
         Ok(config)
     }
 
-    /// All options in force, as a JSON object, in the order of the table.
-    pub fn effective(&self) -> String {
-        let mut members = String::new();
-        self.write(&mut members);
-        if let Some(conversation) = &self.conversation {
-            members.push_str(", \"conversation\": true");
-            conversation.write(&mut members);
+    /// All options in force, in the order of the table; those of conversations if that is on.
+    pub fn options(&self) -> Vec<lanes::OptionValue> {
+        let list = |config: &Self| {
+            let mut options = Vec::new();
+            config.list(&mut options);
+            list_option(&mut options, "conversation", &config.conversation.is_some());
+            if let Some(conversation) = &config.conversation {
+                conversation.list(&mut options);
+            }
+            options
+        };
+        let mut options = list(self);
+        let default = Self {
+            max_context_bytes: self.derived_context_bytes(),
+            conversation: self.conversation.as_ref().map(|_| Arc::default()),
+            ..Self::default()
+        };
+        for (option, default) in options.iter_mut().zip(list(&default)) {
+            option.is_default = option.value == default.value;
+            // That of the defaults above is as this configuration has it.
+            option.is_default &= option.name != "conversation" || option.value == "false";
         }
-        ["{", members.get(2..).unwrap_or_default(), "}"].concat()
+        options
+    }
+
+    /// The same as a JSON object, which is read back as this configuration.
+    pub fn effective(&self) -> String {
+        let options = self.options();
+        let members: Vec<String> =
+            options.iter().map(|option| format!("\"{}\": {}", option.name, option.value)).collect();
+        ["{", &members.join(", "), "}"].concat()
+    }
+
+    /// What the lanes can use: names of the contract.
+    pub fn wants(&self) -> Vec<String> {
+        let Some(conversation) = &self.conversation else { return Vec::new() };
+        let vectors = conversation.wants_vectors().then_some("vectors");
+        vectors.into_iter().chain(["tokens", "turns"]).map(ToOwned::to_owned).collect()
+    }
+
+    /// The bytes of values that a question gets where that is not set: there is room for the longest answer.
+    fn derived_context_bytes(&self) -> u64 {
+        (self.max_value_bytes + BESIDE_A_VALUE).max(Self::default().max_context_bytes)
     }
 
     /// How long a session that is created now lives.
@@ -124,6 +144,22 @@ impl Config {
     pub(crate) fn create(&self) -> Precondition<'static> {
         Precondition::create(self.time_to_live())
     }
+}
+
+/// What the store can't promise and the filter relies on.
+pub fn store_warnings(host: &impl Host) -> Vec<Problem> {
+    let store = host.store_profile();
+    let all = [
+        (store.atomic, "atomic", "a crash may leave half of what an entry writes, and readers may see it"),
+        (store.compare, "compare", "updates are lost where a session has more than one writer at a time"),
+        (store.exactly_once, "exactly-once", "the host must not send a write again"),
+    ];
+    let lacking = all.into_iter().filter(|(is_there, ..)| !is_there);
+    let warning = |(_, name, effect)| {
+        let message = format!("The store lacks the capability {name}: {effect}");
+        Problem::new(codes::UNSUPPORTED, name, message)
+    };
+    lacking.map(warning).collect()
 }
 
 /// This many hours, at least one millisecond. `None`: it does not expire.
@@ -175,7 +211,7 @@ mod tests {
         assert_eq!(Config::parse(&config.effective()).unwrap(), config);
         assert_eq!(
             Config::default().effective(),
-            r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "unbound_context": "keep", "session_ids": "strict", "max_value_bytes": 1048576, "max_context_bytes": 2097152, "max_keys": 1000}"#
+            r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "memory_enabled": true, "unbound_context": "keep", "session_ids": "strict", "max_value_bytes": 1048576, "max_context_bytes": 2097152, "max_keys": 1000, "conversation": false}"#
         );
     }
 
@@ -200,12 +236,12 @@ mod tests {
         ];
         for (text, field, given, allowed) in cases {
             let problem = Config::parse(text).unwrap_err();
-            assert_eq!(problem.field, field);
+            assert_eq!(problem.subject, field);
             assert!(problem.message.contains(given), "{}", problem.message);
             assert!(problem.message.contains(allowed), "{}", problem.message);
         }
         for text in ["", "[]", "null", "{", "{\"max_keys\":nan}"] {
-            assert_eq!(Config::parse(text).unwrap_err().field, "");
+            assert_eq!(Config::parse(text).unwrap_err().subject, "");
         }
     }
 

@@ -6,9 +6,11 @@ use keepline_options::kinds::{
 use keepline_options::words::{MemoryMode, Recall, RecallLife, RecallSource, WindowForm};
 use keepline_options::{conversation_options, kind_of};
 
+use crate::contract::Problem;
+use crate::contract::lanes;
 use crate::contract::transcripts::TranscriptSettings;
-use crate::options::reader::{ConfigProblem, Patterns, Read, Reader};
-use crate::options::table::{OptionTable, begin_member, option_struct};
+use crate::options::reader::{Patterns, Read, Reader};
+use crate::options::table::{OptionTable, list_option, option_struct};
 
 conversation_options!(option_struct!(
     /// The options of conversations in force.

@@ -1,6 +1,9 @@
 //! Makes a struct of the rows of a table of options: fields, defaults, reader and writer.
 
-use crate::options::reader::{ConfigProblem, Reader};
+use keepline_options::kinds::OptionValue;
+
+use crate::contract::{Problem, lanes};
+use crate::options::reader::Reader;
 
 /// A struct whose fields are options.
 pub(crate) trait OptionTable {
@@ -8,10 +11,10 @@ pub(crate) trait OptionTable {
     const NAMES: &'static str;
 
     /// Sets the option that is read. Whether there is one of this name.
-    fn set(&mut self, reader: &Reader<'_>) -> Result<bool, ConfigProblem>;
+    fn set(&mut self, reader: &Reader<'_>) -> Result<bool, Problem>;
 
-    /// Appends all as members of a JSON object, each after ", ".
-    fn write(&self, out: &mut String);
+    /// Appends all, with their values. Whether one is the default is not told.
+    fn list(&self, out: &mut Vec<lanes::OptionValue>);
 }
 
 /// For [`session_options!`](keepline_options::session_options) and
@@ -41,7 +44,7 @@ macro_rules! option_struct {
         impl OptionTable for $struct {
             const NAMES: &'static str = concat!($( ", ", stringify!($name) ),+);
 
-            fn set(&mut self, reader: &Reader<'_>) -> Result<bool, ConfigProblem> {
+            fn set(&mut self, reader: &Reader<'_>) -> Result<bool, Problem> {
                 match reader.field {
                     $( stringify!($name) => <$kind as Read>::read(&mut self.$name, reader, $default)?, )+
                     _ => return Ok(false),
@@ -49,13 +52,8 @@ macro_rules! option_struct {
                 Ok(true)
             }
 
-            fn write(&self, out: &mut String) {
-                $(
-                    if <$kind as Kind>::is_shown(&self.$name) {
-                        begin_member(out, stringify!($name));
-                        self.$name.write(out);
-                    }
-                )+
+            fn list(&self, out: &mut Vec<lanes::OptionValue>) {
+                $( list_option(out, stringify!($name), &self.$name); )+
             }
         }
     };
@@ -63,8 +61,10 @@ macro_rules! option_struct {
 
 pub(crate) use option_struct;
 
-/// Appends the name of a member, after ", ". (Inlined, these would be a hundredth of the component.)
+/// Appends an option. (Inlined, these would be a hundredth of the component.)
 #[inline(never)]
-pub(crate) fn begin_member(out: &mut String, name: &str) {
-    out.extend([", \"", name, "\": "]);
+pub(crate) fn list_option(out: &mut Vec<lanes::OptionValue>, name: &str, value: &impl OptionValue) {
+    let mut json = String::new();
+    value.write(&mut json);
+    out.push(lanes::OptionValue { name: name.to_owned(), value: json, is_default: false });
 }

@@ -3,8 +3,8 @@
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptSettings;
 use crate::contract::{
-    BucketId, Failure, Host, IndexStep, IndexedReceipt, IndexedTransaction, LogEnd, LogRun, Operation, Precondition,
-    Receipt, Span, Status, Transaction, VALUES, code, kind,
+    BucketId, Host, IndexStep, IndexedReceipt, IndexedTransaction, LogEnd, LogRun, Operation, Precondition, Problem,
+    Receipt, Span, Status, Transaction, VALUES, codes, kind,
 };
 use crate::options::config;
 use crate::options::conversation::Options;
@@ -112,7 +112,7 @@ pub(crate) fn load_snapshot(
     context: &Context<impl Host>,
     options: &Options,
     plan: &ReadPlan<'_>,
-) -> Result<Option<QuestionSnapshot>, Failure> {
+) -> Result<Option<QuestionSnapshot>, Problem> {
     let ReadPlan { session, user, bucket, precondition, only_looks, recall, .. } = *plan;
     let of_user = plan.recalls_of_user();
     let once = plan.session_keys();
@@ -144,7 +144,7 @@ pub(crate) fn load_snapshot(
         transactions.push(IndexedTransaction { lease: None, transaction, steps: steps(of_user) });
     }
     let mut receipts = store::transact_each_indexed(&context.host, &transactions).into_iter();
-    let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
+    let mut next = || receipts.next().unwrap_or_else(|| Err(Problem::out_of_turn()));
     let reply = next()?;
     let receipt = &reply.receipt;
     let of_session = if is_node { Some(next()?.receipt) } else { None };
@@ -154,7 +154,7 @@ pub(crate) fn load_snapshot(
     let (user, recalled) = match user {
         Some(_) => {
             next().and_then(|receipt| plan.user_snapshot(receipt, &reads, steps(of_user))).unwrap_or_else(|failure| {
-                let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
+                let what = ["No values of the user for a question of session ", session, ": ", &failure.message];
                 log::warn(&context.host, log::STORE, &what);
                 (registry::UserSnapshot::default(), None)
             })
@@ -166,8 +166,8 @@ pub(crate) fn load_snapshot(
         if only_looks && of_user && receipt.status == Status::Absent {
             return Ok(Some(QuestionSnapshot { user, recall: recalled, ..QuestionSnapshot::default() }));
         }
-        let missing = || Failure::new(code::OTHER, "There is no such session, or it has no such node");
-        return Err(if only_looks { missing() } else { Failure::out_of_turn() });
+        let missing = || Problem::new(codes::OTHER, "", "There is no such session, or it has no such node");
+        return Err(if only_looks { missing() } else { Problem::out_of_turn() });
     }
     let mut snapshot = plan.snapshot(options, reply, of_session)?;
     snapshot.user = user;
@@ -226,7 +226,7 @@ impl ReadPlan<'_> {
         mut receipt: IndexedReceipt,
         reads: &[Operation<'_>],
         steps: &[IndexStep<'_>],
-    ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Failure> {
+    ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Problem> {
         let of_user = self.recalls_of_user();
         if of_user && self.recalls_session {
             session_filter::keep_only_session(self.session, reads, steps, &mut receipt);
@@ -245,7 +245,7 @@ impl ReadPlan<'_> {
         options: &Options,
         reply: IndexedReceipt,
         of_session: Option<Receipt>,
-    ) -> Result<QuestionSnapshot, Failure> {
+    ) -> Result<QuestionSnapshot, Problem> {
         let mut outcomes = Outcomes::of_indexed(reply);
         let mut snapshot = QuestionSnapshot { generation: outcomes.generation.clone(), ..QuestionSnapshot::default() };
         snapshot.values = outcomes.take_entries()?;
@@ -297,7 +297,7 @@ pub(crate) fn widen_snapshot(
     bucket: BucketId<'_>,
     budget: u64,
     read_for: u64,
-) -> Result<(), Failure> {
+) -> Result<(), Problem> {
     let LogRun { extent, records, .. } = &seen.newest;
     if budget <= read_for || records.len() as u64 >= extent.length {
         return Ok(());
@@ -321,12 +321,12 @@ pub(crate) fn read_oldest(
     bucket: BucketId<'_>,
     generation: &str,
     tokens: u64,
-) -> Result<LogRun, Failure> {
+) -> Result<LogRun, Problem> {
     // Calls of tools are short, and what is around them is not; and there may be other answers among them.
     let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
     let read = Operation::read(TRANSCRIPT, end, max_records, max_bytes);
     let found = store::read_bucket(&context.host, bucket, Precondition::life(generation), &[read])?;
-    found.ok_or_else(Failure::out_of_turn)?.take_records()
+    found.ok_or_else(Problem::out_of_turn)?.take_records()
 }
 
 /// Read where turns began that went on among these, and are not whole: the newest of them.
@@ -336,7 +336,7 @@ pub(crate) fn fetch_beginnings(
     bucket: BucketId<'_>,
     turns: &[Turn<'_, '_>],
     budget: u64,
-) -> Result<Vec<LogRun>, Failure> {
+) -> Result<Vec<LogRun>, Problem> {
     let first = seen.newest.extent.first;
     let begins = turns.iter().skip(1).rev().filter(|turn| !turn.is_whole);
     // Others may have written between the question and the step with it.
@@ -360,7 +360,7 @@ pub(crate) fn fetch_branch(
     bucket: BucketId<'_>,
     thread: &ConversationThread<'_>,
     budget: u64,
-) -> Result<Vec<LogRun>, Failure> {
+) -> Result<Vec<LogRun>, Problem> {
     let left = budget.saturating_sub(thread.weight());
     // What was read of a thread that is all of the newest records was enough for the budget.
     let is_plain = thread.count() == seen.newest.records.len() as u64;
@@ -379,7 +379,7 @@ impl QuestionSnapshot {
         bucket: BucketId<'_>,
         spans: &[Span],
         max_bytes: u64,
-    ) -> Result<Vec<LogRun>, Failure> {
+    ) -> Result<Vec<LogRun>, Problem> {
         let read = [Operation::read_at(TRANSCRIPT, spans, max_bytes)];
         let found = store::read_bucket(&context.host, bucket, Precondition::life(&self.generation), &read)?;
         found.map_or(Ok(Vec::new()), |mut outcomes| outcomes.take_spans())

@@ -13,11 +13,11 @@ use keepline_options::words::Recall;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, Precondition};
+use crate::contract::{BucketId, Host, Precondition, Problem};
 use crate::entry::directives::{Directives, INVALID_USER_ID, NO_NODE};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::TurnToken;
-use crate::entry::types::{Effect, Problem, QuestionEntry, QuestionReply};
+use crate::entry::types::{Effect, QuestionEntry, QuestionReply};
 use crate::entry::{directives, turn_token};
 use crate::log;
 use crate::options::conversation::Options;
@@ -153,7 +153,7 @@ pub(crate) fn enrich_question(
     entry: &QuestionEntry<'_>,
     metadata: &EntryMetadata<'_>,
     reply: &mut QuestionReply,
-) -> Result<(), Failure> {
+) -> Result<(), Problem> {
     // What is searched for, and quoted, is what was said.
     let spoken = json::spoken_text(entry.text);
     let entry = &QuestionEntry { text: &spoken, ..*entry };
@@ -242,14 +242,16 @@ fn resolve_question_node(
 ) -> Option<Option<Cow<'static, str>>> {
     if said.is_user_bad {
         log::warn(&context.host, log::SESSION, &["No memory for a question of session ", session, INVALID_USER_ID]);
-        (reply.effect, reply.turn) = (Effect::Foreign, turn_token::foreign_token(session));
+        // Nor is anything stored that answers it.
+        (reply.effect, reply.turn) = (Effect::Ignored, turn_token::foreign_token(session));
+        reply.problem = Some(directives::invalid_user_problem());
         return None;
     }
     let Ok(node) = said.resolve_node(options, session) else {
         let message = directives::node_missing_message(session);
         log::warn(&context.host, log::SESSION, &[&message]);
         reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
-        reply.problem = options.require_node.then_some(Problem::new(NO_NODE, message));
+        reply.problem = options.require_node.then_some(Problem::new(NO_NODE, "node_id", message));
         return None;
     };
     Some(node)
@@ -263,7 +265,7 @@ fn read_snapshot(
     metadata: &EntryMetadata<'_>,
     recall: Option<&RecallQuery>,
     reply: &mut QuestionReply,
-) -> Result<Option<QuestionSnapshot>, Failure> {
+) -> Result<Option<QuestionSnapshot>, Problem> {
     let session = question.session;
     let plan = ReadPlan {
         session,
@@ -293,12 +295,12 @@ fn read_snapshot(
         }
         // What is broken is left as it is; the rest of the memory needs nothing of it.
         Err(failure) if is_conversation_failure(&failure) && question.node.is_none() => {
-            let what = ["No conversation for a question of session ", session, ": ", &failure.sentence()];
+            let what = ["No conversation for a question of session ", session, ": ", &failure.message];
             log::warn(&context.host, log::VALUE, &what);
             let mut named = metadata.clone();
             named.session_id = None;
             open_and_attach(context, session, &named, reply)?;
-            reply.problem.get_or_insert_with(|| Problem::store(&failure));
+            reply.problem.get_or_insert_with(|| failure.clone());
             Ok(None)
         }
         Err(failure) => Err(failure),
@@ -321,7 +323,7 @@ fn compose_window(
     turns: &[Turn<'_, '_>],
     continued: Option<&str>,
     reply: &mut QuestionReply,
-) -> Result<ComposedWindow, Failure> {
+) -> Result<ComposedWindow, Problem> {
     let LoadedQuestion { context, options, question, seen, resolved, budget } = *loaded;
     let session = question.session;
     let summary = seen.summary.as_deref().zip(resolved.target);
@@ -361,7 +363,7 @@ fn compose_window(
         let most = options.max_window_bytes;
         let message = format!("The {what} left out of a question of session {session}: over max_window_bytes ({most})");
         log::warn(&context.host, log::LIMIT, &[&message]);
-        reply.problem.get_or_insert_with(|| Problem::limit(message));
+        reply.problem.get_or_insert_with(|| Problem::limit("max_window_bytes", most, message));
     }
     Ok(composed)
 }
@@ -389,7 +391,7 @@ fn recalled(
         oldest_at: oldest_at(context, options),
     };
     search_passages(context, options, query, candidates, &scope).unwrap_or_else(|failure| {
-        let what = ["Nothing recalled for a question of session ", question.session, ": ", &failure.sentence()];
+        let what = ["Nothing recalled for a question of session ", question.session, ": ", &failure.message];
         log::warn(&context.host, log::STORE, &what);
         None
     })

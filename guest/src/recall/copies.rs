@@ -5,7 +5,7 @@
 //! revision, so a writer that read the old words finds another revision or a changed entry. Where the entry is ahead, because a
 //! correction is under way or was given up, the session's revision is raised to it, and a correction under way begins again.
 
-use crate::contract::{Expectation, Failure, Host, Operation, Precondition};
+use crate::contract::{Expectation, Host, Operation, Precondition, Problem};
 use crate::recall::cursor::IndexCursor;
 use crate::recall::passage::{Passage, session_facet};
 use crate::recall::remove::{PassageRemoval, RemovalResult};
@@ -81,7 +81,7 @@ impl SessionCopies<'_> {
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
         last: Option<Operation<'_>>,
-    ) -> Result<RemovalResult, Failure> {
+    ) -> Result<RemovalResult, Problem> {
         let Self { user, session, life, positions } = *self;
         let mut facets = Vec::new();
         match positions {

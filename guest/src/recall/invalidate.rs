@@ -5,7 +5,7 @@
 //! messages are indexed again.
 
 use crate::context::Context;
-use crate::contract::{Failure, Host, Operation, Precondition, PutEntry};
+use crate::contract::{Host, Operation, Precondition, Problem, PutEntry};
 use crate::entry::session_problem::{SessionResult, conflict_problem, write_problem};
 use crate::recall::copies::{CopyState, RAISE_REVISION, SessionCopies, expect_entry};
 use crate::recall::cursor::IndexCursor;
@@ -98,7 +98,7 @@ fn try_remove_copies(
     user: &str,
     revision: u64,
     fate: MessageFate<'_>,
-) -> Result<bool, Failure> {
+) -> Result<bool, Problem> {
     let before = store::read_entry_text(&context.host, registry::user_bucket(user), COPY_STATES, session)?;
     let mut after = CopyState::not_copied(life, revision + 1);
     let mut copies = SessionCopies { user, session, life: Some(life), positions: None };

@@ -5,8 +5,8 @@
 //! again.
 
 use crate::contract::{
-    BucketId, Expectation, Failure, Host, IndexStep, IndexedTransaction, LogEnd, LogRun, Operation, PositionedRecord,
-    Precondition, Span, Status, Transaction,
+    BucketId, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, LogRun, Operation, PositionedRecord,
+    Precondition, Problem, Span, Status, Transaction,
 };
 use crate::recall::passage::{Passage, decode_posting};
 use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
@@ -60,7 +60,7 @@ pub(crate) struct PassageRemoval<'a> {
 
 impl PassageRemoval<'_> {
     /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
-    fn find(&self, host: &impl Host) -> Result<Option<FoundPassages>, Failure> {
+    fn find(&self, host: &impl Host) -> Result<Option<FoundPassages>, Problem> {
         let Self { bucket, precondition, is_meant, .. } = *self;
         // Two may be the same number, and each is asked for once.
         let mut once: Vec<u32> = Vec::with_capacity(self.facets.len());
@@ -144,7 +144,7 @@ impl PassageRemoval<'_> {
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
         last: Option<Operation<'_>>,
-    ) -> Result<RemovalResult, Failure> {
+    ) -> Result<RemovalResult, Problem> {
         let Self { bucket, precondition, .. } = *self;
         let Some(removal) = self.find(host)? else { return Ok(RemovalResult::NoBucket) };
         let [passages, terms] = removal.first;
@@ -210,7 +210,7 @@ pub(crate) fn find_orphans(
     precondition: Precondition<'_>,
     first: u64,
     before: &[u64],
-) -> Result<Vec<u64>, Failure> {
+) -> Result<Vec<u64>, Problem> {
     let count = first.min(ALL_POSITIONS);
     let steps = [
         IndexStep::remove_documents(INDEX, before),
@@ -237,7 +237,7 @@ pub(crate) const RESET_PASSAGES: [Operation<'static>; 3] =
     [Operation::reset_log(PASSAGES, &[]), Operation::reset_log(TERMS, &[]), RESET_VECTORS];
 
 /// Take out of the index what no passage is left of; passages begin at `first`. One wait, and one more for each batch.
-pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>, first: u64) -> Result<(), Failure> {
+pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>, first: u64) -> Result<(), Problem> {
     if first == 0 || !host.store_profile().indexes {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use keepline_recall::{
 };
 
 use crate::context::Context;
-use crate::contract::{BucketId, Entry, Failure, Host, IndexStep, LogRun, Operation, Precondition, Span};
+use crate::contract::{BucketId, Entry, Host, IndexStep, LogRun, Operation, Precondition, Problem, Span};
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
@@ -133,7 +133,7 @@ pub(crate) struct RecallSnapshot {
 }
 
 impl RecallSnapshot {
-    pub(crate) fn of(wanted: &RecallQuery, outcomes: &mut Outcomes) -> Result<Self, Failure> {
+    pub(crate) fn of(wanted: &RecallQuery, outcomes: &mut Outcomes) -> Result<Self, Problem> {
         let found = RecallMatches::of(outcomes.take_found()?, if wanted.is_of_user { 2 } else { 1 });
         let tail = outcomes.take_records()?;
         let near = if wanted.embedding.is_some() { VectorSnapshot::of(outcomes)? } else { VectorSnapshot::Unasked };
@@ -233,7 +233,7 @@ pub(crate) fn search_passages(
     wanted: &RecallQuery,
     mut seen: RecallSnapshot,
     asking: &RecallScope<'_>,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, Problem> {
     let mut candidates = seen.candidates(wanted);
     let keys = seen.near.keys(&candidates);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();

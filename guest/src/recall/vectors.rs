@@ -4,7 +4,7 @@
 
 use keepline_recall::{DocumentMark, Embedding, PassageCandidate, SimilarPassage, fuse_rankings};
 
-use crate::contract::{Entry, Failure, Operation};
+use crate::contract::{Entry, Operation, Problem};
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::json_values::parse_count;
 
@@ -34,7 +34,7 @@ pub(crate) enum VectorSnapshot {
 }
 
 impl VectorSnapshot {
-    pub(crate) fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
+    pub(crate) fn of(outcomes: &mut Outcomes) -> Result<Self, Problem> {
         Ok(match outcomes.take_entries()? {
             EntriesOutcome::Entries(found) => Self::All(found.entries),
             EntriesOutcome::Oversize { .. } => Self::Many,

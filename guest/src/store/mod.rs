@@ -14,8 +14,8 @@ pub(crate) use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
 use std::collections::BinaryHeap;
 
 use crate::contract::{
-    BucketId, DeleteRequest, Deletion, Expectation, Failure, Host, IndexedReceipt, IndexedTransaction, LeaseState,
-    LeasedReceipt, LeasedTransaction, LogExtent, Operation, Outcome, Precondition, Receipt, RecordRun, Status,
+    BucketId, DeleteRequest, Deletion, Expectation, Host, IndexedReceipt, IndexedTransaction, LeaseState,
+    LeasedReceipt, LeasedTransaction, LogExtent, Operation, Outcome, Precondition, Problem, Receipt, RecordRun, Status,
     Transaction,
 };
 
@@ -23,8 +23,8 @@ use crate::contract::{
 const GENERATION_MAX: usize = 256;
 
 /// Let the store apply a transaction.
-pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-    checked(host.transact(transaction)?, transaction)
+pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
+    checked(host.transact(transaction).map_err(Problem::of_store)?, transaction)
 }
 
 /// Reads from a bucket, or writes what expects nothing. None: the bucket is not there.
@@ -33,7 +33,7 @@ pub(crate) fn read_bucket(
     bucket: BucketId<'_>,
     precondition: Precondition<'_>,
     operations: &[Operation<'_>],
-) -> Result<Option<Outcomes>, Failure> {
+) -> Result<Option<Outcomes>, Problem> {
     let receipt = transact(host, &Transaction { bucket, precondition, expectations: &[], operations })?;
     Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
 }
@@ -44,17 +44,17 @@ pub(crate) fn read_entry_text(
     bucket: BucketId<'_>,
     map: &str,
     key: &str,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, Problem> {
     let get = [Operation::get(map, &key, 256)];
     let Some(mut outcomes) = read_bucket(host, bucket, Precondition::LOOK, &get)? else { return Ok(None) };
     match outcomes.take_entries()? {
         EntriesOutcome::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
-        EntriesOutcome::Oversize(_) => Err(Failure::out_of_turn()),
+        EntriesOutcome::Oversize(_) => Err(Problem::out_of_turn()),
     }
 }
 
 /// Let the store apply transactions, each on a bucket of its own, in one wait.
-pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
     in_order(host.transact_each(transactions), transactions, checked)
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) 
 pub(crate) fn transact_indexed(
     host: &impl Host,
     transaction: &IndexedTransaction<'_>,
-) -> Result<IndexedReceipt, Failure> {
+) -> Result<IndexedReceipt, Problem> {
     let mut receipts = transact_each_indexed(host, std::slice::from_ref(transaction));
-    receipts.pop().unwrap_or_else(|| Err(Failure::out_of_turn()))
+    receipts.pop().unwrap_or_else(|| Err(Problem::out_of_turn()))
 }
 
 /// Let the store apply transactions that may have leases, and steps, each on a bucket of its own, in one wait: through
@@ -72,7 +72,7 @@ pub(crate) fn transact_indexed(
 pub(crate) fn transact_each_indexed(
     host: &impl Host,
     transactions: &[IndexedTransaction<'_>],
-) -> Vec<Result<IndexedReceipt, Failure>> {
+) -> Vec<Result<IndexedReceipt, Problem>> {
     let replies = if transactions.iter().any(|one| !one.steps.is_empty()) {
         host.transact_each_indexed(transactions)
     } else if transactions.iter().any(|one| one.lease.is_some()) {
@@ -97,45 +97,48 @@ fn without_steps(lease: Option<LeaseState>, receipt: Receipt) -> IndexedReceipt 
 
 /// A checked reply for each request.
 fn in_order<Q, R>(
-    replies: Vec<Result<R, Failure>>,
+    replies: Vec<Result<R, Problem>>,
     requests: &[Q],
-    check: impl Fn(R, &Q) -> Result<R, Failure>,
-) -> Vec<Result<R, Failure>> {
+    check: impl Fn(R, &Q) -> Result<R, Problem>,
+) -> Vec<Result<R, Problem>> {
     let mut replies = replies.into_iter();
-    let checked = |request: &Q| check(replies.next().unwrap_or_else(|| Err(Failure::out_of_turn()))?, request);
+    let checked = |request: &Q| {
+        let reply = replies.next().unwrap_or_else(|| Err(Problem::out_of_turn()));
+        check(reply.map_err(Problem::of_store)?, request)
+    };
     requests.iter().map(checked).collect()
 }
 
-fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
     receipt.generation = receipt.generation.filter(|generation| is_generation(generation));
-    if mend(&mut receipt, transaction) { Ok(receipt) } else { Err(Failure::out_of_turn()) }
+    if mend(&mut receipt, transaction) { Ok(receipt) } else { Err(Problem::out_of_turn()) }
 }
 
-fn checked_indexed(receipt: IndexedReceipt, asked: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Failure> {
+fn checked_indexed(receipt: IndexedReceipt, asked: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Problem> {
     let IndexedReceipt { lease, receipt, found } = receipt;
     let receipt = checked(receipt, &asked.transaction)?;
     let fits = !receipt.is_applied()
         || (lease.is_some() == asked.lease.is_some()
             && found.len() == asked.steps.len()
             && found.iter().zip(asked.steps).all(|(found, step)| indexes::are_found(found, step)));
-    if fits { Ok(IndexedReceipt { lease, receipt, found }) } else { Err(Failure::out_of_turn()) }
+    if fits { Ok(IndexedReceipt { lease, receipt, found }) } else { Err(Problem::out_of_turn()) }
 }
 
 /// Delete a bucket (that generation, if one is named), and name up to `max_keys` of its values.
-pub(crate) fn delete_bucket(host: &impl Host, request: DeleteRequest<'_>) -> Result<Deletion, Failure> {
-    delete_each(host, &[request]).pop().unwrap_or_else(|| Err(Failure::out_of_turn()))
+pub(crate) fn delete_bucket(host: &impl Host, request: DeleteRequest<'_>) -> Result<Deletion, Problem> {
+    delete_each(host, &[request]).pop().unwrap_or_else(|| Err(Problem::out_of_turn()))
 }
 
 /// Delete buckets, each another one, in one wait.
-pub(crate) fn delete_each(host: &impl Host, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+pub(crate) fn delete_each(host: &impl Host, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
     in_order(host.delete_each(requests), requests, checked_deletion)
 }
 
-fn checked_deletion(mut deletion: Deletion, request: &DeleteRequest<'_>) -> Result<Deletion, Failure> {
+fn checked_deletion(mut deletion: Deletion, request: &DeleteRequest<'_>) -> Result<Deletion, Problem> {
     match deletion.status {
         Status::Applied | Status::Repeated | Status::Absent | Status::Expired => {}
         Status::GenerationMismatch if request.generation.is_some() => {}
-        _ => return Err(Failure::out_of_turn()),
+        _ => return Err(Problem::out_of_turn()),
     }
     sort_names(&mut deletion.keys);
     deletion.keys.truncate(usize::try_from(request.max_keys).unwrap_or(usize::MAX));
@@ -246,15 +249,15 @@ mod tests {
     struct Says(IndexedReceipt, Deletion);
 
     impl Host for Says {
-        fn transact(&self, _: &Transaction<'_>) -> Result<Receipt, Failure> {
+        fn transact(&self, _: &Transaction<'_>) -> Result<Receipt, Problem> {
             Ok(self.0.receipt.clone())
         }
 
-        fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+        fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
             transactions.iter().map(|_| Ok(self.0.receipt.clone())).collect()
         }
 
-        fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>> {
+        fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>> {
             let IndexedReceipt { lease, receipt, .. } = &self.0;
             let leased = |_| Ok(LeasedReceipt { lease: lease.clone(), receipt: receipt.clone() });
             transactions.iter().map(leased).collect()
@@ -263,15 +266,15 @@ mod tests {
         fn transact_each_indexed(
             &self,
             transactions: &[IndexedTransaction<'_>],
-        ) -> Vec<Result<IndexedReceipt, Failure>> {
+        ) -> Vec<Result<IndexedReceipt, Problem>> {
             transactions.iter().map(|_| Ok(self.0.clone())).collect()
         }
 
-        fn list_sessions(&self, _: &str, _: u32) -> Result<BucketPage, Failure> {
-            Err(Failure::out_of_turn())
+        fn list_sessions(&self, _: &str, _: u32) -> Result<BucketPage, Problem> {
+            Err(Problem::out_of_turn())
         }
 
-        fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+        fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
             requests.iter().map(|_| Ok(self.1.clone())).collect()
         }
 
@@ -292,7 +295,7 @@ mod tests {
         receipt: Receipt,
         precondition: Precondition<'_>,
         operations: &[Operation<'_>],
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<Receipt, Problem> {
         let expectations = [Expectation::room(VALUES, 1)];
         let transaction =
             Transaction { bucket: BucketId::session("s"), precondition, expectations: &expectations, operations };

@@ -1,8 +1,8 @@
 //! The outcomes of an applied transaction, one after the other.
 
 use crate::contract::{
-    ChangedEntries, Description, Entry, Failure, FoundDocuments, FoundEntries, IndexedReceipt, LogExtent, LogRun,
-    MissingEntries, Outcome, ReadEntries, Receipt, Size,
+    ChangedEntries, Description, Entry, FoundDocuments, FoundEntries, IndexedReceipt, LogExtent, LogRun,
+    MissingEntries, Outcome, Problem, ReadEntries, Receipt, Size,
 };
 use crate::store::sort_names;
 
@@ -57,9 +57,9 @@ impl Outcomes {
     }
 
     /// Of `get`, `get_some` and `get_all`.
-    pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Failure> {
+    pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Problem> {
         let Some(Outcome::Entries(FoundEntries { entries, missing })) = self.rest.next() else {
-            return Err(Failure::out_of_turn());
+            return Err(Problem::out_of_turn());
         };
         Ok(match missing {
             None => EntriesOutcome::Entries(ReadEntries { entries, unreadable: Vec::new() }),
@@ -69,7 +69,7 @@ impl Outcomes {
     }
 
     /// Of `get_some` and `get_all`: what can be read. If there is too much of it, nothing.
-    pub(crate) fn take_readable_entries(&mut self) -> Result<Vec<Entry>, Failure> {
+    pub(crate) fn take_readable_entries(&mut self) -> Result<Vec<Entry>, Problem> {
         match self.take_entries()? {
             EntriesOutcome::Entries(found) => Ok(found.entries),
             EntriesOutcome::Oversize(_) => Ok(Vec::new()),
@@ -77,18 +77,18 @@ impl Outcomes {
     }
 
     /// Of `get_some`, to be taken one by one.
-    pub(crate) fn take_entries_by_key(&mut self) -> Result<EntriesByKey, Failure> {
+    pub(crate) fn take_entries_by_key(&mut self) -> Result<EntriesByKey, Problem> {
         self.take_readable_entries().map(EntriesByKey)
     }
 
     /// Of `get`: the text. None: it is not there, can't be read, or is longer than what was asked for.
-    pub(crate) fn take_text(&mut self) -> Result<Option<String>, Failure> {
+    pub(crate) fn take_text(&mut self) -> Result<Option<String>, Problem> {
         Ok(self.take_readable_entries()?.pop().map(|entry| entry.text))
     }
 
     /// Of `page_keys`.
-    pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Failure> {
-        let Some(Outcome::Entries(page)) = self.rest.next() else { return Err(Failure::out_of_turn()) };
+    pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Problem> {
+        let Some(Outcome::Entries(page)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
         let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
         let mut cursor = String::new();
         if let Some(missing) = page.missing {
@@ -100,67 +100,67 @@ impl Outcomes {
     }
 
     /// Of `page_entries`.
-    pub(crate) fn take_entry_page(&mut self) -> Result<Vec<Entry>, Failure> {
+    pub(crate) fn take_entry_page(&mut self) -> Result<Vec<Entry>, Problem> {
         match self.rest.next() {
             Some(Outcome::Entries(page)) => Ok(page.entries),
-            _ => Err(Failure::out_of_turn()),
+            _ => Err(Problem::out_of_turn()),
         }
     }
 
     /// Of `put`, `remove` and `reset_map`.
-    pub(crate) fn take_changed(&mut self) -> Result<ChangedEntries, Failure> {
+    pub(crate) fn take_changed(&mut self) -> Result<ChangedEntries, Problem> {
         match self.rest.next() {
             Some(Outcome::Changed(changed)) => Ok(changed),
-            _ => Err(Failure::out_of_turn()),
+            _ => Err(Problem::out_of_turn()),
         }
     }
 
     /// Of `add`.
-    pub(crate) fn take_counter(&mut self) -> Result<i64, Failure> {
+    pub(crate) fn take_counter(&mut self) -> Result<i64, Problem> {
         match self.rest.next() {
             Some(Outcome::Counter(counter)) => Ok(counter.value),
-            _ => Err(Failure::out_of_turn()),
+            _ => Err(Problem::out_of_turn()),
         }
     }
 
     /// Of `read` and `read_surplus`, and of `read_at` one span.
-    pub(crate) fn take_records(&mut self) -> Result<LogRun, Failure> {
+    pub(crate) fn take_records(&mut self) -> Result<LogRun, Problem> {
         match self.rest.next() {
             Some(Outcome::Records(found)) => {
                 let none = LogRun::none(found.extent);
                 Ok(LogRun::each(found).next().unwrap_or(none))
             }
             Some(Outcome::Extent(extent)) => Ok(LogRun::none(extent)),
-            _ => Err(Failure::out_of_turn()),
+            _ => Err(Problem::out_of_turn()),
         }
     }
 
     /// Of `read_at`.
-    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRun>, Failure> {
+    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRun>, Problem> {
         match self.rest.next() {
             Some(Outcome::Records(found)) => Ok(LogRun::each(found).collect()),
-            _ => Err(Failure::out_of_turn()),
+            _ => Err(Problem::out_of_turn()),
         }
     }
 
     /// Of `append`, `replace_oldest`, `rewrite` and `reset_log`.
-    pub(crate) fn take_extent(&mut self) -> Result<LogExtent, Failure> {
+    pub(crate) fn take_extent(&mut self) -> Result<LogExtent, Problem> {
         match self.rest.next() {
             Some(Outcome::Extent(extent)) => Ok(extent),
-            _ => Err(Failure::out_of_turn()),
+            _ => Err(Problem::out_of_turn()),
         }
     }
 
     /// Of the next step.
-    pub(crate) fn take_found(&mut self) -> Result<FoundDocuments, Failure> {
-        self.found.next().ok_or_else(Failure::out_of_turn)
+    pub(crate) fn take_found(&mut self) -> Result<FoundDocuments, Problem> {
+        self.found.next().ok_or_else(Problem::out_of_turn)
     }
 
     /// Of `describe`.
-    pub(crate) fn take_description(&mut self) -> Result<Description, Failure> {
+    pub(crate) fn take_description(&mut self) -> Result<Description, Problem> {
         match self.rest.next() {
             Some(Outcome::Described(found)) => Ok(found),
-            _ => Err(Failure::out_of_turn()),
+            _ => Err(Problem::out_of_turn()),
         }
     }
 }

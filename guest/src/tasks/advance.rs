@@ -1,49 +1,41 @@
 //! Dispatches a step to its task.
 
 use crate::context::Context;
-use crate::contract::{BucketId, Host, code, kind};
+use crate::contract::{BucketId, Host, codes, kind};
+use crate::entry::types::TaskBucket;
 use crate::tasks::activity::record_activity;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::copy_to_user::{copy_to_user, reset_copies};
 use crate::tasks::embed::embed_passages;
 use crate::tasks::generate_title::generate_title;
 use crate::tasks::index_passages::{index_passages, reset_recall};
-use crate::tasks::job::{Job, NeedResult, Progress};
+use crate::tasks::job::{Job, NeedOutcome, NeedResult, Progress};
 use crate::tasks::retention::enforce_limits;
 use crate::tasks::summarize::summarize_thread;
-use crate::tasks::task::{TaskStep, unreadable_state};
+use crate::tasks::task::{NEED_ID, TaskStep, unreadable_state};
 use crate::tasks::{activity, embed, generate_title, index_passages, retention, summarize};
-use crate::text;
 use crate::text::ids::is_session;
 use crate::text::quoting::python_repr;
 
 /// One step of deferred work: at most three waits for the store, and one more if others came in between.
 pub fn advance_task(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
-    let (subject, user) = match text::split_once(job.subject, " user/") {
-        Some((subject, user)) => (subject, Some(user)),
-        None => (job.subject, None),
-    };
-    let bucket = match subject.split_once('/') {
-        Some(("session", name)) => Some(BucketId::session(name)),
-        Some(("node", name)) => Some(BucketId { kind: kind::NODE, name }),
-        Some(("user", name)) if job.name == activity::TASK => Some(BucketId { kind: kind::USER, name }),
-        _ => None,
-    };
-    let (Some(options), Some(bucket)) = (&context.config.conversation, bucket.filter(|bucket| is_session(bucket.name)))
-    else {
+    let (Some(options), Some((bucket, user))) = (&context.config.conversation, named_buckets(job)) else {
         return unknown(job);
     };
-    if user.is_some_and(|user| bucket.kind != kind::SESSION || !is_session(user)) {
-        return unknown(job);
-    }
     if bucket.kind == kind::USER {
-        return record_activity(context, bucket, job).unwrap_or_else(Progress::from);
+        let refused = (!job.results.is_empty()).then(|| unasked_result(job));
+        return refused.unwrap_or_else(|| record_activity(context, bucket, job).unwrap_or_else(Progress::from));
     }
     let Some(basis) = Checkpoint::parse(job.state) else { return unreadable_state(job) };
-    let step = TaskStep { context, options, bucket, job: *job, basis };
+    let result = match job.results {
+        [] => None,
+        [NeedResult { id: NEED_ID, outcome }] if basis.has_need => Some(outcome),
+        _ => return unasked_result(job),
+    };
+    let step = TaskStep { context, options, bucket, job: *job, result, basis };
     let done = match (job.name, user) {
         (summarize::TASK | generate_title::TASK | retention::TASK, None)
-            if matches!(job.result, Some(NeedResult::Failed(_))) =>
+            if matches!(result, Some(NeedOutcome::Failed(_))) =>
         {
             step.give_up()
         }
@@ -60,8 +52,32 @@ pub fn advance_task(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
     done.unwrap_or_else(Progress::from)
 }
 
+/// The bucket that a task is about, and the user of a session's task that takes both. None: no task is about these.
+fn named_buckets<'a>(job: &Job<'a>) -> Option<(BucketId<'a>, Option<&'a str>)> {
+    let (first, user) = match job.buckets {
+        [first] => (first, None),
+        [first, user] if first.kind == kind::SESSION && user.kind == kind::USER => (first, Some(&*user.name)),
+        _ => return None,
+    };
+    let is_taken = match &*first.kind {
+        kind::SESSION | kind::NODE => true,
+        kind::USER => job.name == activity::TASK,
+        _ => false,
+    };
+    let are_names = is_taken && is_session(&first.name) && user.is_none_or(is_session);
+    are_names.then_some((BucketId { kind: &first.kind, name: &first.name }, user))
+}
+
 fn unknown(job: &Job<'_>) -> Progress {
+    let buckets: Vec<String> =
+        job.buckets.iter().map(|TaskBucket { kind, name }| [&**kind, " ", &python_repr(name)].concat()).collect();
+    let buckets = buckets.join(", ");
+    Progress::failed(codes::UNSUPPORTED, format!("There is no task called {} for {buckets}", python_repr(job.name)))
+}
+
+fn unasked_result(job: &Job<'_>) -> Progress {
+    let ids: Vec<String> = job.results.iter().map(|result| result.id.to_string()).collect();
     let message =
-        format!("There is no deferred work called {} for {}", python_repr(job.name), python_repr(job.subject));
-    Progress::failed(code::UNSUPPORTED, message)
+        ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &ids.join(", ")].concat();
+    Progress::failed(codes::INVALID, message)
 }

@@ -30,6 +30,8 @@ pub(crate) struct Checkpoint {
     pub kept: Vec<u64>,
     /// Whether there is more to be done afterwards.
     pub is_more: bool,
+    /// Whether the next step gets what this one needed.
+    pub has_need: bool,
 }
 
 impl Checkpoint {
@@ -40,8 +42,9 @@ impl Checkpoint {
         out.text("r", self.revision.as_deref());
         out.text("f", Some(&*self.fallback).filter(|text| !text.is_empty()));
         out.text("k", self.key.as_deref());
-        let (low, more) = (u64::from(self.is_low_trust), u64::from(self.is_more));
-        for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low), ("n", more)] {
+        let [low, more, need] = [self.is_low_trust, self.is_more, self.has_need].map(u64::from);
+        let counts = [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low), ("n", more), ("q", need)];
+        for (name, count) in counts {
             out.count(name, Some(count).filter(|count| *count > 0));
         }
         let kept: Vec<String> = self.kept.iter().map(u64::to_string).collect();
@@ -69,6 +72,7 @@ impl Checkpoint {
                 "m" => basis.max_tokens = parse_count(raw).unwrap_or(0),
                 "l" => basis.is_low_trust = raw == "1",
                 "n" => basis.is_more = raw == "1",
+                "q" => basis.has_need = raw == "1",
                 "o" => drop(json::for_each_element(raw, |to| basis.kept.extend(parse_count(to)))),
                 _ => {}
             }

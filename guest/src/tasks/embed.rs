@@ -16,8 +16,8 @@ use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::copy_to_user::copy_to_user;
 use crate::tasks::index_passages;
 use crate::tasks::index_passages::index_passages;
-use crate::tasks::job::{Job, Need, NeedResult, Progress, Step, Vector, VectorsNeed};
-use crate::tasks::task::{StepResult, TaskStep};
+use crate::tasks::job::{Job, Need, NeedOutcome, Progress, Step, Vector, VectorsNeed};
+use crate::tasks::task::{NEED_ID, StepResult, TaskStep};
 use crate::text::json_values::parse_count;
 use crate::text::truncate::head_within;
 use crate::transcript::schema::{REVISION, SESSION};
@@ -45,7 +45,7 @@ fn once(bucket: BucketId<'_>) -> &'static str {
 
 /// A step: passages that have no vector yet get one. Those of a `user` lie in their bucket.
 pub(crate) fn embed_passages<'a>(mut step: TaskStep<'a, impl Host>, user: Option<&'a str>) -> StepResult {
-    if step.job.result.is_none() && step.basis.to == 0 {
+    if step.result.is_none() && step.basis.to == 0 {
         // What was said meanwhile is cut before: whoever was to do that may come later.
         let begun = Checkpoint {
             generation: if user.is_some() { String::new() } else { step.basis.generation.clone() },
@@ -63,11 +63,11 @@ pub(crate) fn embed_passages<'a>(mut step: TaskStep<'a, impl Host>, user: Option
         });
     }
     step.bucket = user.map_or(step.bucket, registry::user_bucket);
-    match step.job.result {
+    match step.result {
         None => read_to_embed(step),
-        Some(NeedResult::Vectors(found)) => keep_vectors(step, &found.vectors),
+        Some(NeedOutcome::Vectors(found)) => keep_vectors(step, &found.vectors),
         // It will be due again, and need not wait for the lease to run out.
-        Some(NeedResult::Failed(_)) => step.give_up(),
+        Some(NeedOutcome::Failed(_)) => step.give_up(),
         // The host has none: another time, perhaps.
         Some(_) => step.finish(),
     }
@@ -114,7 +114,7 @@ fn read_to_embed(mut step: TaskStep<'_, impl Host>) -> StepResult {
     if texts.is_empty() {
         return write_vectors(&step, &by, &[]);
     }
-    Ok(step.need(Need::Vectors(VectorsNeed { id: 1, texts })))
+    Ok(step.need(Need::Vectors(VectorsNeed { id: NEED_ID, texts })))
 }
 
 fn keep_vectors(mut step: TaskStep<'_, impl Host>, vectors: &[Vector]) -> StepResult {

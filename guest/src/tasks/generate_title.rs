@@ -5,8 +5,8 @@
 
 use crate::contract::{Host, LogEnd, Operation, PutEntry};
 use crate::tasks::checkpoint::expect_session_entry;
-use crate::tasks::job::{CompletionNeed, Need, NeedResult, Progress, Purpose, Step};
-use crate::tasks::task::{StepResult, TaskStep};
+use crate::tasks::job::{CompletionNeed, Need, NeedOutcome, Progress, Step};
+use crate::tasks::task::{NEED_ID, StepResult, TaskStep};
 use crate::transcript::record::{StoredRecord, is_user_message};
 use crate::transcript::schema::{SESSION, TITLE, TITLE_OF, TRANSCRIPT, UNTITLED};
 use crate::transcript::title::{SETTLED, TitleOrigin, format_origin, is_words_of, title_from_message};
@@ -50,11 +50,11 @@ pub(crate) fn generate_title(mut step: TaskStep<'_, impl Host>) -> StepResult {
     if !options.auto_generate_titles {
         return Ok(Progress::of(Step::Done));
     }
-    if let Some(result) = step.job.result {
+    if let Some(result) = step.result {
         let basis = &step.basis;
         let title = match result {
-            NeedResult::Completion(found) => cleaned(&found.text, options.title_max_length),
-            NeedResult::Vectors(_) | NeedResult::Missing(_) | NeedResult::Failed(_) => None,
+            NeedOutcome::Text(found) => cleaned(&found.text, options.title_max_length),
+            NeedOutcome::Vectors(_) | NeedOutcome::Missing(_) | NeedOutcome::Failed(_) => None,
         };
         // One that is of no use will not be better next time.
         let mut entries = vec![SETTLE];
@@ -100,11 +100,12 @@ pub(crate) fn generate_title(mut step: TaskStep<'_, impl Host>) -> StepResult {
     let text = crate::text::truncate::head_within(&first.content, SHOWN, usize::MAX);
     let prompt = if options.title_prompt.is_empty() { PROMPT } else { &options.title_prompt };
     let need = CompletionNeed {
-        id: 1,
-        purpose: Purpose::Title,
+        id: NEED_ID,
+        purpose: "title".to_owned(),
         instructions: prompt.to_owned(),
         input: crate::tasks::summarize::fence_text(text),
         max_tokens: MAX_TOKENS,
+        extras: Vec::new(),
     };
     Ok(step.need(Need::Completion(need)))
 }

@@ -1,8 +1,8 @@
 //! The task `recall`: cuts new messages into passages, appends them, moves terms into the index, drops what has expired.
 
 use crate::contract::{
-    BucketId, Document, Expectation, Failure, Host, IndexStep, IndexedTransaction, LogEnd, LogExtent, LogRun,
-    Operation, Precondition, PutEntry, Status, Transaction, kind,
+    BucketId, Document, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, LogExtent, LogRun, Operation,
+    Precondition, Problem, PutEntry, Status, Transaction, kind,
 };
 use crate::recall::cursor;
 use crate::recall::cursor::{CutStretch, IndexCursor, TranscriptStretch};
@@ -232,7 +232,7 @@ fn write_passages(
     let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[] };
     let release = IndexedTransaction { lease: step.lease(0), transaction, steps: &[] };
     let receipts = store::transact_each_indexed(&step.context.host, &[written, release]);
-    let reply = receipts.into_iter().next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
+    let reply = receipts.into_iter().next().unwrap_or_else(|| Err(Problem::out_of_turn()))?;
     Ok(match reply.receipt.status {
         Status::Applied | Status::Repeated => Step::Done,
         Status::Unmet => Step::Taken,

@@ -1,17 +1,43 @@
 //! A step of a task, what it may need from the host, and its outcome.
 
-pub use crate::contract::filter::Vector;
-pub use crate::contract::maintenance::{
-    CompletionNeed, CompletionResult, FailedResult, MissingResult, Need, NeedResult, Purpose, Step, VectorsNeed,
-    VectorsResult,
+use crate::contract::Problem;
+pub use crate::contract::needs::{
+    CompletionNeed, FailedResult, MissingResult, Need, NeedResult, Outcome as NeedOutcome, TextResult, Vector,
+    VectorsNeed, VectorsResult,
 };
-use crate::entry::types::Problem;
+use crate::entry::types::TaskBucket;
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the contract, documented there")]
+pub enum Step {
+    Needs,
+    Again,
+    Done,
+    Taken,
+    Ended,
+    Failed,
+}
+
+impl Step {
+    /// Its registered name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Needs => "needs",
+            Self::Again => "again",
+            Self::Done => "done",
+            Self::Taken => "taken",
+            Self::Ended => "ended",
+            Self::Failed => "failed",
+        }
+    }
+}
 
 /// A step of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// `{kind}/{name}` of the bucket; of two with a blank between them, the lease is on the first.
-    pub subject: &'a str,
+    /// What it works on; the lease is on the first.
+    pub buckets: &'a [TaskBucket],
     /// What is to be done.
     pub name: &'a str,
     /// As the last step left it.
@@ -20,8 +46,8 @@ pub struct Job<'a> {
     pub holder: &'a str,
     /// How long a step's lease has to last.
     pub lease_milliseconds: u64,
-    /// What the last step needed; none at the first.
-    pub result: Option<&'a NeedResult>,
+    /// What the last step needed; empty at the first.
+    pub results: &'a [NeedResult],
 }
 
 /// What became of a step, and what is needed for the next.
@@ -43,6 +69,6 @@ impl Progress {
     }
 
     pub(crate) fn failed(code: &str, message: String) -> Self {
-        Self { problem: Some(Problem::new(code, message)), ..Self::of(Step::Failed) }
+        Self { problem: Some(Problem::new(code, "", message)), ..Self::of(Step::Failed) }
     }
 }

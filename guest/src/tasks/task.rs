@@ -2,15 +2,15 @@
 
 use crate::context::Context;
 use crate::contract::{
-    BucketId, Expectation, Failure, Host, IndexStep, IndexedReceipt, IndexedTransaction, LeaseRequest, Operation,
-    Receipt, Status, Transaction, code,
+    BucketId, Expectation, Host, IndexStep, IndexedReceipt, IndexedTransaction, LeaseRequest, Operation, Problem,
+    Receipt, Status, Transaction, codes,
 };
-use crate::entry::types::Task;
+use crate::entry::types::{Task, TaskBucket};
 use crate::options::conversation::Options;
 use crate::store;
 use crate::store::Outcomes;
 use crate::tasks::checkpoint::Checkpoint;
-use crate::tasks::job::{Job, Need, Progress, Step};
+use crate::tasks::job::{Job, Need, NeedOutcome, Progress, Step};
 use crate::text::quoting::python_repr;
 
 /// A task about a life of a bucket.
@@ -25,18 +25,16 @@ pub(crate) fn initial_state(generation: &str) -> String {
 
 /// A task about a bucket, in whichever life.
 pub(crate) fn bare_task(bucket: BucketId<'_>, name: &str) -> Task {
-    Task { subject: task_subject(bucket), name: name.to_owned(), state: String::new() }
+    Task { buckets: vec![task_bucket(bucket)], name: name.to_owned(), state: String::new() }
 }
 
-/// What a task about a bucket is about.
-pub(crate) fn task_subject(bucket: BucketId<'_>) -> String {
-    [bucket.kind, "/", bucket.name].concat()
+/// A bucket as tasks name it.
+pub(crate) fn task_bucket(bucket: BucketId<'_>) -> TaskBucket {
+    TaskBucket { kind: bucket.kind.to_owned(), name: bucket.name.to_owned() }
 }
 
-/// The same of a task that takes two.
-pub(crate) fn paired_task_subject(bucket: BucketId<'_>, other: BucketId<'_>) -> String {
-    [&*task_subject(bucket), " ", &task_subject(other)].concat()
-}
+/// The id of what a step needs. No step needs more than one thing.
+pub(crate) const NEED_ID: u32 = 1;
 
 /// A step of a task, on a bucket.
 pub(crate) struct TaskStep<'a, H> {
@@ -44,6 +42,8 @@ pub(crate) struct TaskStep<'a, H> {
     pub options: &'a Options,
     pub bucket: BucketId<'a>,
     pub job: Job<'a>,
+    /// What the last step needed; none at the first.
+    pub result: Option<&'a NeedOutcome>,
     /// What the steps before it have found out.
     pub basis: Checkpoint,
 }
@@ -55,11 +55,11 @@ pub(crate) type StepResult<T = Progress> = Result<T, StepEnd>;
 pub(crate) enum StepEnd {
     /// The bucket is gone, or somebody else is at work.
     Step(Step),
-    Failed(Failure),
+    Failed(Problem),
 }
 
-impl From<Failure> for StepEnd {
-    fn from(failure: Failure) -> Self {
+impl From<Problem> for StepEnd {
+    fn from(failure: Problem) -> Self {
         Self::Failed(failure)
     }
 }
@@ -68,7 +68,7 @@ impl From<StepEnd> for Progress {
     fn from(end: StepEnd) -> Self {
         match end {
             StepEnd::Step(step) => Self::of(step),
-            StepEnd::Failed(failure) => Self::failed(&failure.code, failure.sentence()),
+            StepEnd::Failed(failure) => Self::failed(&failure.code, failure.message),
         }
     }
 }
@@ -89,7 +89,7 @@ impl<H: Host> TaskStep<'_, H> {
     ) -> StepResult<(Outcomes, Receipt)> {
         let receipts = store::transact_each_indexed(&self.context.host, &[self.leased(operations), beside.into()]);
         let mut receipts = receipts.into_iter();
-        let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
+        let mut next = || receipts.next().unwrap_or_else(|| Err(Problem::out_of_turn()));
         let (receipt, other) = (next()?, next()?);
         Ok((self.take_outcomes(receipt)?, other.receipt))
     }
@@ -105,7 +105,7 @@ impl<H: Host> TaskStep<'_, H> {
         &self,
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
-    ) -> Result<Step, Failure> {
+    ) -> Result<Step, Problem> {
         self.write_indexed(expectations, operations, &[])
     }
 
@@ -115,7 +115,7 @@ impl<H: Host> TaskStep<'_, H> {
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
         steps: &[IndexStep<'_>],
-    ) -> Result<Step, Failure> {
+    ) -> Result<Step, Problem> {
         let lease = self.lease(0);
         if operations.is_empty() && steps.is_empty() && lease.is_none() {
             return Ok(Step::Done);
@@ -141,7 +141,7 @@ impl<H: Host> TaskStep<'_, H> {
     /// Everything stays as it was, and the next one need not wait for the lease to run out.
     pub(crate) fn give_up(&self) -> StepResult {
         self.write(&[], &[])?;
-        Ok(Progress::failed(code::OTHER, "What the task needs was not available".to_owned()))
+        Ok(Progress::failed(codes::OTHER, "What the task needs was not available".to_owned()))
     }
 
     /// The step is done; what comes after it knows the life of the bucket, and nothing else.
@@ -150,7 +150,8 @@ impl<H: Host> TaskStep<'_, H> {
     }
 
     /// The next step goes on with what was found out, and with what it needs.
-    pub(crate) fn need(&self, need: Need) -> Progress {
+    pub(crate) fn need(&mut self, need: Need) -> Progress {
+        self.basis.has_need = true;
         Progress { state: Some(self.basis.write()), need: Some(need), ..Progress::of(Step::Needs) }
     }
 

@@ -2,9 +2,9 @@
 
 use keepline_options::bucket_names::node_bucket_name;
 
-use crate::contract::{BucketId, LogEnd, Operation};
+use crate::contract::{BucketId, LogEnd, Operation, Problem, codes};
 use crate::entry::directives::transcript_bucket;
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, require_valid_session};
+use crate::entry::session_problem::{SessionResult, require_valid_session};
 use crate::text::quoting::python_repr;
 use crate::transcript::schema::TRANSCRIPT;
 
@@ -46,8 +46,8 @@ impl TranscriptAddress<'_> {
         transcript_bucket(self.session, self.node.as_deref())
     }
 
-    pub(crate) fn missing_message_problem(&self, position: u64) -> SessionProblem {
+    pub(crate) fn missing_message_problem(&self, position: u64) -> Problem {
         let message = format!("Session {} has no message at position {position}", python_repr(self.session));
-        SessionProblem::new(Code::NotFound, message)
+        Problem::new(codes::NOT_FOUND, "message", message)
     }
 }

@@ -42,6 +42,16 @@ impl SkipReason {
         }
     }
 
+    /// The option, or the member of the entry, that says so.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::Blank => "",
+            Self::Marker => "skip_markers",
+            Self::Short => "min_message_length",
+            Self::SwitchedOff => "memory.write",
+        }
+    }
+
     /// As a problem's code.
     pub(crate) fn code(self) -> &'static str {
         self.counter().and_then(skip_reason_code).unwrap_or("switched-off")

@@ -13,7 +13,7 @@
 //! ⌈⌈bytes / 4⌉ · 5 / 4⌉, and 4 for each message. Of a user: maps `values`, `sessions` (name → `{"incarnation", "at"}`),
 //! `nodes` (name → session), `user` (`forgotten`, `erased`); log `activity` (`{"session", "at"}`).
 
-use crate::contract::{Failure, code};
+use crate::contract::{Problem, codes};
 use crate::text::json_values::parse_count;
 use crate::transcript::skip_counters::TRUNCATED;
 
@@ -65,12 +65,12 @@ pub(crate) const SUMMARY: &str = "summary";
 pub(crate) const SETTINGS: &str = "settings";
 
 /// Whether a transaction failed for what only conversations need.
-pub(crate) fn is_conversation_failure(failure: &Failure) -> bool {
+pub(crate) fn is_conversation_failure(failure: &Problem) -> bool {
     let parts = [TRANSCRIPT, SESSION, MESSAGES, BRANCHES, RESULTS];
     let key = [HEAD, TOTAL, BYTES, TRUNCATED];
     match &*failure.code {
-        code::WRONG_TYPE => parts.contains(&&*failure.subject) || key.contains(&&*failure.subject),
-        code::NOT_A_COUNTER | code::COUNTER_OVERFLOW => key.contains(&&*failure.subject),
+        codes::WRONG_TYPE => parts.contains(&&*failure.subject) || key.contains(&&*failure.subject),
+        codes::NOT_A_COUNTER | codes::COUNTER_OVERFLOW => key.contains(&&*failure.subject),
         _ => false,
     }
 }

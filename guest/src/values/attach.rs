@@ -3,10 +3,10 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, Host, Operation, ReadEntries, Size, VALUES};
+use crate::contract::{BucketId, Host, Operation, Problem, ReadEntries, Size, VALUES};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::PlainTurnToken;
-use crate::entry::types::{Effect, Problem, QuestionReply};
+use crate::entry::types::{Effect, QuestionReply};
 use crate::options::config::Config;
 use crate::store::EntriesOutcome;
 use crate::text::ids::is_key_name;
@@ -24,7 +24,7 @@ pub(crate) fn open_and_attach(
     session: &str,
     metadata: &EntryMetadata<'_>,
     reply: &mut QuestionReply,
-) -> Result<(), Failure> {
+) -> Result<(), Problem> {
     let Config { max_keys, max_context_bytes, .. } = context.config;
     let read = Operation::get_all(VALUES, max_keys, max_context_bytes);
     let reads = [read, READ_SESSION_ID];
@@ -32,7 +32,7 @@ pub(crate) fn open_and_attach(
     let bucket = BucketId::session(session);
     // Creating opens what is there and makes what is not: any other status is the store's fault.
     let opened = store::read_bucket(&context.host, bucket, context.config.create(), operations)?;
-    let mut outcomes = opened.ok_or_else(Failure::out_of_turn)?;
+    let mut outcomes = opened.ok_or_else(Problem::out_of_turn)?;
     reply.turn = PlainTurnToken::write(session, &outcomes.generation);
     let found = outcomes.take_entries()?;
     if metadata.session_id.is_some() && outcomes.take_text()?.is_none() {
@@ -49,12 +49,13 @@ pub(crate) fn attach_values(
     metadata: &EntryMetadata<'_>,
     found: EntriesOutcome,
     reply: &mut QuestionReply,
-) -> Result<(), Failure> {
+) -> Result<(), Problem> {
     let session = bucket.name;
     match found {
         EntriesOutcome::Entries(values) => attach_entries(context, session, metadata, values, reply),
         EntriesOutcome::Oversize(Size { entries, .. }) => {
-            let mut message = oversize_message(context, session, entries);
+            let mut problem = oversize_problem(context, session, entries);
+            let message = &mut problem.message;
             let fitting = read_fitting(context, bucket, generation, entries)?;
             attach_entries(context, session, metadata, fitting.values, reply);
             if reply.effect != Effect::Enriched {
@@ -62,12 +63,12 @@ pub(crate) fn attach_values(
             }
             if fitting.left_out_count > 0 {
                 message.push_str("; left out ");
-                json::push_number(&mut message, fitting.left_out_count);
+                json::push_number(message, fitting.left_out_count);
                 message.push_str(" keys: ");
-                push_names(&mut message, &fitting.left_out);
+                push_names(message, &fitting.left_out);
             }
-            log::warn(&context.host, log::LIMIT, &[&message]);
-            reply.problem = Some(Problem::limit(message));
+            log::warn(&context.host, log::LIMIT, &[message]);
+            reply.problem = Some(problem);
         }
     }
     Ok(())
@@ -120,14 +121,15 @@ fn attach_entries(
     });
 }
 
-fn oversize_message(context: &Context<impl Host>, session: &str, keys: u64) -> String {
+fn oversize_problem(context: &Context<impl Host>, session: &str, keys: u64) -> Problem {
     let Config { max_keys, max_context_bytes, .. } = context.config;
     if keys > max_keys {
-        format!("Memory of session {session} ({keys} keys) is over max_keys ({max_keys})")
-    } else {
-        // How far over is not known: a store stops counting bytes at the limit.
-        format!("Memory of session {session} is over max_context_bytes ({max_context_bytes})")
+        let message = format!("Memory of session {session} ({keys} keys) is over max_keys ({max_keys})");
+        return Problem::limit("max_keys", max_keys, message);
     }
+    // How far over is not known: a store stops counting bytes at the limit.
+    let message = format!("Memory of session {session} is over max_context_bytes ({max_context_bytes})");
+    Problem::limit("max_context_bytes", max_context_bytes, message)
 }
 
 /// A JSON value on one line. In valid JSON a raw line end is a blank between tokens, so a string, which is

@@ -6,7 +6,7 @@
 use keepline_json::push_string;
 use keepline_options::kinds::push_list;
 
-use crate::contract::{Expectation, Failure, Host, LogExtent, Operation, Receipt, RecordRun, Span, Transaction};
+use crate::contract::{Expectation, Host, LogExtent, Operation, Problem, Receipt, RecordRun, Span, Transaction};
 use crate::options::config::Config;
 use crate::values::history_summary;
 use crate::values::history_summary::HistorySummary;
@@ -82,7 +82,7 @@ pub(crate) fn compact_history(
     let transaction =
         Transaction { bucket, precondition: written.precondition.again(receipt), expectations: &[], operations: &[] };
     if let Err(failure) = fold(host, config, &transaction, extent, surplus, timestamp) {
-        let parts = ["History of session ", bucket.name, " not summarized: ", &failure.sentence()];
+        let parts = ["History of session ", bucket.name, " not summarized: ", &failure.message];
         log::warn(host, log::STORE, &parts);
     }
 }
@@ -96,7 +96,7 @@ fn fold(
     extent: LogExtent,
     surplus: &RecordRun,
     timestamp: &str,
-) -> Result<(), Failure> {
+) -> Result<(), Problem> {
     let mut summary = HistorySummary::of(&surplus.records);
     let mut count = surplus.records.len() as u64;
     let next;

@@ -8,7 +8,9 @@ use keepline_json::{push_number, push_string};
 use keepline_options::kinds::push_list;
 use std::borrow::Cow;
 
+use crate::contract::sessions;
 use crate::text::ids::is_key_shaped;
+use crate::text::timestamp::parse_milliseconds;
 use crate::values::history::push_timestamp;
 
 /// Bounds of a summary: it stays far below what one transaction looks at.
@@ -62,6 +64,7 @@ struct ParsedHistoryRecord<'a> {
     op_counts: Option<&'a str>,
     keys_touched: Option<&'a str>,
     keys_truncated: bool,
+    timestamp: Option<&'a str>,
 }
 
 impl<'a> ParsedHistoryRecord<'a> {
@@ -75,6 +78,7 @@ impl<'a> ParsedHistoryRecord<'a> {
             "\"op_counts\"" => parts.op_counts = Some(value),
             "\"keys_touched\"" => parts.keys_touched = Some(value),
             "\"keys_truncated\"" => parts.keys_truncated = value == "true",
+            "\"timestamp\"" => parts.timestamp = Some(value),
             _ => {}
         });
         if read.is_none() { Self::default() } else { parts }
@@ -82,6 +86,34 @@ impl<'a> ParsedHistoryRecord<'a> {
 
     fn is_summary(&self) -> bool {
         self.op.as_deref() == Some("summary")
+    }
+}
+
+/// A record as the contract has it.
+pub(crate) fn read_record(record: &str) -> sessions::HistoryRecord {
+    let parts = ParsedHistoryRecord::parse(record);
+    let mut cleared = Vec::new();
+    if let Some(keys) = parts.cleared {
+        let _ = json::for_each_element(keys, |raw| cleared.extend(json::decode_string(raw).map(Cow::into_owned)));
+    }
+    let summary = parts.is_summary().then(|| {
+        let mut summary = HistorySummary::default();
+        summary.merge(&parts);
+        let operations =
+            summary.ops.into_iter().map(|(name, count)| sessions::NameCount { name: name.into_owned(), count });
+        sessions::HistorySummary {
+            count: summary.count,
+            operations: operations.collect(),
+            keys: summary.keys.into_iter().map(Cow::into_owned).collect(),
+        }
+    });
+    sessions::HistoryRecord {
+        key: parts.key.and_then(json::decode_string).map(Cow::into_owned),
+        cleared,
+        summary,
+        at: parts.timestamp.and_then(parse_milliseconds).unwrap_or(0),
+        operation: parts.op.unwrap_or_default().into_owned(),
+        extras: None,
     }
 }
 

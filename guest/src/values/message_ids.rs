@@ -9,7 +9,7 @@ use keepline_json as json;
 use std::borrow::Cow;
 
 use crate::contract::{
-    Expectation, Failure, Host, LogExtent, Operation, PositionMark, Receipt, RecordRun, Transaction,
+    Expectation, Host, LogExtent, Operation, PositionMark, Problem, Receipt, RecordRun, Transaction,
 };
 use crate::text::ids::{is_map_key, to_map_key};
 use crate::{log, store};
@@ -78,7 +78,7 @@ pub(crate) fn forget_surplus_ids(host: &impl Host, written: &Transaction<'_>, re
     if let Some((extent, surplus)) = store::surplus_records(written, receipt, ANSWERS_LOG)
         && let Err(failure) = forget(host, written, receipt, extent, surplus)
     {
-        let parts = ["Old message ids of session ", written.bucket.name, " not forgotten: ", &failure.sentence()];
+        let parts = ["Old message ids of session ", written.bucket.name, " not forgotten: ", &failure.message];
         log::warn(host, log::STORE, &parts);
     }
 }
@@ -90,7 +90,7 @@ fn forget(
     receipt: &Receipt,
     extent: LogExtent,
     surplus: &RecordRun,
-) -> Result<(), Failure> {
+) -> Result<(), Problem> {
     // A foreign record may not be an id: it is dropped, with no entry.
     let ids = surplus.records.iter().filter_map(|record| json::decode_string(record));
     let mut keys: Vec<String> = ids.filter(|id| is_map_key(id)).map(Cow::into_owned).collect();

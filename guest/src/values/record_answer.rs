@@ -7,9 +7,9 @@ use keepline_json as json;
 
 use crate::context::Context;
 use crate::contract::{
-    BucketId, Expectation, Failure, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES, code,
+    BucketId, Expectation, Host, Operation, Precondition, Problem, PutEntry, Status, Transaction, VALUES, codes,
 };
-use crate::entry::types::{AnswerReply, Effect, Problem};
+use crate::entry::types::{AnswerReply, Effect};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
 use crate::text::quoting::python_repr;
 use crate::text::timestamp;
@@ -17,6 +17,9 @@ use crate::transcript::schema;
 use crate::values::message_ids::MessageId;
 use crate::values::{history, message_ids};
 use crate::{log, store};
+
+/// The code of a problem with a part of the session that is broken in the store.
+const BROKEN: &str = "broken";
 
 /// What of an answer can be stored.
 pub(crate) struct AnswerParts {
@@ -36,9 +39,10 @@ impl AnswerParts {
     }
 
     /// All but the text, which is longer than a value may be.
-    pub(crate) fn without_text() -> Self {
+    pub(crate) fn without_text(max_value_bytes: u64) -> Self {
         let message = ["without ", LAST_ANSWER, ": it is over max_value_bytes"].concat();
-        Self { text: false, problem: Some(Problem::limit(message)), ..Self::all() }
+        let problem = Problem::limit("max_value_bytes", max_value_bytes, message);
+        Self { text: false, problem: Some(problem), ..Self::all() }
     }
 
     /// Why not all of it was stored.
@@ -48,13 +52,13 @@ impl AnswerParts {
 
     /// Leave out what a transaction failed for. Whether there was such a part, and the answer's text or its
     /// count is left.
-    pub(crate) fn leave_out(&mut self, failure: &Failure) -> bool {
+    pub(crate) fn leave_out(&mut self, failure: &Problem) -> bool {
         let part = match (&*failure.code, &*failure.subject) {
             _ if self.conversation && schema::is_conversation_failure(failure) => &mut self.conversation,
-            (code::WRONG_TYPE, LAST_ANSWER) => &mut self.text,
-            (code::WRONG_TYPE | code::NOT_A_COUNTER | code::COUNTER_OVERFLOW, ANSWER_COUNT) => &mut self.count,
-            (code::WRONG_TYPE, history::HISTORY_LOG) => &mut self.history,
-            (code::WRONG_TYPE, message_ids::ANSWERS_LOG | message_ids::MESSAGE_IDS_MAP) => &mut self.message_id,
+            (codes::WRONG_TYPE, LAST_ANSWER) => &mut self.text,
+            (codes::WRONG_TYPE | codes::NOT_A_COUNTER | codes::COUNTER_OVERFLOW, ANSWER_COUNT) => &mut self.count,
+            (codes::WRONG_TYPE, history::HISTORY_LOG) => &mut self.history,
+            (codes::WRONG_TYPE, message_ids::ANSWERS_LOG | message_ids::MESSAGE_IDS_MAP) => &mut self.message_id,
             _ => return false,
         };
         if !std::mem::replace(part, false) {
@@ -62,18 +66,18 @@ impl AnswerParts {
         }
         // A store's own words tell that nothing was changed, which soon is not so.
         let why = match &*failure.code {
-            code::NOT_A_COUNTER => "its value is no counter",
-            code::COUNTER_OVERFLOW => "it can't be counted any further",
+            codes::NOT_A_COUNTER => "its value is no counter",
+            codes::COUNTER_OVERFLOW => "it can't be counted any further",
             _ => "what is stored there has the wrong type",
         };
-        self.add_reason(&failure.code, &format!("without {}: {why}", failure.subject));
+        self.add_reason(BROKEN, &failure.subject, &format!("without {}: {why}", failure.subject));
         self.text || self.count
     }
 
     /// One more reason why not all of it is stored.
-    pub(crate) fn add_reason(&mut self, code: &str, reason: &str) {
+    pub(crate) fn add_reason(&mut self, code: &str, subject: &str, reason: &str) {
         match &mut self.problem {
-            None => self.problem = Some(Problem::new(code, reason.to_owned())),
+            None => self.problem = Some(Problem::new(code, subject, reason)),
             Some(problem) => problem.message = format!("{}; {reason}", problem.message),
         }
     }
@@ -90,7 +94,7 @@ pub(crate) fn answer_too_long(context: &Context<impl Host>, session: &str) -> An
     let limit = context.config.max_value_bytes;
     let message = format!("Answer in session {session} is over max_value_bytes ({limit})");
     log::warn(&context.host, log::LIMIT, &[&message]);
-    AnswerReply::with(Effect::Limited, Problem::limit(message))
+    AnswerReply::with(Effect::Limited, Problem::limit("max_value_bytes", limit, message))
 }
 
 /// The answer as a JSON string, unless it is over the limit.
@@ -134,7 +138,7 @@ fn write_answer(
     id: Option<&MessageId<'_>>,
     stamp: &str,
     parts: &mut AnswerParts,
-) -> Result<AnswerReply, Failure> {
+) -> Result<AnswerReply, Problem> {
     let id = id.filter(|_| parts.message_id);
     let put = history::format_record("put", LAST_ANSWER, stamp);
     let increment = history::format_record("increment", ANSWER_COUNT, stamp);
@@ -170,7 +174,7 @@ fn write_answer(
             Some(Expectation::Entry(_)) => answer_repeated(context, session),
             _ => answer_finds_no_room(context, session),
         },
-        Status::Exists => return Err(Failure::out_of_turn()),
+        Status::Exists => return Err(Problem::out_of_turn()),
     };
     if receipt.is_applied() {
         history::compact_history(&context.host, &context.config, &transaction, &receipt, stamp);
@@ -194,10 +198,10 @@ pub(crate) fn answer_repeated(context: &Context<impl Host>, session: &str) -> An
 
 /// `problem` is why a part of it is not.
 pub(crate) fn answer_stored(context: &Context<impl Host>, session: &str, problem: Option<Problem>) -> AnswerReply {
-    let problem = problem.map(|Problem { code, message }| {
-        let message = format!("Answer in session {session} stored {message}");
+    let problem = problem.map(|problem| {
+        let message = format!("Answer in session {session} stored {}", problem.message);
         log::warn(&context.host, log::VALUE, &[&message]);
-        Problem { code, message }
+        Problem { message, ..problem }
     });
     if problem.is_none() {
         log::debug(&context.host, |line| {
@@ -212,11 +216,11 @@ pub(crate) fn answer_finds_no_room(context: &Context<impl Host>, session: &str) 
     let limit = context.config.max_keys;
     let message = format!("Answer in session {session} finds no room within max_keys ({limit})");
     log::warn(&context.host, log::LIMIT, &[&message]);
-    AnswerReply::with(Effect::Limited, Problem::limit(message))
+    AnswerReply::with(Effect::Limited, Problem::limit("max_keys", limit, message))
 }
 
-pub(crate) fn answer_failed(context: &Context<impl Host>, session: &str, failure: &Failure) -> AnswerReply {
-    let problem = Problem::store(failure);
+pub(crate) fn answer_failed(context: &Context<impl Host>, session: &str, failure: &Problem) -> AnswerReply {
+    let problem = failure.clone();
     log::warn(&context.host, log::STORE, &["Answer not stored in session ", session, ": ", &problem.message]);
     AnswerReply::with(Effect::Failed, problem)
 }

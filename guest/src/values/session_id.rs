@@ -4,9 +4,9 @@
 //! name.
 
 use crate::context::Context;
-use crate::contract::{BucketId, Expectation, Failure, Host, Operation, Precondition, PutEntry, Transaction};
+use crate::contract::{BucketId, Expectation, Host, Operation, Precondition, Problem, PutEntry, Transaction};
 use crate::entry::metadata::{EntryMetadata, EntrySession};
-use crate::entry::types::{Effect, Problem};
+use crate::entry::types::Effect;
 use crate::text::ids::{InvalidId, SessionIds, allowed_ids, hashed, is_hash};
 use crate::text::quoting::python_repr;
 use crate::transcript::schema::SESSION;
@@ -27,7 +27,7 @@ pub(crate) fn kept_id<'a>(name: &str, kept: Option<&'a str>) -> Option<&'a str> 
 }
 
 /// Keep the id with its session, which is there.
-pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result<(), Failure> {
+pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result<(), Problem> {
     let expectations = [Expectation::absent(SESSION, SESSION_ID_KEY)];
     let entry = [PutEntry { key: SESSION_ID_KEY, text: id }];
     let operations = [Operation::put(SESSION, &entry)];
@@ -38,7 +38,7 @@ pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result
 }
 
 /// Whether there is a session of that name that keeps no other id: what was called so before ids were hashed.
-pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Failure> {
+pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Problem> {
     let found = store::read_bucket(host, BucketId::session(name), Precondition::LOOK, &[READ_SESSION_ID])?;
     found.map_or(Ok(false), |mut outcomes| Ok(outcomes.take_text()?.is_none()))
 }
@@ -48,7 +48,7 @@ pub(crate) fn parse_entry_metadata<'a>(
     context: &Context<impl Host>,
     text: &'a str,
     unbound: bool,
-) -> Result<EntryMetadata<'a>, Failure> {
+) -> Result<EntryMetadata<'a>, Problem> {
     let ids = context.config.session_ids;
     let parse =
         if context.config.conversation.is_some() { EntryMetadata::parse_of_conversation } else { EntryMetadata::parse };
@@ -65,14 +65,14 @@ pub(crate) fn parse_entry_metadata<'a>(
 /// Why an entry has no session that names one.
 pub(crate) fn invalid_id_problem(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
     let message = ["session_id ", shown, " is not allowed: ", allowed_ids(context.config.session_ids)].concat();
-    Problem::new(why.code(), message)
+    Problem::new(why.code(), "session_id", message)
 }
 
 /// Keep the id of an entry's session, if it has another one than its name. That it can't be is no reason to fail.
 pub(crate) fn keep_session_id(context: &Context<impl Host>, metadata: &EntryMetadata<'_>) {
     let (Some(id), EntrySession::Named(name)) = (metadata.session_id.as_deref(), &metadata.session) else { return };
     if let Err(failure) = store_session_id(&context.host, name, id) {
-        let what = ["The id of session ", name, " can't be kept with it: ", &failure.sentence()];
+        let what = ["The id of session ", name, " can't be kept with it: ", &failure.message];
         log::warn(&context.host, log::STORE, &what);
     }
 }

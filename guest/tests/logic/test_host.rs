@@ -11,8 +11,8 @@ use std::time::Duration;
 use keepline_filter::Host;
 use keepline_filter::contract::bindings::keepline::store::types::{EntryResult as Entry, *};
 use keepline_filter::contract::{
-    BucketPage, Failure, IndexStep, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction, Level, StoreProfile,
-    VALUES, kind,
+    BucketPage, IndexStep, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction, Level, Problem,
+    StoreProfile, VALUES, kind,
 };
 
 use super::memory::Memory;
@@ -69,7 +69,7 @@ pub struct TestHost {
     /// As transactions, those of one call together.
     pub waits: Cell<usize>,
     /// What all calls fail with.
-    pub fails: RefCell<Option<Failure>>,
+    pub fails: RefCell<Option<Problem>>,
     /// Keys of values, logs and other maps of every bucket under which something of a wrong type is stored.
     wrong: RefCell<BTreeSet<String>>,
     /// Values that no store of ours would take, by bucket and key: others write by other rules.
@@ -113,7 +113,7 @@ impl TestHost {
 
     /// Every call fails like that.
     pub fn fail(&self, code: &str) {
-        *self.fails.borrow_mut() = Some(Failure {
+        *self.fails.borrow_mut() = Some(Problem {
             code: code.into(),
             subject: "answer_count".into(),
             limit: 1000,
@@ -341,7 +341,7 @@ impl TestHost {
         self.micros.get() / 1000
     }
 
-    fn called(&self) -> Result<(), Failure> {
+    fn called(&self) -> Result<(), Problem> {
         self.transactions.set(self.transactions.get() + 1);
         self.waits.set(self.waits.get() + 1);
         let hook = self.hook.take();
@@ -428,11 +428,11 @@ impl TestHost {
     }
 
     /// Does a transaction, with all that is broken in the store.
-    fn apply(&self, transaction: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Failure> {
+    fn apply(&self, transaction: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Problem> {
         self.called()?;
         let broken = |code: &str, subject: &str| {
             let (code, message) = (code.to_owned(), format!("{subject} is broken"));
-            Err(Failure { code, subject: subject.to_owned(), limit: 0, message })
+            Err(Problem { code, subject: subject.to_owned(), limit: 0, message })
         };
         self.check_limits(transaction);
         let mut asked = transaction.transaction;
@@ -661,7 +661,7 @@ impl Changing<'_> {
 }
 
 impl TestHost {
-    fn apply_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>> {
+    fn apply_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
         assert!(transactions.len() as u64 <= self.profile.get().unwrap_or_default().limits.transactions);
         let waits = self.waits.get() + 1;
         let receipts = transactions.iter().map(|transaction| self.apply(transaction)).collect();
@@ -671,16 +671,16 @@ impl TestHost {
 }
 
 impl Host for &TestHost {
-    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
         self.apply(&(*transaction).into()).map(|reply| reply.receipt)
     }
 
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
         let transactions: Vec<_> = transactions.iter().map(|&transaction| transaction.into()).collect();
         self.apply_each(&transactions).into_iter().map(|reply| Ok(reply?.receipt)).collect()
     }
 
-    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Failure>> {
+    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>> {
         assert!(self.store_profile().leases, "leases is called without its capability");
         let indexed = |&LeasedTransaction { lease, transaction }| IndexedTransaction { lease, transaction, steps: &[] };
         let transactions: Vec<_> = transactions.iter().map(indexed).collect();
@@ -688,12 +688,12 @@ impl Host for &TestHost {
         self.apply_each(&transactions).into_iter().map(|reply| reply.map(leased)).collect()
     }
 
-    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Failure>> {
+    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
         assert!(self.store_profile().indexes, "indexes is called without its capability");
         self.apply_each(transactions)
     }
 
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
         assert!(self.store_profile().listing, "listing is called without its capability");
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
@@ -703,7 +703,7 @@ impl Host for &TestHost {
         Ok(page)
     }
 
-    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Failure>> {
+    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
         let waits = self.waits.get() + 1;
         let delete = |request: &DeleteRequest<'_>| {
             self.called()?;

@@ -57,7 +57,10 @@ pub fn main(global: &GlobalArguments, arguments: &ExplainArguments) -> Result<Ex
         let turns = array_member(trace, "turns");
         let said = load_turn_messages(&mut sessions, &arguments.window, turns).await?;
         let recall = empty_recall_reason(&keepline, &arguments.window.query);
-        terminal::print_table(["", "Value"], window_facts(&state, trace, &metadata, recall))?;
+        terminal::print_table(
+            ["", "Value"],
+            window_facts((&arguments.window.transcript.session, &state), trace, &metadata, recall),
+        )?;
         let rows = turns.iter().flat_map(|turn| turn_rows(turn, &said, arguments.full)).collect();
         print_separator()?;
         terminal::print_list(["At", "Tokens", "In the window", "Who", "What"], rows, arguments.full)?;
@@ -111,7 +114,7 @@ async fn load_turn_messages(
         require_older_position(page.older, query.before)?;
         let is_last = page.messages.first().is_none_or(|message| message.position <= oldest);
         for message in page.messages.into_iter().rev() {
-            let record: Value = json_text::parse_lenient(&message.text).unwrap_or_default();
+            let record: Value = json_text::parse_lenient(&message.to_json()).unwrap_or_default();
             found.entry(text_member(&record, "turn")).or_default().push(record);
         }
         query.before = page.older;
@@ -133,7 +136,12 @@ fn empty_recall_reason(keepline: &Keepline, query: &str) -> &'static str {
 }
 
 /// Facts about the window as a whole; absent ones are left out.
-fn window_facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_recall: &str) -> Vec<[String; 2]> {
+fn window_facts(
+    (session, state): (&str, &TranscriptState),
+    trace: &Value,
+    metadata: &Value,
+    no_recall: &str,
+) -> Vec<[String; 2]> {
     let number = |name: &str| trace.get(name).and_then(Value::as_u64);
     let positive = |name: &str| number(name).filter(|count| *count > 0);
     let count = |name: &str, one: &str, many: &str| positive(name).map(|count| format_count(count, one, many));
@@ -151,7 +159,7 @@ fn window_facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_rec
     let recalled = passages.map(|count| format_count(count as u64, "passage", "passages"));
     let gap = trace.get("gap").and_then(Value::as_bool) == Some(true);
     fact_rows([
-        ("session", Some(state.session.clone())),
+        ("session", Some(session.to_owned())),
         ("title", state.title.clone()),
         ("owner", state.owner.clone()),
         ("window", Some(format!("{} of at most {} tokens", shown("tokens"), shown("budget")))),

@@ -7,7 +7,7 @@ use clap::Args;
 use keepline::{
     Keepline,
     memories::{FoundMemory, Memories, MemorySearch, Method, display_title, format_for_prompt, preview},
-    sessions::{SessionError, SessionErrorCode},
+    sessions::{SessionError, SessionErrorCode, user_bucket},
 };
 use serde_json::json;
 
@@ -88,7 +88,7 @@ async fn refuse_foreign_session(keepline: &Keepline, user: &str, session: &str) 
     };
     let Some(owner) = owner else { return Ok(()) };
     // The owner is given by the name of their bucket.
-    if sessions.user_sessions(user, None, 1).await?.user == owner {
+    if user_bucket(user) == owner {
         return Ok(());
     }
     Err(coded_error("not-found", format!("Session '{session}' belongs to another user")))

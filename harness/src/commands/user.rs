@@ -1,14 +1,15 @@
 //! `keepline user`: values, sessions and messages of one user, and forgetting them.
 
-use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use keepline::{
     Keepline, Sessions,
     memories::{display_title, preview},
-    sessions::FoundMessage,
+    sessions::{FoundMessage, SessionSummary, user_bucket},
 };
+use keepline_json::ObjectWriter;
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
         confirm::confirm_deletion,
         pages::{PageLimits, default_limit, no_progress_error},
         records::{record_preview, text_member},
+        transcripts::{known_time, to_seconds},
         users::{UserCounts, forget_in_batches, user_page},
     },
     terminal::{
@@ -151,8 +153,8 @@ pub fn main(global: &GlobalArguments, arguments: &UserArguments) -> Result<ExitC
         let mut sessions = keepline.sessions();
         match &arguments.command {
             UserCommand::Put { user, key, .. } | UserCommand::Remove { user, key } => {
-                let stored = sessions.put_user_value(user, key, value.as_deref()).await?;
-                print_result(json, &json!({"user": user, "bucket": stored.user, "key": key}), "")
+                sessions.put_user_value(user, key, value.as_deref()).await?;
+                print_result(json, &json!({"user": user, "bucket": user_bucket(user), "key": key}), "")
             }
             UserCommand::Get { user, key } => {
                 let found = sessions.user_values(user, Some(key)).await?;
@@ -177,10 +179,11 @@ pub fn main(global: &GlobalArguments, arguments: &UserArguments) -> Result<ExitC
             UserCommand::Sessions { user, limit, before, full } => {
                 let page = sessions.user_sessions(user, *before, *limit).await?;
                 if json {
-                    let sessions: Vec<_> = page.sessions.iter().map(|session| EmbeddedJson(session)).collect();
+                    let sessions: Vec<String> = page.sessions.iter().map(session_json).collect();
+                    let sessions: Vec<_> = sessions.iter().map(|session| EmbeddedJson(session)).collect();
                     return print_json(&object! { user: user, sessions: sessions, older: page.older });
                 }
-                let rows = page.sessions.iter().map(|session| session_row(session)).collect();
+                let rows = page.sessions.iter().map(session_row).collect();
                 let heading = ["Session", "Title", "Messages", "Begun", "Last", "Newest message"];
                 terminal::print_list(heading, rows, *full)?;
                 if let Some(older) = page.older {
@@ -247,8 +250,8 @@ async fn search_user_messages(
         if page.next.is_some() && page.next == after {
             return Err(no_progress_error());
         }
-        let texts = page.found.iter().map(|message| &*message.text);
-        pages.count_kept_page(texts, "use --limit, and --after for the rest")?;
+        let texts: Vec<String> = page.found.iter().map(|found| found.message.to_json()).collect();
+        pages.count_kept_page(texts.iter().map(String::as_str), "use --limit, and --after for the rest")?;
         found.extend(page.found);
         after = page.next;
         if after.is_none() || found.len() as u64 >= u64::from(limit) {
@@ -256,9 +259,10 @@ async fn search_user_messages(
         }
     }
     if json {
-        let found = found.iter().map(|found| {
-            let FoundMessage { session, title, position, text, .. } = found;
-            object! { session: session, title: title, position: position, message: EmbeddedJson(text) }
+        let texts: Vec<String> = found.iter().map(|found| found.message.to_json()).collect();
+        let found = found.iter().zip(&texts).map(|(found, text)| {
+            let FoundMessage { session, title, message, .. } = found;
+            object! { session: session, title: title, position: message.position, message: EmbeddedJson(text) }
         });
         return print_json(&object! { user: user, found: found.collect::<Vec<_>>(), next: after });
     }
@@ -282,22 +286,35 @@ async fn forget_and_report(sessions: &mut Sessions, json: bool, user: &str) -> R
 }
 
 fn found_message_row(found: &FoundMessage) -> [String; 5] {
-    let record: Value = json_text::parse_lenient(&found.text).unwrap_or_default();
+    let record: Value = json_text::parse_lenient(&found.message.to_json()).unwrap_or_default();
     let title = found.title.clone().unwrap_or_default();
-    [found.session.clone(), title, found.position.to_string(), text_member(&record, "role"), record_preview(&record)]
+    [
+        found.session.clone(),
+        title,
+        found.message.position.to_string(),
+        text_member(&record, "role"),
+        record_preview(&record),
+    ]
 }
 
-fn session_row(session: &str) -> [String; 6] {
-    let session: Value = json_text::parse_lenient(session).unwrap_or_default();
-    let text = |name: &str| text_member(&session, name);
-    let ago = |name: &str| {
-        let seconds = session.get(name).and_then(Value::as_f64);
-        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        time.map_or_else(|| "-".into(), |time| format_age(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
-    };
-    let messages = session.get("records").unwrap_or(&Value::Null).to_string();
+/// As `--json` has it; times in seconds. What is not known is left out.
+fn session_json(summary: &SessionSummary) -> String {
+    let SessionSummary { session, title, created_at, last_at, preview, records, .. } = summary;
+    let time = |at: u64| known_time(at).map(to_seconds);
+    let mut object = ObjectWriter::with_capacity(256);
+    object.text("session", Some(session));
+    object.text("title", title.as_deref());
+    object.json("began_at", time(*created_at).as_deref());
+    object.json("last_at", time(*last_at).as_deref());
+    object.count("records", Some(*records));
+    object.text("preview", Some(&**preview).filter(|preview| !preview.is_empty()));
+    object.finish()
+}
+
+fn session_row(summary: &SessionSummary) -> [String; 6] {
+    let SessionSummary { session, title, created_at, last_at, preview: newest, records, .. } = summary;
+    let ago = |at: u64| known_time(at).map_or_else(|| "-".into(), format_age);
     // The preview does not say whose message it is.
-    let (title, newest) = (text("title"), text("preview"));
-    let (title, newest) = (display_title(Some(&title), Some(&newest)), preview("", &newest));
-    [text("session"), title, messages, ago("began_at"), ago("last_at"), newest]
+    let (title, newest) = (display_title(title.as_deref(), Some(newest)), preview("", newest));
+    [session.clone(), title, records.to_string(), ago(*created_at), ago(*last_at), newest]
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use keepline::{
     Deadline, Keepline,
-    maintenance::{FailedResult, Job, Need, NeedResult, Step, Task, VectorsNeed, VectorsResult},
+    maintenance::{Job, Need, NeedOutcome, NeedResult, Step, Task, TaskBucket, VectorsNeed},
 };
 use tokio::{sync::watch, time::Instant};
 
@@ -40,26 +40,34 @@ pub enum TaskResult {
 }
 
 /// Runs a task to its end and calls `on_step` after each step. False if its subject does not exist.
-pub async fn run_task(keepline: &Keepline, subject: &str, task: &str, on_step: impl FnMut()) -> Result<bool> {
+pub async fn run_task(keepline: &Keepline, buckets: &[TaskBucket], task: &str, on_step: impl FnMut()) -> Result<bool> {
     // Never stopped: the sender lives until the end.
     let (_sender, stop) = watch::channel(false);
-    match run_task_until(keepline, subject, task, &stop, on_step).await? {
+    match run_task_until(keepline, buckets, task, &stop, on_step).await? {
         TaskResult::Done => Ok(true),
         TaskResult::Gone => Ok(false),
-        TaskResult::Busy => bail!("another process is working on {subject}: run the same command again"),
-        TaskResult::Stopped => bail!("{task} of {subject} was stopped"),
+        TaskResult::Busy => {
+            bail!("another process is working on {}: run the same command again", subject_text(buckets))
+        }
+        TaskResult::Stopped => bail!("{task} of {} was stopped", subject_text(buckets)),
     }
+}
+
+/// The first of the buckets, for people.
+fn subject_text(buckets: &[TaskBucket]) -> String {
+    buckets.first().map_or_else(String::new, |TaskBucket { kind, name }| format!("{kind}/{name}"))
 }
 
 /// The same, until `stop` is true.
 pub async fn run_task_until(
     keepline: &Keepline,
-    subject: &str,
+    buckets: &[TaskBucket],
     task: &str,
     stop: &watch::Receiver<bool>,
     mut on_step: impl FnMut(),
 ) -> Result<TaskResult> {
-    let task = Task { subject: subject.to_owned(), name: task.to_owned(), state: String::new() };
+    let subject = subject_text(buckets);
+    let task = Task { buckets: buckets.to_vec(), name: task.to_owned(), state: String::new() };
     let holder = format!("{:032x}", fastrand::u128(..));
     let lease_milliseconds = u64::try_from(LEASE_DURATION.as_millis()).unwrap_or(u64::MAX);
     let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
@@ -92,6 +100,7 @@ pub async fn run_task_until(
                     let id = match &need {
                         Need::Completion(need) => need.id,
                         Need::Vectors(need) => need.id,
+                        Need::Call(need) => need.id,
                     };
                     let fulfilled = tokio::select! {
                         biased;
@@ -111,7 +120,7 @@ pub async fn run_task_until(
                         }
                     };
                     // So that the next attempt need not wait for the lease to expire.
-                    job.results = vec![NeedResult::Failed(FailedResult { id, message })];
+                    job.results = vec![NeedResult { id, outcome: NeedOutcome::Failed(message) }];
                     keepline.advance(&job, Some(Deadline::after(STEP_TIMEOUT))).await;
                     return ended;
                 }
@@ -120,6 +129,8 @@ pub async fn run_task_until(
                 let message = progress.problem.map_or_else(|| "it failed".to_owned(), |problem| problem.message);
                 bail!("{} of {subject}: {message}", job.task.name)
             }
+            // A step that is not known ends the task.
+            _ => return Ok(TaskResult::Done),
         }
     }
     bail!("{} of {subject} was not finished after {MAX_STEPS} steps", job.task.name)
@@ -129,7 +140,7 @@ pub async fn run_task_until(
 async fn fulfil_need(keepline: &Keepline, need: Need) -> Result<NeedResult> {
     let Need::Vectors(VectorsNeed { id, texts }) = need else { bail!("the task needs a model") };
     match keepline.embed(&texts).await {
-        Ok(Some(vectors)) => Ok(NeedResult::Vectors(VectorsResult { id, vectors })),
+        Ok(Some(vectors)) => Ok(NeedResult { id, outcome: NeedOutcome::Vectors(vectors) }),
         Ok(None) => bail!("there is no embedding model: set embedding"),
         Err(error) => bail!("passages can't be embedded: {error}"),
     }

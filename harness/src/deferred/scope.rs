@@ -1,7 +1,11 @@
-//! The scope of recall, and the subject of the tasks that maintain its index.
+//! The scope of recall, and the buckets of the tasks that maintain its index.
 
 use anyhow::Result;
-use keepline::{Keepline, maintenance::subject_with_user};
+use keepline::{
+    Keepline,
+    maintenance::{TaskBucket, session_buckets},
+    store::names::is_bucket,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -31,21 +35,20 @@ impl RecallMode {
         })
     }
 
-    /// The subject of deferred work for a session. The plugin names the owner; the library lends the owner's bucket only if
+    /// The buckets of deferred work for a session. The plugin names the owner; the library lends the owner's bucket only if
     /// that lists the session.
     ///
     /// # Errors
     /// When the owner is not the name of a user's bucket.
-    pub fn task_subject(self, session: &str, owner: Option<&str>) -> Result<String> {
-        match (self, owner) {
-            (Self::User, Some(owner)) => subject_with_user(session, owner).ok_or_else(|| {
-                let owner = terminal::quote_for_shell(owner);
-                let message =
-                    format!("the plugin says that session '{session}' belongs to {owner}, which is no user's name");
-                coded_error("plugin", message)
-            }),
-            _ => Ok(format!("session/{session}")),
+    pub fn task_buckets(self, session: &str, owner: Option<&str>) -> Result<Vec<TaskBucket>> {
+        let owner = owner.filter(|_| self == Self::User);
+        if let Some(owner) = owner.filter(|owner| !is_bucket(owner)) {
+            let owner = terminal::quote_for_shell(owner);
+            let message =
+                format!("the plugin says that session '{session}' belongs to {owner}, which is no user's name");
+            return Err(coded_error("plugin", message));
         }
+        Ok(session_buckets(session, owner))
     }
 }
 

@@ -73,6 +73,16 @@ pub async fn describe_transcripts(
     stream::iter(transcripts).map(look).buffered(CONCURRENT_DESCRIPTIONS).try_collect().await
 }
 
+/// A time in milliseconds, unless it is not known.
+pub fn known_time(at: u64) -> Option<u64> {
+    Some(at).filter(|at| *at > 0)
+}
+
+/// A time in milliseconds as seconds, in JSON.
+pub fn to_seconds(at: u64) -> String {
+    format!("{}.{:03}", at / 1000, at % 1000)
+}
+
 pub fn message_count(state: &TranscriptState) -> u64 {
     state.next.saturating_sub(state.oldest)
 }

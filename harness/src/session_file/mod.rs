@@ -106,7 +106,7 @@ fn copies_for_users(keepline: &Keepline) -> Result<bool> {
 /// messages are copied after the session's next answer.
 async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
     if let Some(owner) = session_owner(&mut sessions_without_deadline(keepline), session).await? {
-        run_task(keepline, &RecallMode::User.task_subject(session, Some(&owner))?, RESET_TASK, || ()).await?;
+        run_task(keepline, &RecallMode::User.task_buckets(session, Some(&owner))?, RESET_TASK, || ()).await?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use keepline::{
     Keepline, Plugin,
     config::Config,
-    sessions::SessionErrorCode,
+    sessions::{SessionErrorCode, chat_messages},
     store::{BucketId, BucketKind, Transfer, TransferStore, Transferred, transfer::WeighedBucket},
 };
 use keepline_json::{decode_string, for_each_member};
@@ -152,7 +152,7 @@ impl MessageReplacement<'_> {
         let bar = progress_bar(self.messages.len() as u64);
         let (mut done, mut count, mut next) = (0_u64, 0, None);
         for piece in split_into_pieces(self.messages) {
-            match sessions.set_messages(transcript, piece, next).await {
+            match sessions.set_messages(transcript, &chat_messages(piece), next).await {
                 Ok(changed) => count += changed.count,
                 Err(error) if error.code == SessionErrorCode::Limit => {
                     let (first, last) = (done + 1, done + piece.len() as u64);

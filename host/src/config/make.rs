@@ -13,7 +13,8 @@ use crate::{
     sandbox::{CodeCache, Compiler, Isolation, PluginLimits, Sandbox},
     store::{
         BreakerOptions, Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
-        MemoryLimits, MemoryStore, RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store, kind,
+        MemoryLimits, MemoryStore, RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store,
+        kind,
     },
 };
 

@@ -1,16 +1,46 @@
-//! The types of the contract in `wit/` as plain Rust, under the same names; those of `keepline:store` are in the
-//! stores' crate.
+//! The contract in `wit/`: its types, and the calls of what a component exports, as `bindgen!` makes them. Those of the
+//! store are in the stores' crate.
 //!
-//! These types cross the component's boundary themselves: each instance is checked against them when it is made.
+//! The types cross the component's boundary themselves; each instance is checked against them when it is made. They are
+//! public as they are, because the contract's records and variants never grow. What is a registered name there, and so
+//! may grow, is an enum with a rule for unknown names in this library: see [`names`].
 
-#![allow(unsafe_code, reason = "what is derived implements wasmtime's unsafe traits")]
-
-pub(crate) mod filter;
 pub(crate) mod logging;
-pub(crate) mod maintenance;
-pub(crate) mod sessions;
+pub(crate) mod names;
 pub(crate) mod storage_names;
-pub(crate) mod transcripts;
+
+pub use self::generated::{
+    exports::keepline::{
+        admin::{sessions, transcripts, users},
+        memory::{lanes, tasks},
+    },
+    keepline::{
+        common::shared::{self, Member},
+        host::needs,
+    },
+};
+
+#[allow(missing_docs, unsafe_code, dead_code, clippy::all, clippy::pedantic, clippy::unwrap_used, reason = "generated")]
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "wit",
+        inline: "
+            package keepline:library;
+            world exports {
+                export keepline:memory/lanes@0.3.0;
+                export keepline:memory/tasks@0.3.0;
+                export keepline:admin/sessions@0.3.0;
+                export keepline:admin/transcripts@0.3.0;
+                export keepline:admin/users@0.3.0;
+            }
+        ",
+        world: "keepline:library/exports",
+        exports: { default: async },
+        // Arguments are passed without a copy; what is passed both ways is owned.
+        ownership: Borrowing { duplicate_if_necessary: false },
+        additional_derives: [PartialEq, Eq, PartialOrd, Ord, Hash],
+    });
+}
 
 /// What a plugin may import, in any version that fits: all interfaces of the store, a log, a clock.
 pub(crate) const IMPORTS: [&str; 3] = ["keepline:store@0.3", "keepline:host/log@0.3", "wasi:clocks/wall-clock@0.2"];

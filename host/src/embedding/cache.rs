@@ -12,7 +12,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::contract::filter::Vector;
+use crate::entry::Vector;
 
 /// Per user, or per session without an owner.
 const MAX_OF_OWNER: usize = 1000;

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 
 pub use self::scheduler::EmbeddingMetrics;
 pub(crate) use self::scheduler::EmbeddingScheduler;
-use crate::contract::filter::Vector;
+use crate::entry::Vector;
 
 /// Dimensions that the contract allows.
 const MAX_DIMENSIONS: usize = 4096;

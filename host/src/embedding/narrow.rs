@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Embedder, EmbeddingError, to_checked_vectors};
-use crate::contract::filter::Vector;
+use crate::entry::Vector;
 
 /// Requests beyond the first, at most: enough to find one text among 64.
 const MAX_REQUESTS: usize = 14;

@@ -10,7 +10,7 @@ use tokio::{sync::Semaphore, time::Instant, time::timeout};
 
 use super::{Embedder, cache::Cache, narrow};
 use crate::{
-    contract::filter::Vector,
+    entry::Vector,
     entry::task::ModelError,
     logging::{LogLevel, RateLimitedLog},
     store::{Breaker, BreakerOptions, Histogram, Latencies},

@@ -8,9 +8,12 @@ pub(crate) mod tokens;
 
 use std::fmt;
 
-pub use crate::contract::filter::{AnswerStatus, Effect, Question, Task, ToolActivity, Vector};
+pub use crate::contract::{
+    lanes::{Task, TaskBucket},
+    names::{AnswerStatus, Effect},
+};
 use crate::{
-    contract::filter::{AnswerEntry, AnswerPart, PluginProblem, QuestionPart, TurnPart},
+    contract::{lanes, needs, shared},
     logging::{MAX_MESSAGE, MAX_NAME, make_printable},
     runtime::CallRefusal,
     store::FailureCode,
@@ -57,21 +60,25 @@ impl Default for Answer<'_> {
 }
 
 impl<'a> Answer<'a> {
-    /// What is known of its turn, with what the pipe knows. As a rule nothing, which allocates nothing.
-    pub(crate) fn turn_parts(self, question_text: Option<&'a str>, activity: &'a [ToolActivity]) -> Vec<TurnPart<'a>> {
-        let Self { status, tokens, details, .. } = self;
-        let question_text = self.question_text.or(question_text);
-        let question = question_text.map(|text| QuestionPart { text, tokens: self.question_tokens });
-        let tools = activity.iter().chain(self.activity);
-        let is_known = status != AnswerStatus::Complete || tokens.is_some() || !details.is_empty();
-        let answer = is_known.then_some(AnswerPart { status, tokens, details });
-        let question = question.into_iter().map(TurnPart::Question);
-        question.chain(tools.map(TurnPart::Tool)).chain(answer.map(TurnPart::Answer)).collect()
-    }
-
-    /// As the component takes it.
-    pub(crate) fn to_answer_entry(self, turn: &'a str, parts: &'a [TurnPart<'a>]) -> AnswerEntry<'a> {
-        AnswerEntry { text: self.text, metadata: self.metadata, turn, message_id: self.message_id, parts }
+    /// As the component takes it, for a turn whose question is known, and after what tools did before.
+    pub(crate) fn to_contract(
+        self,
+        turn: &'a str,
+        question: lanes::TurnQuestion<'a>,
+        tools: &'a [lanes::ToolActivity<'a>],
+    ) -> lanes::AnswerEntry<'a> {
+        lanes::AnswerEntry {
+            text: self.text,
+            metadata: self.metadata,
+            turn,
+            message_id: self.message_id,
+            question,
+            tools,
+            status: (self.status != AnswerStatus::Complete).then(|| self.status.name()),
+            tokens: self.tokens,
+            details: Some(self.details).filter(|details| !details.is_empty()),
+            extras: None,
+        }
     }
 
     /// In bytes, all texts together.
@@ -83,7 +90,51 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl Question<'_> {
+/// An embedding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// Vectors of different models are never compared.
+    pub model: String,
+    /// Base64 of 32-bit little-endian floats, as `/v1/embeddings` returns them; at most 4096.
+    pub data: String,
+}
+
+impl Vector {
+    pub(crate) fn to_contract(&self) -> needs::Vector<'_> {
+        needs::Vector { model: &self.model, data: &self.data }
+    }
+}
+
+/// A question with all that can be known of it. What is not known is left out:
+/// `Question { text, metadata, ..Question::default() }`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// What was asked.
+    pub text: &'a str,
+    /// A JSON object. Default `{}`.
+    pub metadata: &'a str,
+    /// None: that of the metadata.
+    pub message_id: Option<&'a str>,
+    /// Tokens of the text; none: estimated.
+    pub tokens: Option<u32>,
+    /// The text's, if it is there in time.
+    pub vector: Option<&'a Vector>,
+}
+
+impl Default for Question<'_> {
+    fn default() -> Self {
+        Self { text: "", metadata: "{}", message_id: None, tokens: None, vector: None }
+    }
+}
+
+impl<'a> Question<'a> {
+    /// As the component takes it.
+    pub(crate) fn to_contract(self) -> lanes::QuestionEntry<'a> {
+        let Self { text, metadata, message_id, tokens, vector } = self;
+        let vector = vector.map(Vector::to_contract);
+        lanes::QuestionEntry { text, metadata, message_id, tokens, vector, extras: None }
+    }
+
     /// In bytes, all texts together.
     pub(crate) fn size(&self) -> usize {
         let vector = self.vector.map_or(0, |vector| vector.model.len() + vector.data.len());
@@ -91,7 +142,37 @@ impl Question<'_> {
     }
 }
 
+/// A tool call, its result, or both; paired by `call_id`, also across steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolActivity {
+    /// Which call.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// JSON text. None: the call was handed in before.
+    pub arguments: Option<String>,
+    /// None: still to come, or failed.
+    pub output: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// More to store with it: a JSON object, or empty.
+    pub details: String,
+}
+
 impl ToolActivity {
+    /// As the component takes it.
+    pub(crate) fn to_contract(&self) -> lanes::ToolActivity<'_> {
+        let Self { call_id, name, arguments, output, error, details } = self;
+        lanes::ToolActivity {
+            call_id,
+            name,
+            arguments: arguments.as_deref(),
+            output: output.as_deref(),
+            error: error.as_deref(),
+            details: Some(&**details).filter(|details| !details.is_empty()),
+        }
+    }
+
     /// In bytes, all texts together.
     pub(crate) fn size(&self) -> usize {
         let optional = [&self.arguments, &self.output, &self.error];
@@ -149,8 +230,8 @@ pub struct Problem {
     pub message: String,
 }
 
-impl From<PluginProblem> for Problem {
-    fn from(PluginProblem { mut code, mut message }: PluginProblem) -> Self {
+impl From<shared::Problem> for Problem {
+    fn from(shared::Problem { mut code, mut message, .. }: shared::Problem) -> Self {
         make_printable(&mut message, MAX_MESSAGE);
         let code = match (code.as_str(), FailureCode::named(&code)) {
             (_, Some(code)) => ProblemCode::Store(code),
@@ -234,7 +315,12 @@ mod tests {
             ("limit", ProblemCode::Limit),
             ("too-short", ProblemCode::Other("too-short".into())),
         ] {
-            let problem = Problem::from(PluginProblem { code: spelled.into(), message: "m".into() });
+            let problem = Problem::from(shared::Problem {
+                code: spelled.into(),
+                subject: String::new(),
+                limit: 0,
+                message: "m".into(),
+            });
             assert_eq!((&problem.code, problem.code.to_string().as_str()), (&code, spelled));
         }
     }

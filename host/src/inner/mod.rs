@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use self::counters::Tally;
 use crate::{
-    contract::filter::Vector,
     embedding::EmbeddingScheduler,
+    entry::Vector,
     entry::{
         files::{FileResolver, resolve_files},
         metadata::AttachedRanges,

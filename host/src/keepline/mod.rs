@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use self::metrics::Metrics;
 use crate::{
-    contract::{
-        filter::{ConfigProblem, Vector},
-        maintenance::Job,
-    },
+    contract::shared,
     embedding::{EmbeddingMetrics, EmbeddingScheduler},
-    entry::task::{ModelError, Progress},
+    entry::{
+        Problem, Vector,
+        task::{Job, ModelError, NeedResult, Progress},
+    },
     inner::{
         KeeplineInner, UnusableIds,
         counters::{Counters, Tally},
@@ -26,7 +26,8 @@ use crate::{
     pipe::{OpenTurns, Pipe},
     plugin::Plugin,
     runtime::{
-        CallDeadline, HostServices, InstancePool, PluginFault, PluginInstance, PoolLimits, TaskSubject, is_valid_task,
+        CallDeadline, Exports, HostServices, InstancePool, PluginFault, PluginInstance, PoolLimits, TaskSubject,
+        is_valid_task,
     },
     sessions::{Sessions, task_scope},
     store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
@@ -72,11 +73,12 @@ impl From<PluginFault> for KeeplineError {
     }
 }
 
-impl From<ConfigProblem> for KeeplineError {
-    fn from(mut problem: ConfigProblem) -> Self {
-        make_printable(&mut problem.field, MAX_NAME);
-        make_printable(&mut problem.message, MAX_MESSAGE);
-        Self::Config { field: problem.field, message: problem.message }
+impl From<shared::Problem> for KeeplineError {
+    /// The one of `configure`.
+    fn from(shared::Problem { mut subject, mut message, .. }: shared::Problem) -> Self {
+        make_printable(&mut subject, MAX_NAME);
+        make_printable(&mut message, MAX_MESSAGE);
+        Self::Config { field: subject, message }
     }
 }
 
@@ -162,6 +164,11 @@ impl Keepline {
         self.inner.pool.plugin_info().effective
     }
 
+    /// What the store can't promise and the filter's configuration relies on.
+    pub fn warnings(&self) -> Arc<[Problem]> {
+        self.inner.pool.plugin_info().warnings
+    }
+
     /// Which ids sessions may have, and what their buckets are called.
     pub fn session_ids(&self) -> SessionIds {
         self.inner.session_ids
@@ -183,7 +190,7 @@ impl Keepline {
     /// it, or the user's list has the session. Cost: at most three transactions one after the other, and one more to look at
     /// that list.
     pub async fn advance(&self, job: &Job, by: Option<Deadline>) -> Progress {
-        let subject = TaskSubject::parse(&job.task.subject).filter(|_| is_valid_task(&job.task));
+        let subject = TaskSubject::of(&job.task.buckets).filter(|_| is_valid_task(&job.task));
         let Some(subject) = subject else { return Progress::invalid_task(job) };
         let sessions = match by {
             Some(deadline) => self.sessions().by(deadline),
@@ -195,7 +202,16 @@ impl Keepline {
         };
         let due = self.inner.call_deadline(Instant::now(), by);
         let mut writer = None;
-        let call = async |instance: &mut PluginInstance, writer, due| instance.advance(writer, due, scope, job).await;
+        let vectors: Vec<_> = job.results.iter().map(NeedResult::vectors).collect();
+        let results: Vec<_> =
+            job.results.iter().zip(&vectors).map(|(result, vectors)| result.to_contract(vectors)).collect();
+        let call = async |instance: &mut PluginInstance, writer, due| {
+            let call = async |exports: &Exports, store: &mut _| match exports.tasks() {
+                Ok(tasks) => tasks.call_advance(store, job.to_contract(&results)).await,
+                Err(problem) => Ok(job.refused(problem)),
+            };
+            instance.call(writer, due, scope, call).await
+        };
         self.inner
             .call_instance(&self.store, &mut writer, due, call)
             .await

@@ -46,16 +46,15 @@ pub use self::{
     options::{Archive, MaintenanceOptions},
     runner::Maintenance,
 };
-use crate::runtime::TaskSubject;
 pub use crate::{
     contract::{
-        filter::{Task, Vector},
-        maintenance::{
-            CompletionNeed, CompletionResult, FailedResult, Job, MissingResult, Need, NeedResult, Purpose, Step,
-            VectorsNeed, VectorsResult,
-        },
+        names::{Purpose, Step},
+        needs::{CallNeed, CompletionNeed, Need, VectorsNeed},
     },
-    entry::task::{ModelError, Progress},
+    entry::{
+        Task, TaskBucket, Vector,
+        task::{Job, ModelError, NeedOutcome, NeedResult, Progress},
+    },
 };
 
 /// The bundled filter's tasks for a session, in the order in which they are best done. Each may be done at any time, with an
@@ -63,9 +62,10 @@ pub use crate::{
 /// `recall` and `vectors` are for those who have these options on.
 pub const TASKS: [&str; 5] = ["title", "summary", "retention", "recall", "vectors"];
 
-/// What the bundled filter's task `recall` is about where it takes the user's bucket, too: with `recall: "user"`, of a
-/// session that has an owner, which [`Sessions::describe`](crate::Sessions::describe) names. None: one of the two can't be
-/// the name of a bucket. The user's bucket is lent only if its list has the session.
-pub fn subject_with_user(session: &str, owner: &str) -> Option<String> {
-    TaskSubject::of_session(session, Some(owner)).map(|subject| subject.as_str().to_owned())
+/// What a task on a session works on. The bundled filter's task `recall` takes the bucket of the session's owner, too, with
+/// `recall: "user"`: [`Sessions::describe`](crate::Sessions::describe) names the owner. It is lent only if the owner's list has
+/// the session.
+pub fn session_buckets(session: &str, owner: Option<&str>) -> Vec<TaskBucket> {
+    let bucket = |kind: &str, name: &str| TaskBucket { kind: kind.to_owned(), name: name.to_owned() };
+    [bucket("session", session)].into_iter().chain(owner.map(|owner| bucket("user", owner))).collect()
 }

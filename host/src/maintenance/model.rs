@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{contract::maintenance::CompletionNeed, entry::task::ModelError};
+use crate::{contract::needs::CompletionNeed, entry::task::ModelError};
 
 /// A language model, or whatever stands in for one.
 ///

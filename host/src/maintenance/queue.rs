@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::Task;
+use crate::runtime::task_subject;
 
 /// The bundled filter's task for a user: a session was used. Its state begins with the session, which only this
 /// task names: one of another session does not replace it.
@@ -13,6 +14,10 @@ const ACTIVITY: &str = "activity";
 
 /// Subject and name.
 pub(super) type TaskQueueKey = (String, String);
+
+pub(super) fn queue_key(task: &Task) -> TaskQueueKey {
+    (task_subject(task), task.name.clone())
+}
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -39,7 +44,7 @@ impl Queue {
 
     /// A task comes, where there may be so many.
     pub fn enqueue_task(&mut self, task: Task, most: usize) -> EnqueueOutcome {
-        let key = (task.subject.clone(), task.name.clone());
+        let key = queue_key(&task);
         if let Some(waiting) = self.waiting.get_mut(&key)
             && let Some(older) = waiting.iter().position(|other| activity_session(other) == activity_session(&task))
         {
@@ -89,9 +94,11 @@ fn activity_session(task: &Task) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maintenance::TaskBucket;
 
     fn task(name: &str, state: &str) -> Task {
-        Task { subject: "user/anna".to_owned(), name: name.to_owned(), state: state.to_owned() }
+        let bucket = TaskBucket { kind: "user".to_owned(), name: "anna".to_owned() };
+        Task { buckets: vec![bucket], name: name.to_owned(), state: state.to_owned() }
     }
 
     fn key(name: &str) -> TaskQueueKey {

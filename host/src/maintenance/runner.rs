@@ -23,16 +23,16 @@ use tokio::{
 };
 
 use super::{
-    Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MaintenanceOptions, MissingResult, Model,
-    ModelError, Need, NeedResult, Outcome, Step, Task, VectorsNeed, VectorsResult,
+    Archive, CompletionNeed, Job, MaintenanceCounters, MaintenanceOptions, Model, ModelError, Need, NeedOutcome,
+    NeedResult, Outcome, Step, Task, VectorsNeed,
     backoff::Backoff,
-    queue::{EnqueueOutcome, Queue, TaskQueueKey},
+    queue::{EnqueueOutcome, Queue, TaskQueueKey, queue_key},
 };
 use crate::{
     entry::{Problem, ProblemCode},
     keepline::Keepline,
     logging::{LogLevel, MAX_MESSAGE, make_printable},
-    runtime::MemoryReservation,
+    runtime::{MemoryReservation, task_subject},
 };
 
 /// Steps of one task. The bundled filter's need three, and one more for each thousand records that go.
@@ -106,7 +106,7 @@ impl Maintenance {
     /// Does a task now, when it is its turn: at most [`MaintenanceOptions::model_timeout`] for each thing that it needs,
     /// and the time of the store. A call that is dropped abandons the task.
     pub async fn run(&self, task: Task) -> Outcome {
-        let subject = self.inner.subject_gate(&task.subject);
+        let subject = self.inner.subject_gate(&task_subject(&task));
         let _turn = self.inner.wait_for_turn(&subject).await;
         self.inner.work_counted(task).await
     }
@@ -211,7 +211,7 @@ impl MaintenanceInner {
     fn submit_task(self: &Arc<Self>, task: Task) {
         let mut state = self.state.lock();
         state.reap();
-        if state.backoff.is_waiting(&(task.subject.clone(), task.name.clone()), Instant::now()) {
+        if state.backoff.is_waiting(&queue_key(&task), Instant::now()) {
             return;
         }
         let most = if state.is_closed { 0 } else { self.options.max_tasks };
@@ -290,7 +290,7 @@ impl MaintenanceInner {
 
     /// Step by step, to its end.
     async fn run_steps(&self, task: Task) -> Outcome {
-        let (name, subject) = (task.name.clone(), task.subject.clone());
+        let (name, subject) = (task.name.clone(), task_subject(&task));
         // The store may take its time before and after the model.
         let lease = self.options.model_timeout.saturating_add(self.keepline.inner.entry_timeout.saturating_mul(2));
         let lease_milliseconds = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
@@ -351,7 +351,7 @@ impl MaintenanceInner {
 
     /// Tells the filter that a need could not be met, so that the next attempt need not wait for the lease to run out.
     async fn report_failed_need(&self, job: &mut Job, id: u32, failed: Problem) -> Problem {
-        job.results = vec![NeedResult::Failed(FailedResult { id, message: failed.message.clone() })];
+        job.results = vec![NeedResult { id, outcome: NeedOutcome::Failed(failed.message.clone()) }];
         self.keepline.advance(job, None).await;
         failed
     }
@@ -379,70 +379,71 @@ impl MaintenanceInner {
         }
         let mut results = Vec::with_capacity(needs.len());
         for need in needs {
-            results.push(match need {
-                Need::Completion(mut need) => {
-                    asked.completions += 1;
-                    if asked.completions > MAX_COMPLETIONS {
-                        return Err((
-                            need.id,
-                            limit_problem(format!("it asked for more than {MAX_COMPLETIONS} completions")),
-                        ));
-                    }
-                    asked.prompted = asked.prompted.saturating_add(need.instructions.len() + need.input.len());
-                    if asked.prompted > MAX_PROMPTED {
-                        let message = format!("it asked for completions of more than {MAX_PROMPTED} bytes of prompts");
-                        return Err((need.id, limit_problem(message)));
-                    }
-                    need.max_tokens = need.max_tokens.min(MAX_TOKENS);
-                    let id = need.id;
-                    let limit = self.options.model_timeout;
-                    let late = |_| ModelError(format!("the model has not answered within {} ms", limit.as_millis()));
-                    match timeout(limit, self.model.complete(&need)).await.map_err(late).flatten() {
-                        Ok(Some(text)) if text.trim().is_empty() => {
-                            return Err((id, model_problem("the model's answer is blank".to_owned())));
-                        }
-                        Ok(Some(text)) if text.len() > MAX_TEXT => {
-                            let message = format!("the model's answer is longer than {MAX_TEXT} bytes");
-                            return Err((id, model_problem(message)));
-                        }
-                        Ok(Some(text)) => NeedResult::Completion(CompletionResult { id, text }),
-                        Ok(None) => missing_result(id, "there is no model"),
-                        Err(error) => return Err((id, model_problem(error.0))),
-                    }
+            let id = id_of_need(&need);
+            let fulfilled = match need {
+                Need::Completion(need) => self.complete(need, asked).await,
+                Need::Vectors(need) => self.embed(need, asked).await,
+                // A name of a later version of the contract, or of another plugin.
+                Need::Call(need) => {
+                    let message = format!("this host does not know the call '{}'", need.name);
+                    Ok(NeedOutcome::Missing(message))
                 }
-                Need::Vectors(VectorsNeed { id, texts }) => {
-                    asked.embeddings += 1;
-                    if asked.embeddings > MAX_EMBEDDINGS {
-                        return Err((
-                            id,
-                            limit_problem(format!("it asked for embeddings more than {MAX_EMBEDDINGS} times")),
-                        ));
-                    }
-                    asked.texts = asked.texts.saturating_add(texts.len());
-                    if asked.texts > MAX_TEXTS {
-                        return Err((
-                            id,
-                            limit_problem(format!("it asked for embeddings of more than {MAX_TEXTS} texts")),
-                        ));
-                    }
-                    let bytes = texts.iter().map(String::len).fold(0, usize::saturating_add);
-                    asked.embedded = asked.embedded.saturating_add(bytes);
-                    if asked.embedded > MAX_EMBEDDED {
-                        let message = format!("it asked for embeddings of more than {MAX_EMBEDDED} bytes of text");
-                        return Err((id, limit_problem(message)));
-                    }
-                    let limit = self.options.model_timeout;
-                    let late =
-                        |_| ModelError(format!("the embedding model has not answered within {} ms", limit.as_millis()));
-                    match timeout(limit, self.keepline.embed(&texts)).await.map_err(late).flatten() {
-                        Ok(Some(vectors)) => NeedResult::Vectors(VectorsResult { id, vectors }),
-                        Ok(None) => missing_result(id, "there is no embedding model"),
-                        Err(error) => return Err((id, model_problem(error.0))),
-                    }
-                }
-            });
+            };
+            results.push(NeedResult { id, outcome: fulfilled.map_err(|problem| (id, problem))? });
         }
         Ok(results)
+    }
+
+    async fn complete(&self, mut need: CompletionNeed, asked: &mut TaskUsage) -> Result<NeedOutcome, Problem> {
+        asked.completions += 1;
+        if asked.completions > MAX_COMPLETIONS {
+            return Err(limit_problem(format!("it asked for more than {MAX_COMPLETIONS} completions")));
+        }
+        asked.prompted = asked.prompted.saturating_add(need.instructions.len() + need.input.len());
+        if asked.prompted > MAX_PROMPTED {
+            let message = format!("it asked for completions of more than {MAX_PROMPTED} bytes of prompts");
+            return Err(limit_problem(message));
+        }
+        need.max_tokens = need.max_tokens.min(MAX_TOKENS);
+        let limit = self.options.model_timeout;
+        let late = |_| ModelError(format!("the model has not answered within {} ms", limit.as_millis()));
+        match timeout(limit, self.model.complete(&need)).await.map_err(late).flatten() {
+            Ok(Some(text)) if text.trim().is_empty() => Err(model_problem("the model's answer is blank".to_owned())),
+            Ok(Some(text)) if text.len() > MAX_TEXT => {
+                Err(model_problem(format!("the model's answer is longer than {MAX_TEXT} bytes")))
+            }
+            Ok(Some(text)) => Ok(NeedOutcome::Text(text)),
+            Ok(None) => Ok(NeedOutcome::Missing("there is no model".to_owned())),
+            Err(error) => Err(model_problem(error.0)),
+        }
+    }
+
+    async fn embed(
+        &self,
+        VectorsNeed { texts, .. }: VectorsNeed,
+        asked: &mut TaskUsage,
+    ) -> Result<NeedOutcome, Problem> {
+        asked.embeddings += 1;
+        if asked.embeddings > MAX_EMBEDDINGS {
+            return Err(limit_problem(format!("it asked for embeddings more than {MAX_EMBEDDINGS} times")));
+        }
+        asked.texts = asked.texts.saturating_add(texts.len());
+        if asked.texts > MAX_TEXTS {
+            return Err(limit_problem(format!("it asked for embeddings of more than {MAX_TEXTS} texts")));
+        }
+        let bytes = texts.iter().map(String::len).fold(0, usize::saturating_add);
+        asked.embedded = asked.embedded.saturating_add(bytes);
+        if asked.embedded > MAX_EMBEDDED {
+            let message = format!("it asked for embeddings of more than {MAX_EMBEDDED} bytes of text");
+            return Err(limit_problem(message));
+        }
+        let limit = self.options.model_timeout;
+        let late = |_| ModelError(format!("the embedding model has not answered within {} ms", limit.as_millis()));
+        match timeout(limit, self.keepline.embed(&texts)).await.map_err(late).flatten() {
+            Ok(Some(vectors)) => Ok(NeedOutcome::Vectors(vectors)),
+            Ok(None) => Ok(NeedOutcome::Missing("there is no embedding model".to_owned())),
+            Err(error) => Err(model_problem(error.0)),
+        }
     }
 }
 
@@ -464,6 +465,7 @@ fn id_of_need(need: &Need) -> u32 {
     match need {
         Need::Completion(need) => need.id,
         Need::Vectors(need) => need.id,
+        Need::Call(need) => need.id,
     }
 }
 
@@ -471,15 +473,12 @@ fn id_of_need(need: &Need) -> u32 {
 fn room_of(need: &Need) -> usize {
     match need {
         Need::Completion(need) => need.instructions.len() + need.input.len() + MAX_TEXT,
+        Need::Call(need) => need.name.len() + need.input.len(),
         Need::Vectors(need) => {
             let bytes = need.texts.iter().map(String::len).fold(0, usize::saturating_add);
             bytes.saturating_add(need.texts.len().saturating_mul(VECTOR))
         }
     }
-}
-
-fn missing_result(id: u32, message: &str) -> NeedResult {
-    NeedResult::Missing(MissingResult { id, message: message.to_owned() })
 }
 
 fn model_problem(message: String) -> Problem {

@@ -370,9 +370,9 @@ mod tests {
         assert!(matches!(named.outcome, RememberOutcome::Stored { message_id, .. } if message_id == "m1"));
         let page = keepline.sessions().messages("s".into(), MessageQuery::default()).await.unwrap();
         let records: Vec<Value> =
-            page.messages.iter().map(|message| serde_json::from_str(&message.text).unwrap()).collect();
+            page.messages.iter().map(|message| serde_json::from_str(&message.to_json()).unwrap()).collect();
         assert_eq!(records.len(), 4);
-        assert!(page.messages[1].text.contains(r#""mood":1.50"#), "as it was written");
+        assert!(page.messages[1].to_json().contains(r#""mood":1.50"#), "as it was written");
         let first = json!({"mood": 1.5, "source": "desk", "auto_generated": true, "storage_version": "v1"});
         assert_eq!((&records[0]["content"], &records[1]["metadata"]), (&json!("Where?"), &first));
         assert_eq!(records[3]["metadata"], json!({"source": "chat", "auto_generated": true, "storage_version": "v1"}));

@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use keepline_json as json;
 use serde_json::Value;
 
 use super::{FoundMemory, pair::content_text};
-use crate::sessions::{MessageQuery, SessionError, SessionErrorCode, Sessions, UserListing, narrow_if_listed};
+use crate::sessions::{Message, MessageQuery, SessionError, SessionErrorCode, Sessions, UserListing, narrow_if_listed};
 
 /// Records of a turn that are read on each side of a message: tools may have been at work between its ends.
 const RECORDS_AROUND: u64 = 64;
@@ -29,31 +28,29 @@ pub(super) struct TranscriptMessage {
     begins_branch: bool,
 }
 
-impl TranscriptMessage {
-    pub(super) fn parse(position: u64, record: &str) -> Option<Self> {
-        let (mut turn, mut role, mut kind, mut text) = (String::new(), String::new(), None, String::new());
-        let (mut id, mut at, mut metadata, mut begins_branch) = (None, None, None, false);
-        let string = |raw| json::decode_string(raw).map(std::borrow::Cow::into_owned);
-        json::for_each_member(record, |key, raw| match key {
-            r#""turn""# => turn = string(raw).unwrap_or_default(),
-            r#""role""# => role = string(raw).unwrap_or_default(),
-            r#""kind""# => kind = string(raw),
-            r#""id""# => id = string(raw),
-            r#""after""# => begins_branch = true,
-            r#""at""# => at = json::parse_number(raw),
-            r#""metadata""# => metadata = Some(raw.to_owned()),
-            r#""content""# => {
-                text = string(raw).unwrap_or_else(|| {
-                    let parts = json::mend_json(raw).and_then(|json| serde_json::from_str::<Value>(&json).ok());
-                    parts.map_or_else(String::new, |parts| content_text(&parts))
-                });
-            }
-            _ => {}
-        })?;
-        let is_said = kind.is_none_or(|kind| kind == "message");
-        Some(Self { position, turn, text, role, id, at, metadata, is_said, begins_branch })
+impl From<Message> for TranscriptMessage {
+    fn from(Message { position, id, turn, role, kind, at, content, extras, .. }: Message) -> Self {
+        let extra = |name: &str| extras.iter().flatten().find(|member| member.name == name);
+        let text = match extra("parts").and_then(|parts| serde_json::from_str::<Value>(&parts.value).ok()) {
+            Some(parts) => content_text(&parts),
+            None => content,
+        };
+        Self {
+            position,
+            text,
+            id: Some(id).filter(|id| !id.is_empty()),
+            #[allow(clippy::cast_precision_loss, reason = "milliseconds since 1970")]
+            at: (at > 0).then(|| at as f64 / 1000.0),
+            metadata: extra("metadata").map(|metadata| metadata.value.clone()),
+            is_said: kind == "message",
+            begins_branch: extra("after").is_some(),
+            turn,
+            role,
+        }
     }
+}
 
+impl TranscriptMessage {
     fn is_by(&self, role: &str) -> bool {
         self.is_said && self.role == role
     }
@@ -123,7 +120,7 @@ impl<'a> TranscriptReader<'a> {
             let known = messages.len();
             for message in page {
                 if !messages.iter().take(known).any(|other| other.position == message.position) {
-                    messages.extend(TranscriptMessage::parse(message.position, &message.text));
+                    messages.push(message.into());
                 }
             }
         }

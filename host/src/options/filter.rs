@@ -11,7 +11,6 @@ use keepline_options::{
 /// The Rust type of a kind, as an embedder's editor shows it.
 macro_rules! type_of {
     (Boolean) => { bool };
-    (BooleanShownIfFalse) => { bool };
     (Hours) => { f64 };
     (Integer<$min:tt, $max:tt>) => { u64 };
     (IntegerOrZero<$min:tt, $max:tt>) => { u64 };

@@ -9,15 +9,16 @@ use tokio::time::Instant;
 
 pub use self::turns::{OpenTurns, Turn};
 pub use crate::entry::{
-    Answer, AnswerStatus, Effect, EntryError, Passed, Problem, ProblemCode, Question, Task, ToolActivity, Vector,
+    Answer, AnswerStatus, Effect, EntryError, Passed, Problem, ProblemCode, Question, Task, TaskBucket, ToolActivity,
+    Vector,
 };
 use crate::{
-    contract::filter::{AnswerReply, QuestionReply},
+    contract::lanes::{AnswerReply, QuestionReply, TurnQuestion},
     entry::metadata::{AttachedRanges, EntryMetadata},
     inner::KeeplineInner,
     logging::LogLevel,
     options::OnStoreError,
-    runtime::{CallRefusal, CallScope, EntryOwner, PluginInstance},
+    runtime::{CallRefusal, CallScope, EntryOwner, Exports, PluginInstance},
     store::{Deadline, FailureCode, StoreGuard, Writer},
 };
 
@@ -143,8 +144,10 @@ impl Pipe {
         let call = async |instance: &mut PluginInstance, writer, due| {
             let scope = if reads_only { CallScope::ReadOnly(owner.clone()) } else { CallScope::Entry(owner.clone()) };
             let scope = scope.with_session_ids(ids);
-            let called = instance.question(writer, due, scope, question).await?;
-            let (reply, writer) = called;
+            let call = async |exports: &Exports, store: &mut _| {
+                exports.lanes().call_question(store, question.to_contract()).await
+            };
+            let (reply, writer) = instance.call(writer, due, scope, call).await?;
             let attached = match &reply.metadata {
                 Some(returned) => metadata.check_returned(returned, most_added)?,
                 None => AttachedRanges::default(),
@@ -159,7 +162,8 @@ impl Pipe {
                 let may_wait = self.inner.pool.wants_turns()
                     && names_message
                     && tool_calls::may_await_results(&reply, &places, metadata.has_switches);
-                let QuestionReply { metadata, turn: state, effect, attached, due: tasks, problem } = reply;
+                let QuestionReply { metadata, turn: state, effect, attached, due: tasks, problem, .. } = reply;
+                let effect = Effect::of_question(&effect, metadata.is_some());
                 let model = self.inner.model(metadata.as_deref(), &places);
                 turn.edit(|content| {
                     (content.state, content.may_wait, content.staged.model) = (state, may_wait, model);
@@ -283,16 +287,23 @@ impl Pipe {
             };
             due.mark_waited();
         }
-        let parts = answer.turn_parts(staged.question_text.as_deref(), &staged.activity);
-        let entry = answer.to_answer_entry(&content.state, &parts);
+        let question = TurnQuestion {
+            text: answer.question_text.or(staged.question_text.as_deref()).unwrap_or_default(),
+            tokens: answer.question_tokens,
+        };
+        let tools: Vec<_> = staged.activity.iter().chain(answer.activity).map(ToolActivity::to_contract).collect();
+        let entry = answer.to_contract(&content.state, question, &tools);
         let scope = CallScope::Entry(owner.merge_with_question(turn.owner())).with_session_ids(self.inner.session_ids);
-        let call = async |instance: &mut PluginInstance, writer, due| instance.answer(writer, due, scope, entry).await;
+        let call = async |instance: &mut PluginInstance, writer, due| {
+            let call = async |exports: &Exports, store: &mut _| exports.lanes().call_answer(store, entry).await;
+            instance.call(writer, due, scope, call).await
+        };
         let called = self.inner.call_instance(&self.store, &mut self.writer, due, call).await;
-        drop(parts);
+        drop(tools);
         self.inner.tally.answers.record(began.elapsed());
         match called {
-            // Metadata that a filter returns for an answer is ignored.
-            Ok(AnswerReply { metadata: _, effect, due, problem }) => {
+            Ok(AnswerReply { effect, due, problem, .. }) => {
+                let effect = Effect::of_answer(&effect);
                 let problem = problem.map(Problem::from);
                 if is_turn_consumed(effect, problem.as_ref()) {
                     let activity = content.staged.activity.iter().chain(answer.activity);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     Keepline, Options,
-    maintenance::{Job, Step},
+    maintenance::{Job, Step, session_buckets},
     plugin,
     store::MemoryStore,
 };
@@ -33,7 +33,7 @@ async fn an_answer_with_an_id_counts_once() {
     assert_eq!(pipe.reply(answer, Some(Deadline::NEVER)).await.unwrap().effect, Effect::Repeated);
     let counters = keepline.counters();
     assert_eq!((counters.stored, counters.repeated), (1, 1));
-    assert_eq!(keepline.sessions().get("anna", "answer_count").await.unwrap().value.as_deref(), Some("1"));
+    assert_eq!(keepline.sessions().get("anna", "answer_count").await.unwrap().value(), Some("1"));
 }
 
 #[tokio::test]
@@ -273,11 +273,8 @@ async fn tokens_are_counted_by_the_counter_unless_given_with_the_entry() {
     keepline.pipe().reply(told, None).await.unwrap();
     let query = crate::sessions::MessageQuery::default();
     let page = keepline.sessions().messages("anna".into(), query).await.unwrap();
-    let tokens = page
-        .messages
-        .iter()
-        .map(|message| serde_json::from_str::<serde_json::Value>(&message.text).unwrap()["tokens"].as_u64().unwrap());
-    assert_eq!(tokens.collect::<Vec<_>>(), [3, 2, 60, 70, 4, 2]);
+    let tokens: Vec<u32> = page.messages.iter().map(|message| message.tokens.unwrap()).collect();
+    assert_eq!(tokens, [3, 2, 60, 70, 4, 2]);
 }
 
 #[derive(Debug)]
@@ -327,7 +324,7 @@ async fn resolved_files_get_their_location_and_unknown_files_are_left_out() {
 #[tokio::test]
 async fn a_task_of_unknown_name_fails() {
     let keepline = keepline(Options::default()).await;
-    let task = Task { subject: "session/anna".into(), name: "dance".into(), state: String::new() };
+    let task = Task { buckets: session_buckets("anna", None), name: "dance".into(), state: String::new() };
     let job = Job { task: task.clone(), holder: "h".into(), lease_milliseconds: 1000, results: Vec::new() };
     let progress = keepline.advance(&job, None).await;
     assert_eq!((progress.step, progress.task), (Step::Failed, task.clone()));

@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::HashSet};
 use keepline_json::{self as json, for_each_element, for_each_member};
 
 use super::ToolActivity;
-use crate::{contract::filter::QuestionReply, entry::metadata::AttachedRanges};
+use crate::{contract::lanes::QuestionReply, entry::metadata::AttachedRanges};
 
 /// Whether a question that names a message may go on with a turn that waits for results: then its window ends with the
 /// calls. Where no window can tell, it may. Cost: the window is searched; the rest of the reply is not read.

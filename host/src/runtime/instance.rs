@@ -14,25 +14,15 @@ use super::{
     scope::CallScope,
 };
 use crate::{
-    contract::{
-        filter::{AnswerEntry, AnswerReply, ConfigProblem, ConfigureReply, Question, QuestionReply},
-        logging::LogLevel,
-        maintenance::{Job, PluginProgress},
-        sessions::{
-            HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionReply,
-            SessionState, ValueFound, ValueStored,
-        },
-        transcripts::{
-            FoundLines, LineQuery, MessageContent, MessagePage, MessageQuery, SettingsSet, TitleSet, Transcript,
-            TranscriptChanged, TranscriptRegistered, TranscriptSettings, TranscriptState, UserForgotten, UserSessions,
-            UserValueStored, UserValues,
-        },
-    },
+    contract::{lanes::Configured, logging::LogLevel, shared::Problem},
     store::{StoreGuard, Writer},
 };
 
 /// Handles of a component's own resources that are alive at one time. The contract has none.
 const MAX_HANDLES: usize = 10_000;
+
+/// An instance's own store, in wasmtime's sense.
+pub(crate) type InstanceStore = Store<InstanceState>;
 
 /// An instance, configured.
 pub(crate) struct PluginInstance {
@@ -42,29 +32,6 @@ pub(crate) struct PluginInstance {
     meter: Arc<CpuMeter>,
     copy_bytes: usize,
     calls_left: u64,
-}
-
-/// Each call takes its caller's writer and returns it with the reply, with what it counted during the call. It reaches what is in its scope.
-macro_rules! calls {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
-        $(
-            #[allow(clippy::too_many_arguments, reason = "the contract's own, and three of every call")]
-            pub(crate) async fn $name(
-                &mut self,
-                writer: Writer,
-                due: CallDeadline,
-                scope: CallScope,
-                $($argument: $type),*
-            ) -> Result<($reply, Writer), PluginFault> {
-                self.begin_call(writer, due, scope);
-                let call = self.exports.$name(&mut self.store, $($argument),*);
-                let reply = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
-                reply.check_bounds(&self.store.data().scope)?;
-                self.store.data().remember_subjects(reply.due_tasks());
-                Ok((reply, self.end_call()))
-            }
-        )*
-    };
 }
 
 impl PluginInstance {
@@ -124,12 +91,29 @@ impl PluginInstance {
         options: &str,
         log_from: LogLevel,
         due: CallDeadline,
-    ) -> Result<Result<ConfigureReply, ConfigProblem>, PluginFault> {
+    ) -> Result<Result<Configured, Problem>, PluginFault> {
         self.begin_call(Writer::new(), due, CallScope::Nothing);
-        let call = self.exports.configure(&mut self.store, options, log_from);
+        let call = self.exports.lanes().call_configure(&mut self.store, options, log_from);
         let configured = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
         self.store.data_mut().memory.started();
         Ok(configured)
+    }
+
+    /// One call of an export, which reaches what is in its scope. It takes its caller's writer, and returns it with the
+    /// reply, with what it counted during the call.
+    pub(crate) async fn call<R: BoundedReply>(
+        &mut self,
+        writer: Writer,
+        due: CallDeadline,
+        scope: CallScope,
+        call: impl AsyncFnOnce(&Exports, &mut InstanceStore) -> wasmtime::Result<R>,
+    ) -> Result<(R, Writer), PluginFault> {
+        self.begin_call(writer, due, scope);
+        let call = call(&self.exports, &mut self.store);
+        let reply = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
+        reply.check_bounds(&self.store.data().scope)?;
+        self.store.data().remember_task_buckets(reply.due_tasks());
+        Ok((reply, self.end_call()))
     }
 
     /// Whether its last calls used that store.
@@ -170,36 +154,6 @@ impl PluginInstance {
         self.calls_left = self.calls_left.saturating_sub(1);
         std::mem::replace(&mut self.store.data_mut().writer, Writer::placeholder())
     }
-
-    calls! {
-        question(entry: Question<'_>) -> QuestionReply;
-        answer(entry: AnswerEntry<'_>) -> AnswerReply;
-        advance(job: &Job) -> PluginProgress;
-        create(session: &str) -> SessionReply<SessionCreated>;
-        resume(session: &str) -> SessionReply<SessionState>;
-        list_sessions(cursor: &str, limit: u32) -> SessionReply<SessionPage>;
-        delete(session: &str) -> SessionReply<SessionDeleted>;
-        put(session: &str, key: &str, value: &str) -> SessionReply<ValueStored>;
-        get(session: &str, key: &str) -> SessionReply<ValueFound>;
-        keys(session: &str) -> SessionReply<KeyList>;
-        clear(session: &str, key: Option<&str>) -> SessionReply<KeysCleared>;
-        increment(session: &str, key: &str, amount: i64) -> SessionReply<KeyCounted>;
-        history(session: &str, before: Option<u64>, limit: u32) -> SessionReply<HistoryPage>;
-        describe(transcript: Transcript<'_>) -> SessionReply<TranscriptState>;
-        messages(transcript: Transcript<'_>, query: MessageQuery<'_>) -> SessionReply<MessagePage>;
-        content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32) -> SessionReply<MessageContent>;
-        find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>) -> SessionReply<FoundLines>;
-        rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>) -> SessionReply<TranscriptChanged>;
-        clear_messages(transcript: Transcript<'_>, branch: Option<u64>) -> SessionReply<TranscriptChanged>;
-        set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>) -> SessionReply<TranscriptChanged>;
-        register(transcript: Transcript<'_>, user: Option<&str>) -> SessionReply<TranscriptRegistered>;
-        set_title(transcript: Transcript<'_>, title: Option<&str>) -> SessionReply<TitleSet>;
-        set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings) -> SessionReply<SettingsSet>;
-        user_values(user: &str, key: Option<&str>) -> SessionReply<UserValues>;
-        put_user_value(user: &str, key: &str, value: Option<&str>) -> SessionReply<UserValueStored>;
-        user_sessions(user: &str, before: Option<u64>, limit: u32) -> SessionReply<UserSessions>;
-        forget_user(user: &str) -> SessionReply<UserForgotten>;
-    }
 }
 
 #[cfg(test)]
@@ -211,7 +165,12 @@ mod tests {
         cpu_scheduler::{ComputeSlot, PLACES},
         epoch::{TICK, Ticks},
     };
-    use crate::{contract::filter::Effect, entry::Answer, plugin, store::Deadline};
+    use crate::{
+        contract::lanes::TurnQuestion,
+        entry::{Answer, Question},
+        plugin,
+        store::Deadline,
+    };
 
     fn never() -> CallDeadline {
         CallDeadline::by(Deadline::NEVER)
@@ -227,10 +186,16 @@ mod tests {
     async fn pair(instance: &mut PluginInstance, answer: &str) -> usize {
         let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
         let scope = CallScope::for_session("s");
-        let (asked, writer) = instance.question(Writer::new(), never(), scope.clone(), question).await.unwrap();
-        let entry = Answer { text: answer, ..Answer::default() }.to_answer_entry(&asked.turn, &[]);
-        let (answered, _) = instance.answer(writer, never(), scope, entry).await.unwrap();
-        assert_eq!(answered.effect, Effect::Stored);
+        let ask = async |exports: &Exports, store: &mut InstanceStore| {
+            exports.lanes().call_question(store, question.to_contract()).await
+        };
+        let (asked, writer) = instance.call(Writer::new(), never(), scope.clone(), ask).await.unwrap();
+        let answer = Answer { text: answer, ..Answer::default() };
+        let entry = answer.to_contract(&asked.turn, TurnQuestion { text: "?", tokens: None }, &[]);
+        let reply =
+            async |exports: &Exports, store: &mut InstanceStore| exports.lanes().call_answer(store, entry).await;
+        let (answered, _) = instance.call(writer, never(), scope, reply).await.unwrap();
+        assert_eq!(answered.effect, "stored");
         instance.held_bytes()
     }
 
@@ -264,7 +229,10 @@ mod tests {
         let mut quick = 0;
         for _ in 0..20 {
             tokio::time::sleep(TICK * 2).await;
-            let call = instance.question(Writer::new(), never(), CallScope::for_session("s"), question);
+            let ask = async |exports: &Exports, store: &mut InstanceStore| {
+                exports.lanes().call_question(store, question.to_contract()).await
+            };
+            let call = instance.call(Writer::new(), never(), CallScope::for_session("s"), ask);
             // It is polled once: one that has to wait for a place is not done then.
             match call.now_or_never() {
                 Some(asked) => {

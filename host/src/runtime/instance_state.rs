@@ -19,10 +19,10 @@ use super::{
         epoch::{TICK, Ticks, duration_to_ticks},
         memory::{MemoryLimiter, PoolMemory},
     },
-    scope::{CallScope, NamedSubjects},
+    scope::{CallScope, NamedSubjects, TaskSubject},
 };
 use crate::{
-    contract::{filter::Task, logging::LogLevel},
+    contract::{lanes::Task, logging::LogLevel},
     logging::{Clock, RateLimitedLog},
     sandbox::Sandbox,
     store::{Deadline, StoreGuard, Writer},
@@ -181,9 +181,9 @@ impl InstanceState {
     }
 
     /// What a reply names is known from now on: its entry named what these tasks are about.
-    pub(super) fn remember_subjects(&self, due: &[Task]) {
-        for task in due {
-            self.services.named.add_subject(&self.store, &task.subject);
+    pub(super) fn remember_task_buckets(&self, due: &[Task]) {
+        for subject in due.iter().filter_map(|task| TaskSubject::of(&task.buckets)) {
+            self.services.named.add_subject(&self.store, &subject);
         }
     }
 

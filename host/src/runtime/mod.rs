@@ -15,12 +15,13 @@ mod reply_bounds;
 mod scope;
 
 pub(crate) use self::{
+    exports::Exports,
     fault::PluginFault,
-    instance::PluginInstance,
+    instance::{InstanceStore, PluginInstance},
     instance_state::HostServices,
     limits::{call_deadline::CallDeadline, epoch::start_ticking, memory::MemoryReservation},
     pool::{CallRefusal, InstancePool, PoolLimits, PooledInstance},
     program::PluginProgram,
-    reply_bounds::is_valid_task,
+    reply_bounds::{is_valid_task, task_subject},
     scope::{CallScope, EntryOwner, ObservedBuckets, TaskScope, TaskSubject},
 };

@@ -4,7 +4,14 @@ use std::sync::Arc;
 
 use keepline_json as json;
 
-use crate::contract::filter::ConfigureReply;
+use crate::{
+    contract::{
+        lanes::{Configured, OptionValue},
+        logging::LogLevel,
+    },
+    entry::Problem,
+    logging::RateLimitedLog,
+};
 
 #[derive(Clone)]
 pub(crate) struct PluginInfo {
@@ -19,29 +26,53 @@ pub(crate) struct PluginInfo {
     pub(crate) is_by_node: bool,
     /// The most that it attaches to a question, bytes.
     pub(super) most_attached: usize,
+    /// Promises that the store lacks.
+    pub(crate) warnings: Arc<[Problem]>,
 }
 
 impl PluginInfo {
-    /// What it tells when it is configured with these options, a JSON object.
-    pub(crate) fn from_configure_reply(configured: ConfigureReply, options: &str) -> Self {
-        let ConfigureReply { effective, wants_vectors, wants_tokens, wants_turns } = configured;
-        let effective = Some(effective).filter(|effective| is_object(effective)).unwrap_or_else(|| "{}".into());
+    /// What it replies when it is configured with these options, a JSON object.
+    pub(crate) fn from_configured(configured: Configured, options: &str) -> Self {
+        let effective = options_object(&configured.options);
         let most_attached = max_attached_bytes(&effective, options);
-        let (mut has_owners, mut is_by_node) = (false, false);
-        let _ = json::for_each_member(&effective, |key, value| {
-            has_owners |= json::key_matches(key, "conversation") && value == "true";
-            is_by_node |= json::key_matches(key, "memory_mode") && value == "\"node\"";
-        });
-        let effective = effective.into();
-        Self { effective, wants_vectors, wants_tokens, wants_turns, has_owners, is_by_node, most_attached }
+        let has = |name: &str, value: &str| configured.options.iter().any(|one| one.name == name && one.value == value);
+        let wants = |name: &str| configured.wants.iter().any(|wanted| wanted == name);
+        Self {
+            wants_vectors: wants("vectors"),
+            wants_tokens: wants("tokens"),
+            wants_turns: wants("turns"),
+            has_owners: has("conversation", "true"),
+            is_by_node: has("memory_mode", "\"node\""),
+            effective: effective.into(),
+            most_attached,
+            warnings: configured.warnings.into_iter().map(Problem::from).collect(),
+        }
+    }
+
+    /// What the store can't promise, and the configuration relies on.
+    pub(super) fn log_warnings(&self, log: &RateLimitedLog) {
+        for warning in self.warnings.iter() {
+            log.log_from_plugin(LogLevel::Warn, "keepline.store", &warning.message);
+        }
     }
 }
 
-/// Whether that can be kept, and shown to people and programs, as options in force.
-fn is_object(effective: &str) -> bool {
+/// As a JSON object, on one line; `{}` if that would be more than can be kept, or is no JSON.
+fn options_object(options: &[OptionValue]) -> String {
     const MOST: usize = 1 << 20;
-    effective.len() <= MOST
-        && json::scan_object(effective, |_, _| {}).is_some_and(|form| form.is_within(json::JsonForm::default()))
+    let mut object = String::from("{");
+    for OptionValue { name, value, .. } in options {
+        object.push_str(if object.len() > 1 { "," } else { "" });
+        json::push_string(&mut object, name);
+        object.push(':');
+        object.push_str(value);
+    }
+    object.push('}');
+    let is_object = |object: &String| {
+        object.len() <= MOST
+            && json::scan_object(object, |_, _| {}).is_some_and(|form| form.is_within(json::JsonForm::default()))
+    };
+    Some(object).filter(is_object).unwrap_or_else(|| "{}".into())
 }
 
 /// Of the limits of values, of windows and of recall, the one that an option sets.

@@ -42,8 +42,8 @@ impl PluginProgram {
         imports::link_unknown_to_traps(&mut linker, engine, component)?;
         let pre = linker.instantiate_pre(component)?;
         Ok(Self {
+            indices: Indices::of(&pre)?,
             pre,
-            indices: Indices::of(component)?,
             sandbox: Arc::new(sandbox.clone()),
             ticks: Arc::default(),
             state_bytes: footprint::state_bytes(bytes)?,

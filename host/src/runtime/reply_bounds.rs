@@ -6,9 +6,10 @@
 
 use super::{fault::PluginFault, scope::CallScope};
 use crate::contract::{
-    filter::{AnswerReply, QuestionReply, Task},
-    maintenance::{Need, PluginProgress},
-    sessions::SessionReply,
+    lanes::{AnswerReply, QuestionReply, Task},
+    needs::Need,
+    shared::Problem,
+    tasks::Progress,
 };
 
 /// There is one a pipe, and ours has some 150 bytes.
@@ -17,8 +18,9 @@ const MAX_TASKS: usize = 64;
 const MAX_TASK_STATE: usize = 4 << 10;
 /// Of a task under way.
 const MAX_PROGRESS_STATE: usize = 1 << 20;
-/// Of a session and a user, each with a name of 128 bytes.
-const MAX_SUBJECT: usize = 280;
+/// Of a bucket that a task works on.
+const MAX_BUCKET_KIND: usize = 32;
+const MAX_BUCKET_NAME: usize = 128;
 const MAX_TASK_NAME: usize = 64;
 /// Of one step: how many, how many texts to be embedded in all of them, and bytes of these texts and of prompts.
 const MAX_NEEDS: usize = 64;
@@ -26,7 +28,7 @@ const MAX_TEXTS: usize = 1024;
 const MAX_NEEDED: usize = 8 << 20;
 
 /// What can be looked at before it is believed.
-pub(super) trait BoundedReply {
+pub(crate) trait BoundedReply {
     /// # Errors
     /// When it is over a bound, or about what was out of the call's scope.
     fn check_bounds(&self, scope: &CallScope) -> Result<(), PluginFault>;
@@ -58,7 +60,7 @@ impl BoundedReply for AnswerReply {
     }
 }
 
-impl BoundedReply for PluginProgress {
+impl BoundedReply for Progress {
     fn check_bounds(&self, scope: &CallScope) -> Result<(), PluginFault> {
         check_task(&self.task, MAX_PROGRESS_STATE)?;
         in_scope(&self.task, scope)?;
@@ -69,6 +71,7 @@ impl BoundedReply for PluginProgress {
         for need in &self.needs {
             match need {
                 Need::Completion(need) => bytes += need.instructions.len() + need.input.len(),
+                Need::Call(need) => bytes += need.name.len() + need.input.len(),
                 Need::Vectors(need) => {
                     texts += need.texts.len();
                     bytes += need.texts.iter().map(String::len).sum::<usize>();
@@ -90,7 +93,7 @@ impl BoundedReply for PluginProgress {
 }
 
 /// Nothing of it is kept.
-impl<T> BoundedReply for SessionReply<T> {
+impl<T> BoundedReply for Result<T, Problem> {
     fn check_bounds(&self, _: &CallScope) -> Result<(), PluginFault> {
         Ok(())
     }
@@ -112,19 +115,28 @@ fn check_tasks(due: &[Task], scope: &CallScope) -> Result<(), PluginFault> {
     })
 }
 
-/// A task is done within its subject: to name another one would be a way to reach it.
+/// A task reaches its buckets: to name others would be a way to reach them.
 fn in_scope(task: &Task, scope: &CallScope) -> Result<(), PluginFault> {
-    if scope.holds_subject(&task.subject) {
+    if scope.holds_task(&task.buckets) {
         return Ok(());
     }
+    let subject = task_subject(task);
     Err(PluginFault::from_reason(format!(
-        "it names a task of '{}', which is not of the entry that it serves",
-        task.subject
+        "it names a task of '{subject}', which does not belong to the entry that it serves"
     )))
 }
 
+/// The buckets of a task as a text, for logs and as a key.
+pub(crate) fn task_subject(task: &Task) -> String {
+    let names: Vec<String> = task.buckets.iter().map(|bucket| format!("{}/{}", bucket.kind, bucket.name)).collect();
+    names.join(" ")
+}
+
 fn check_task(task: &Task, max_state: usize) -> Result<(), PluginFault> {
-    check_printable("task's subject", &task.subject, MAX_SUBJECT)?;
+    for bucket in &task.buckets {
+        check_printable("task's kind of bucket", &bucket.kind, MAX_BUCKET_KIND)?;
+        check_printable("task's bucket", &bucket.name, MAX_BUCKET_NAME)?;
+    }
     check_printable("task's name", &task.name, MAX_TASK_NAME)?;
     check_printable("task's state", &task.state, max_state)
 }
@@ -144,19 +156,16 @@ fn check_printable(what: &str, text: &str, max: usize) -> Result<(), PluginFault
 mod tests {
     use super::*;
     use crate::{
-        contract::{
-            filter::Effect,
-            maintenance::{CompletionNeed, Purpose, Step, VectorsNeed},
-        },
-        runtime::{TaskScope, TaskSubject},
+        contract::needs::{CompletionNeed, VectorsNeed},
+        runtime::{TaskScope, TaskSubject, scope::task_buckets},
     };
 
     fn reply(turn: String, due: Vec<Task>) -> QuestionReply {
-        QuestionReply { metadata: None, turn, effect: Effect::Resumed, attached: 0, due, problem: None }
+        QuestionReply { metadata: None, turn, effect: "resumed".into(), attached: 0, due, problem: None, extras: None }
     }
 
     fn a_task(state: String) -> Task {
-        Task { subject: "session/a".into(), name: "fold".into(), state }
+        Task { buckets: task_buckets("session/a"), name: "fold".into(), state }
     }
 
     #[test]
@@ -176,15 +185,17 @@ mod tests {
 
     #[test]
     fn the_needs_of_a_step_are_bounded_in_number_and_bytes() {
-        let scope =
-            CallScope::Task(TaskScope { subject: TaskSubject::parse("session/a").unwrap(), is_user_withheld: false });
+        let scope = CallScope::Task(TaskScope {
+            subject: TaskSubject::of(&task_buckets("session/a")).unwrap(),
+            is_user_withheld: false,
+        });
         let check = |needs| {
             let task = a_task(String::new());
-            PluginProgress { step: Step::Needs, task, needs, problem: None }.check_bounds(&scope)
+            Progress { step: "needs".into(), task, needs, problem: None }.check_bounds(&scope)
         };
         let prompt = |bytes: usize| {
-            let (purpose, instructions, input) = (Purpose::Summary, String::new(), "x".repeat(bytes));
-            Need::Completion(CompletionNeed { id: 0, purpose, instructions, input, max_tokens: 1 })
+            let (purpose, instructions, input) = ("summary".to_owned(), String::new(), "x".repeat(bytes));
+            Need::Completion(CompletionNeed { id: 0, purpose, instructions, input, max_tokens: 1, extras: Vec::new() })
         };
         let texts = |count: usize| Need::Vectors(VectorsNeed { id: 0, texts: vec!["x".to_owned(); count] });
         assert!(check(vec![prompt(MAX_NEEDED / 2); 2]).is_ok());
@@ -199,12 +210,15 @@ mod tests {
         let due = || reply(String::new(), vec![a_task(String::new())]);
         assert!(due().check_bounds(&CallScope::for_session("a")).is_ok());
         let task_scope = |subject| {
-            CallScope::Task(TaskScope { subject: TaskSubject::parse(subject).unwrap(), is_user_withheld: false })
+            CallScope::Task(TaskScope {
+                subject: TaskSubject::of(&task_buckets(subject)).unwrap(),
+                is_user_withheld: false,
+            })
         };
         for scope in [CallScope::for_session("b"), CallScope::Nothing, CallScope::SessionNames, task_scope("user/a")] {
             assert!(due().check_bounds(&scope).is_err(), "{scope:?}");
         }
-        let progress = |task| PluginProgress { step: Step::Again, task, needs: Vec::new(), problem: None };
+        let progress = |task| Progress { step: "again".into(), task, needs: Vec::new(), problem: None };
         assert!(progress(a_task(String::new())).check_bounds(&task_scope("session/a")).is_ok());
         assert!(progress(a_task(String::new())).check_bounds(&task_scope("session/b")).is_err());
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    contract::sessions::{SessionProblem, SessionProblemCode},
+    contract::shared,
     entry::{Problem, ProblemCode},
     logging::{MAX_MESSAGE, make_printable},
     runtime::CallRefusal,
@@ -21,7 +21,7 @@ pub struct SessionError {
     pub message: String,
 }
 
-/// What kind of problem. Displayed as the contract spells it.
+/// What kind of problem. Displayed in one word, as scripts have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionErrorCode {
@@ -86,24 +86,22 @@ impl SessionErrorCode {
     }
 }
 
-impl From<SessionProblem> for SessionError {
-    fn from(SessionProblem { code, store_code, mut message }: SessionProblem) -> Self {
+impl From<shared::Problem> for SessionError {
+    fn from(shared::Problem { code, subject, mut message, .. }: shared::Problem) -> Self {
         make_printable(&mut message, MAX_MESSAGE);
-        let code = match code {
-            SessionProblemCode::InvalidSession => SessionErrorCode::InvalidSession,
-            SessionProblemCode::InvalidKey => SessionErrorCode::InvalidKey,
-            SessionProblemCode::InvalidValue => SessionErrorCode::InvalidValue,
-            SessionProblemCode::NotFound => SessionErrorCode::NotFound,
-            SessionProblemCode::Expired => SessionErrorCode::Expired,
-            SessionProblemCode::AlreadyExists => SessionErrorCode::AlreadyExists,
-            SessionProblemCode::NotACounter => SessionErrorCode::NotACounter,
-            SessionProblemCode::CounterOverflow => SessionErrorCode::CounterOverflow,
-            SessionProblemCode::Limit => SessionErrorCode::Limit,
-            SessionProblemCode::TooManySessions => SessionErrorCode::TooManySessions,
-            SessionProblemCode::Conflict => SessionErrorCode::Conflict,
-            SessionProblemCode::Store => {
-                SessionErrorCode::Store(FailureCode::named(&store_code).unwrap_or(FailureCode::Other))
-            }
+        let code = match (code.as_str(), subject.as_str()) {
+            ("invalid", "session") => SessionErrorCode::InvalidSession,
+            ("invalid", "key") => SessionErrorCode::InvalidKey,
+            ("invalid", _) => SessionErrorCode::InvalidValue,
+            ("not-found", _) => SessionErrorCode::NotFound,
+            ("expired", _) => SessionErrorCode::Expired,
+            ("already-exists", _) => SessionErrorCode::AlreadyExists,
+            ("not-a-counter", _) => SessionErrorCode::NotACounter,
+            ("counter-overflow", _) => SessionErrorCode::CounterOverflow,
+            ("limit", _) => SessionErrorCode::Limit,
+            ("too-many-buckets", _) => SessionErrorCode::TooManySessions,
+            ("conflict", _) => SessionErrorCode::Conflict,
+            (code, _) => SessionErrorCode::Store(FailureCode::named(code).unwrap_or(FailureCode::Other)),
         };
         Self { code, message }
     }

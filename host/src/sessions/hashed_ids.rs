@@ -11,8 +11,8 @@ use super::{SessionError, Sessions, error::from_store_failure};
 use crate::{
     contract::storage_names::SESSION_ID_ENTRY,
     store::{
-        BucketId, ExistingBucket, GetOperation, IndexedTransaction, Operation, Outcome, Precondition, Receipt, Transaction,
-        Writer, guard::Missed,
+        BucketId, ExistingBucket, GetOperation, IndexedTransaction, Operation, Outcome, Precondition, Receipt,
+        Transaction, Writer, guard::Missed,
     },
 };
 

@@ -3,12 +3,13 @@
 
 mod error;
 mod hashed_ids;
+mod message_json;
 mod ownership;
 mod search;
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
-use keepline_json as json;
+use keepline_options::bucket_names::user_bucket_name;
 use tokio::time::Instant;
 
 use self::ownership::ListingStatus;
@@ -18,24 +19,76 @@ pub use self::{
     search::{FoundMessage, UserSearch},
 };
 pub use crate::contract::{
+    Member,
     sessions::{
-        HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
-        ValueFound, ValueStored,
+        HistoryPage, HistoryRecord, HistorySummary, KeyCounted, KeyList, NameCount, NamedValue, SessionDeleted,
+        SessionPage, SessionState, ValueChanged, ValueList,
     },
     transcripts::{
-        ContentLine, FoundLines, LineQuery, Message, MessageContent, MessagePage, MessageQuery, SettingsSet, TitleSet,
-        Transcript, TranscriptChanged, TranscriptRegistered, TranscriptSettings, TranscriptState, UserForgotten,
-        UserSessions, UserValue, UserValueStored, UserValues,
+        ChatMessage, ContentLine, FoundLines, LineQuery, Message, MessageContent, MessagePage, MessageQuery,
+        NewMessage, TitleState, ToolPart, Transcript, TranscriptChanged, TranscriptRegistered, TranscriptSettings,
+        TranscriptState,
     },
+    users::{SessionList, SessionSummary, UserForgotten},
 };
 use crate::{
+    contract::shared::Problem,
     inner::KeeplineInner,
-    runtime::CallScope,
+    runtime::{CallScope, Exports, InstanceStore},
     store::{Deadline, FailureCode, StoreGuard, Writer},
 };
 
-/// Sessions, by id. The rules are the lanes', checked in the same place: the component. See
-/// `wit/sessions.wit` for what each call promises; each fails with a [`SessionError`], in time: it has
+impl<'a> From<&'a str> for Transcript<'a> {
+    /// A session's own.
+    fn from(session: &'a str) -> Self {
+        Self { session, app_id: None, node_id: None }
+    }
+}
+
+impl Copy for Transcript<'_> {}
+impl Copy for MessageQuery<'_> {}
+impl Copy for LineQuery<'_> {}
+
+impl Default for MessageQuery<'_> {
+    /// The newest messages.
+    fn default() -> Self {
+        Self { id: None, thread: None, role: None, contains: None, before: None, limit: 0 }
+    }
+}
+
+/// Messages to store, each as chat APIs write it: a JSON object.
+pub fn chat_messages<T: AsRef<str>>(texts: &[T]) -> Vec<NewMessage<'_>> {
+    texts.iter().map(|text| NewMessage::Chat(ChatMessage { text: text.as_ref() })).collect()
+}
+
+/// The name of a user's bucket, as [`TranscriptState::owner`] has it: a plain id as it is, any other hashed.
+pub fn user_bucket(user: &str) -> String {
+    user_bucket_name(user).into_owned()
+}
+
+impl ValueList {
+    /// That of one key, if there is one.
+    pub fn value(&self) -> Option<&str> {
+        self.values.first().map(|found| &*found.value)
+    }
+}
+
+impl Default for LineQuery<'_> {
+    /// The first lines.
+    fn default() -> Self {
+        Self { text: "", ignore_case: false, context: 0, from_line: 0, limit: 0 }
+    }
+}
+
+impl Default for TranscriptSettings {
+    /// As the configuration has it.
+    fn default() -> Self {
+        Self { max_context_tokens: None, context_window: None, reserve_tokens: None, model: None }
+    }
+}
+
+/// Sessions, by id. The rules are the lanes', checked in the same place: the component. See the package `keepline:admin` in
+/// `wit/deps/admin` for what each call promises; each fails with a [`SessionError`], in time: it has
 /// [`Options::entry_timeout`](crate::Options::entry_timeout), as an entry has, or a deadline of the caller's.
 pub struct Sessions {
     pub(crate) inner: Arc<KeeplineInner>,
@@ -60,8 +113,19 @@ impl From<CallScope> for CallReach<'_> {
     }
 }
 
+/// A call of an interface, which the component may lack.
+macro_rules! call {
+    ($self:ident, $scope:expr, $interface:ident.$function:ident($($argument:expr),*)) => {
+        $self.call($scope, async |exports: &Exports, store: &mut InstanceStore| match exports.$interface() {
+            Ok(interface) => interface.$function(store, $($argument),*).await,
+            Err(missing) => Ok(Err(missing)),
+        })
+    };
+}
+
 macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident = $call:ident($($argument:ident: $type:ty),*) in $reach:expr => $reply:ty;)*) => {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) in $reach:expr
+        => $interface:ident.$function:ident($($passed:expr),*) -> $reply:ty;)*) => {
         $(
             $(#[$doc])*
             ///
@@ -69,11 +133,7 @@ macro_rules! calls {
             /// See [`SessionError`].
             pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
                 let scope = self.resolve_scope($reach.into()).await?.with_session_ids(self.inner.session_ids);
-                let due = self.inner.call_deadline(Instant::now(), self.deadline);
-                let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
-                    instance.$call(writer, due, scope, $($argument),*).await
-                });
-                Ok(called.await??)
+                call!(self, scope, $interface.$function($($passed),*)).await
             }
         )*
     };
@@ -82,68 +142,91 @@ macro_rules! calls {
 impl Sessions {
     calls! {
         /// Create a session that must not be there.
-        create = create(session: &str) in CallScope::for_session(session) => SessionCreated;
+        create(session: &str) in CallScope::for_session(session) => sessions.call_create(session, None) -> SessionState;
         /// Look at a session. It counts as a use of it.
-        resume = resume(session: &str) in CallScope::for_session(session) => SessionState;
+        resume(session: &str) in CallScope::for_session(session) => sessions.call_resume(session) -> SessionState;
         /// Store a JSON text under a key.
-        put = put(session: &str, key: &str, value: &str) in CallScope::for_session(session) => ValueStored;
-        /// The JSON text under a key.
-        get = get(session: &str, key: &str) in CallScope::for_session(session) => ValueFound;
+        put(session: &str, key: &str, value: &str) in CallScope::for_session(session)
+            => sessions.call_put(session, key, value, None) -> ValueChanged;
+        /// The JSON text under a key, if there is one.
+        get(session: &str, key: &str) in CallScope::for_session(session) => sessions.call_get(session, key) -> ValueList;
         /// The session's keys, sorted.
-        keys = keys(session: &str) in CallScope::for_session(session) => KeyList;
-        /// Clear one key, or all.
-        clear = clear(session: &str, key: Option<&str>) in CallScope::for_session(session) => KeysCleared;
+        keys(session: &str) in CallScope::for_session(session) => sessions.call_keys(session) -> KeyList;
+        /// Clear one key, or all. What was cleared.
+        clear(session: &str, key: Option<&str>) in CallScope::for_session(session)
+            => sessions.call_clear(session, key, None) -> KeyList;
         /// Add to a counter.
-        increment = increment(session: &str, key: &str, amount: i64) in CallScope::for_session(session) => KeyCounted;
+        increment(session: &str, key: &str, amount: i64) in CallScope::for_session(session)
+            => sessions.call_increment(session, key, amount, None) -> KeyCounted;
         /// At most `limit` records of the session's history before the position `before` (none: the newest), oldest first;
         /// 0: as many as fit in one reply.
-        history = history(session: &str, before: Option<u64>, limit: u32) in CallScope::for_session(session) => HistoryPage;
+        history(session: &str, before: Option<u64>, limit: u32) in CallScope::for_session(session)
+            => sessions.call_history(session, before, limit) -> HistoryPage;
         /// What there is to tell of a transcript: owner, title, summary, size. No use of it is counted.
-        describe = describe(transcript: Transcript<'_>) in CallScope::for_transcript(&transcript) => TranscriptState;
+        describe(transcript: Transcript<'_>) in CallScope::for_transcript(&transcript)
+            => transcripts.call_describe(transcript) -> TranscriptState;
         /// Messages of a transcript, oldest first, page by page from the newest on: by thread, id, role or text. No use of it
         /// is counted. Cost: two transactions, and no more than 2,048 records or 4 MiB looked at.
-        messages = messages(transcript: Transcript<'_>, query: MessageQuery<'_>)
-            in CallScope::for_transcript(&transcript) => MessagePage;
+        messages(transcript: Transcript<'_>, query: MessageQuery<'_>) in CallScope::for_transcript(&transcript)
+            => transcripts.call_messages(transcript, query) -> MessagePage;
         /// The text of a message by characters, at most `limit` (0: 50,000; no more than 200,000) from `offset` on; of a
         /// tool's result that was cut when it was stored, of the whole.
-        content = content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
-            in CallScope::for_transcript(&transcript) => MessageContent;
+        content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
+            in CallScope::for_transcript(&transcript)
+            => transcripts.call_content(transcript, position, offset, limit) -> MessageContent;
         /// The lines of a message that hold a text, with their numbers and as many lines around them as asked for; of a tool's
         /// result that was cut when it was stored, of the whole. At most 1,000 that hold it, and 256 KiB; `next` says where to go
         /// on. Cost: one transaction, two for a whole result.
-        find_lines = find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>)
-            in CallScope::for_transcript(&transcript) => FoundLines;
+        find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>)
+            in CallScope::for_transcript(&transcript)
+            => transcripts.call_find_lines(transcript, position, query) -> FoundLines;
         /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
-        set_title = set_title(transcript: Transcript<'_>, title: Option<&str>) in CallScope::for_transcript(&transcript) => TitleSet;
+        set_title(transcript: Transcript<'_>, title: Option<&str>) in CallScope::for_transcript(&transcript)
+            => transcripts.call_set_title(transcript, title, None) -> TitleState;
         /// Set the size of a transcript's window, and the name of its model, in place of all that was set before; with none, the
         /// configuration holds again. `InvalidValue` names the field that is out of range, and its range.
-        set_settings = set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
-            in CallScope::for_transcript(&transcript) => SettingsSet;
+        set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
+            in CallScope::for_transcript(&transcript)
+            => transcripts.call_set_settings(transcript, settings, None) -> TranscriptSettings;
         /// The values of a user, which each question that names the user gets; or the one under that key.
-        user_values = user_values(user: &str, key: Option<&str>) in CallScope::for_user(user) => UserValues;
+        user_values(user: &str, key: Option<&str>) in CallScope::for_user(user)
+            => users.call_values(user, key) -> ValueList;
         /// Store a JSON text as a value of a user; none: remove it.
-        put_user_value = put_user_value(user: &str, key: &str, value: Option<&str>)
-            in CallScope::for_user(user) => UserValueStored;
+        put_user_value(user: &str, key: &str, value: Option<&str>) in CallScope::for_user(user)
+            => users.call_put(user, key, value, None) -> ValueChanged;
         /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
         /// until nothing is `remaining`.
-        forget_user = forget_user(user: &str) in CallScope::for_forgetting(user) => UserForgotten;
+        forget_user(user: &str) in CallScope::for_forgetting(user) => users.call_forget(user, None) -> UserForgotten;
     }
 
     // What their owner's memory has of it, is corrected with them.
     calls! {
         /// Delete a session and all that it holds, its nodes, and what its owner's memory has of it.
-        delete = delete(session: &str) in CallReach::Whole(session) => SessionDeleted;
+        delete(session: &str) in CallReach::Whole(session) => sessions.call_delete(session, None) -> SessionDeleted;
         /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
-        rewrite = rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
-            in CallReach::Owned(transcript) => TranscriptChanged;
+        rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>) in CallReach::Owned(transcript)
+            => transcripts.call_rewrite(transcript, position, content, None) -> TranscriptChanged;
         /// Remove all messages, with summary and title, or those from a position on that go on from there.
-        clear_messages = clear_messages(transcript: Transcript<'_>, branch: Option<u64>)
-            in CallReach::Owned(transcript) => TranscriptChanged;
-        /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. Each is a
-        /// JSON object as [`messages`](Self::messages) returns them, with `role` and `content`; more in `wit/transcripts.wit`. At
-        /// most 10,000, and 16 MiB.
-        set_messages = set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>)
-            in CallReach::Owned(transcript) => TranscriptChanged;
+        clear_messages(transcript: Transcript<'_>, branch: Option<u64>) in CallReach::Owned(transcript)
+            => transcripts.call_clear(transcript, branch, None) -> TranscriptChanged;
+        /// Put messages in place of all that there are or, with `next`, after them, if the transcript stands there. More in
+        /// `wit/deps/admin/transcripts.wit`.
+        set_messages(transcript: Transcript<'_>, messages: &[NewMessage<'_>], next: Option<u64>)
+            in CallReach::Owned(transcript)
+            => transcripts.call_set_messages(transcript, messages, next, None) -> TranscriptChanged;
+    }
+
+    /// One call of the component.
+    async fn call<R>(
+        &mut self,
+        scope: CallScope,
+        call: impl AsyncFnOnce(&Exports, &mut InstanceStore) -> wasmtime::Result<Result<R, Problem>>,
+    ) -> Result<R, SessionError> {
+        let due = self.inner.call_deadline(Instant::now(), self.deadline);
+        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.call(writer, due, scope, call).await
+        });
+        Ok(called.await??)
     }
 
     pub(crate) fn new(inner: Arc<KeeplineInner>, store: Arc<StoreGuard>) -> Self {
@@ -156,11 +239,8 @@ impl Sessions {
     /// # Errors
     /// See [`SessionError`].
     pub async fn list(&mut self, cursor: &str, limit: u32) -> Result<SessionPage, SessionError> {
-        let due = self.inner.call_deadline(Instant::now(), self.deadline);
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
-            instance.list_sessions(writer, due, CallScope::SessionNames, cursor, limit).await
-        });
-        let mut page: SessionPage = called.await??;
+        let mut page: SessionPage =
+            call!(self, CallScope::SessionNames, sessions.call_list_sessions(cursor, limit)).await?;
         hashed_ids::replace_hashes_by_ids(self, &mut page.sessions).await?;
         Ok(page)
     }
@@ -184,11 +264,7 @@ impl Sessions {
             None => self.registered_with_owner(&transcript).await?,
         };
         let scope = scope.with_session_ids(self.inner.session_ids);
-        let due = self.inner.call_deadline(Instant::now(), self.deadline);
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
-            instance.register(writer, due, scope, transcript, user).await
-        });
-        Ok(called.await??)
+        call!(self, scope, transcripts.call_register(transcript, user, None)).await
     }
 
     async fn registered_with_owner(&mut self, transcript: &Transcript<'_>) -> Result<CallScope, SessionError> {
@@ -273,7 +349,7 @@ impl Sessions {
         user: &str,
         before: Option<u64>,
         limit: u32,
-    ) -> Result<UserSessions, SessionError> {
+    ) -> Result<SessionList, SessionError> {
         self.list_user_sessions(&UserListing::for_user(user), user, before, limit).await
     }
 
@@ -284,21 +360,15 @@ impl Sessions {
         user: &str,
         before: Option<u64>,
         limit: u32,
-    ) -> Result<UserSessions, SessionError> {
-        let due = self.inner.call_deadline(Instant::now(), self.deadline);
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
-            instance.user_sessions(writer, due, listed.scope(), user, before, limit).await
-        });
-        let mut page: UserSessions = called.await??;
-        // With an empty list, the plugin has read no one's data.
-        listed.name().clone_into(&mut page.user);
-        page.sessions.retain(|text| match parse_listed_session(text) {
+    ) -> Result<SessionList, SessionError> {
+        let mut page: SessionList = call!(self, listed.scope(), users.call_list_sessions(user, before, limit)).await?;
+        page.sessions.retain(|SessionSummary { session, .. }| {
             // The host has seen the name, and the plugin tells the id.
-            Some(session) if listed.is_verified_session(&self.inner.session_ids.bucket_name_or_id(&session)) => true,
-            session => {
-                ownership::report_unlisted(self, &session.unwrap_or_default(), listed.name());
-                false
+            let is_listed = listed.is_verified_session(&self.inner.session_ids.bucket_name_or_id(session));
+            if !is_listed {
+                ownership::report_unlisted(self, session, listed.name());
             }
+            is_listed
         });
         Ok(page)
     }
@@ -309,11 +379,7 @@ impl Sessions {
         listed: &UserListing,
         session: &str,
     ) -> Result<TranscriptState, SessionError> {
-        let due = self.inner.call_deadline(Instant::now(), self.deadline);
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
-            instance.describe(writer, due, listed.scope(), session.into()).await
-        });
-        Ok(called.await??)
+        call!(self, listed.scope(), transcripts.call_describe(session.into())).await
     }
 
     /// Messages of a session that is on a user's list.
@@ -342,11 +408,7 @@ impl Sessions {
         session: &str,
         query: MessageQuery<'_>,
     ) -> Result<MessagePage, SessionError> {
-        let due = self.inner.call_deadline(Instant::now(), self.deadline);
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
-            instance.messages(writer, due, scope, session.into(), query).await
-        });
-        Ok(called.await??)
+        call!(self, scope, transcripts.call_messages(session.into(), query)).await
     }
 
     /// Messages in a user's sessions that contain all of these words, in either case: those of the session used last first, in
@@ -403,17 +465,6 @@ impl Sessions {
         self.deadline = Some(deadline);
         self
     }
-}
-
-/// The session of an entry of a user's list.
-fn parse_listed_session(text: &str) -> Option<String> {
-    let mut session = None;
-    json::for_each_member(text, |key, raw| {
-        if json::key_matches(key, "session") {
-            session = json::decode_string(raw).map(Cow::into_owned);
-        }
-    })?;
-    session
 }
 
 fn is_node(transcript: &Transcript<'_>) -> bool {

@@ -4,10 +4,7 @@
 //! finds nothing in sessions of other owners. It is built on the component's lists and messages, not on an index,
 //! because words are matched literally.
 
-use keepline_json::mend_json;
-use serde_json::Value;
-
-use super::{MessageQuery, SessionError, SessionErrorCode, Sessions, UserListing};
+use super::{Message, MessageQuery, SessionError, SessionErrorCode, SessionSummary, Sessions, UserListing};
 
 /// Pages of transcripts and of the list in one call: of each transcript's page 2,048 records or 4 MiB are looked at.
 const MAX_PAGES_PER_CALL: u32 = 8;
@@ -30,10 +27,8 @@ pub struct FoundMessage {
     pub session: String,
     /// The session's title.
     pub title: Option<String>,
-    /// Its place in the session's transcript.
-    pub position: u64,
-    /// As it is stored: a JSON object.
-    pub text: String,
+    /// The message itself.
+    pub message: Message,
 }
 
 /// What a search has found so far.
@@ -63,7 +58,7 @@ pub(super) async fn search_user(
     loop {
         let list = sessions.list_user_sessions(&listed, user, at.list, SESSIONS).await?;
         check_progress(list.older, at.list)?;
-        let page: Vec<ListedSession> = list.sessions.iter().filter_map(|text| ListedSession::parse(text)).collect();
+        let page: Vec<ListedSession> = list.sessions.into_iter().filter_map(ListedSession::bounded).collect();
         // By name, if it is still on this page.
         let known = page.iter().position(|listed| !at.session.is_empty() && name_of(sessions, listed) == at.session);
         let begin = known.unwrap_or(at.index);
@@ -151,13 +146,8 @@ async fn search_transcript_page(
             older = Some(message.position.saturating_add(1));
             break;
         }
-        if words.are_in(&message.text) {
-            found.push(FoundMessage {
-                session: session.session.clone(),
-                title: session.title.clone(),
-                position: message.position,
-                text: message.text,
-            });
+        if words.are_in(&message) {
+            found.push(FoundMessage { session: session.session.clone(), title: session.title.clone(), message });
         }
     }
     check_progress(older, before)?;
@@ -176,12 +166,10 @@ struct ListedSession {
 }
 
 impl ListedSession {
-    fn parse(text: &str) -> Option<Self> {
-        let entry: Value = serde_json::from_str(&mend_json(text)?).ok()?;
-        let text = |name: &str, max: usize| {
-            entry.get(name).and_then(Value::as_str).filter(|text| text.len() <= max).map(ToOwned::to_owned)
-        };
-        Some(Self { session: text("session", ID_BYTES_MAX)?, title: text("title", TITLE_BYTES_MAX) })
+    /// None: its id is longer than the contract allows.
+    fn bounded(SessionSummary { session, title, .. }: SessionSummary) -> Option<Self> {
+        let title = title.filter(|title| title.len() <= TITLE_BYTES_MAX);
+        (session.len() <= ID_BYTES_MAX).then_some(Self { session, title })
     }
 }
 
@@ -239,17 +227,12 @@ impl Words {
     }
 
     /// Whether all of them are in a message: in what was said, in a tool's name or in what it was asked for.
-    fn are_in(&self, record: &str) -> bool {
-        let record: Value = mend_json(record).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
-        let mut said = String::new();
-        for pointer in ["/content", "/tool/name", "/tool/arguments"] {
-            match record.pointer(pointer) {
-                Some(Value::String(text)) => said.push_str(&text.to_lowercase()),
-                Some(other) => said.push_str(&other.to_string().to_lowercase()),
-                None => {}
-            }
-            said.push('\n');
-        }
+    fn are_in(&self, message: &Message) -> bool {
+        let tool = message.tool.as_ref();
+        let arguments = tool.and_then(|tool| tool.arguments.as_deref());
+        let said = [Some(&*message.content), tool.map(|tool| &*tool.name), arguments];
+        let said: Vec<String> = said.into_iter().flatten().map(str::to_lowercase).collect();
+        let said = said.join("\n");
         self.0.iter().all(|word| said.contains(word.as_str()))
     }
 }
@@ -270,6 +253,7 @@ fn invalid_value_error(message: String) -> SessionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::ToolPart;
 
     #[test]
     fn search_cursors_round_trip_and_invalid_ones_are_refused() {
@@ -287,9 +271,24 @@ mod tests {
 
     #[test]
     fn search_words_match_literally_and_ignore_case() {
-        // Python writes half of a surrogate pair, and NaN.
-        let record =
-            r#"{"content":"Größe (a+b) \ud83e","n":NaN,"tool":{"name":"Look","arguments":{"where":"Leipzig"}}}"#;
+        let message = Message {
+            position: 0,
+            id: String::new(),
+            parent: String::new(),
+            turn: String::new(),
+            role: "assistant".into(),
+            kind: "tool-call".into(),
+            at: 0,
+            tokens: None,
+            content: "Größe (a+b)".into(),
+            tool: Some(ToolPart {
+                call_id: "c".into(),
+                name: "Look".into(),
+                arguments: Some(r#"{"where":"Leipzig"}"#.into()),
+                error: None,
+            }),
+            extras: None,
+        };
         for (words, is_in) in [
             ("GRÖSSE", false),
             ("größe", true),
@@ -299,7 +298,7 @@ mod tests {
             ("a.b", false),
             ("(a+b) rome", false),
         ] {
-            assert_eq!(Words::parse(words).unwrap().are_in(record), is_in, "{words}");
+            assert_eq!(Words::parse(words).unwrap().are_in(&message), is_in, "{words}");
         }
         assert_eq!(Words::parse("Größe abc ab").unwrap().longest(), Some("abc"));
         assert_eq!(Words::parse("é").unwrap().longest(), None);

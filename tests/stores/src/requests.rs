@@ -344,13 +344,7 @@ fn append_to<T: AsRef<str>>(log: &str, reset: bool, records: &[T], marks: &[(&st
 }
 
 /// Read from an end of a log that has more than `only_over` records, but never the newest that are to be left.
-pub fn read(
-    log: &str,
-    newest: bool,
-    (only_over, leave): (u64, u64),
-    max_records: u64,
-    max_bytes: u64,
-) -> Operation {
+pub fn read(log: &str, newest: bool, (only_over, leave): (u64, u64), max_records: u64, max_bytes: u64) -> Operation {
     Operation::Read(ReadOperation { log: log.into(), newest, only_over, leave, max_records, max_bytes })
 }
 
@@ -554,12 +548,7 @@ pub fn indexed(next: u64, documents: u64, occurrences: u64) -> FoundDocuments {
 }
 
 /// What was found in an index from a position on: runs of marks, and where each term occurs, as offsets from there.
-pub fn found(
-    extent: IndexExtent,
-    from_position: u64,
-    runs: &[(u32, &[u16])],
-    terms: &[&[u32]],
-) -> FoundDocuments {
+pub fn found(extent: IndexExtent, from_position: u64, runs: &[(u32, &[u16])], terms: &[&[u32]]) -> FoundDocuments {
     let runs = runs.iter().map(|(offset, marks)| MarkRun { offset: *offset, marks: marks.to_vec() }).collect();
     let terms = terms.iter().map(|offsets| TermHits { offsets: offsets.to_vec() }).collect();
     FoundDocuments { extent, from_position, runs, terms }

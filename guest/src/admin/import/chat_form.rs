@@ -10,7 +10,7 @@ use crate::transcript::parts;
 use crate::transcript::record::CHAT_MEMBERS;
 
 /// Members of a record that are taken as they are.
-const OF_RECORDS: [&str; 22] = [
+const OF_RECORDS: [&str; 23] = [
     "v",
     "id",
     "parent",
@@ -33,6 +33,7 @@ const OF_RECORDS: [&str; 22] = [
     "raw",
     "source",
     "trust",
+    "apart",
 ];
 
 /// Those that each record of a message gets.
@@ -186,8 +187,8 @@ impl ChatConverter {
                 },
             }
         })?;
-        for name in others.iter().filter(|_| !message.is_record) {
-            self.notes.add(&["member ", &*python_repr(name), " is not stored"].concat(), number);
+        for name in others {
+            self.notes.add(&["member ", &*python_repr(&name), " is not stored"].concat(), number);
         }
         Some(message)
     }

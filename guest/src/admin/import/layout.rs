@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use crate::admin::import::chat_form::ChatConverter;
 use crate::admin::import::sanitize::sanitize_record;
 use crate::answer::turn_records;
-use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::contract::Problem;
+use crate::entry::session_problem::SessionResult;
 use crate::options::conversation::Options;
 use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
@@ -58,7 +59,7 @@ impl GivenRecord {
         ids: &mut Vec<(String, usize)>,
     ) -> SessionResult<()> {
         let number = numbered(text).unwrap_or(number);
-        let unknown = || bad(number, "it is not a JSON object");
+        let unknown = || invalid_message(number, "it is not a JSON object");
         let text = json::mend_json(text).ok_or_else(unknown)?;
         for record in converter.convert_message(&text, number).ok_or_else(unknown)? {
             given.push(Self::of(given.len(), number, &record, ids)?);
@@ -105,13 +106,14 @@ impl GivenRecord {
         Ok(given)
     }
 
-    pub(crate) fn invalid(&self, what: &str) -> SessionProblem {
-        bad(self.number, what)
+    pub(crate) fn invalid(&self, what: &str) -> Problem {
+        invalid_message(self.number, what)
     }
 }
 
-fn bad(number: u64, what: &str) -> SessionProblem {
-    SessionProblem::new(Code::InvalidValue, ["Message ", &*number.to_string(), ": ", what].concat())
+pub(crate) fn invalid_message(number: u64, what: &str) -> Problem {
+    let message = ["Message ", &*number.to_string(), ": ", what].concat();
+    Problem { limit: number, ..Problem::invalid("message", message) }
 }
 
 /// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.

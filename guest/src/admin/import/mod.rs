@@ -7,14 +7,22 @@ pub(crate) mod chat_form;
 pub(crate) mod layout;
 pub(crate) mod sanitize;
 
+use std::borrow::Cow;
+
 use crate::admin::import::chat_form::ChatConverter;
-use crate::admin::import::layout::{GivenRecord, ImportBase, ImportLayout, ImportedCall, PrecedingMessage};
+use crate::admin::import::layout::{
+    GivenRecord, ImportBase, ImportLayout, ImportedCall, PrecedingMessage, invalid_message,
+};
+use crate::admin::message_form;
 use crate::admin::sessions::limit_problem;
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
-use crate::contract::{Expectation, Host, LogEnd, Operation, Precondition, PutEntry, Status, Transaction, kind};
+use crate::contract::transcripts::{NewMessage, TranscriptChanged};
+use crate::contract::{
+    Expectation, Host, LogEnd, Operation, Precondition, Problem, PutEntry, Status, Transaction, codes, kind,
+};
 use crate::entry::directives;
-use crate::entry::session_problem::{SessionProblem, SessionResult, check_status, conflict_problem, write_problem};
+use crate::entry::session_problem::{SessionResult, check_status, conflict_problem, write_problem};
 use crate::options::conversation::Options;
 use crate::recall::invalidate::{MessageFate, remove_copies};
 use crate::recall::schema::PASSAGES;
@@ -56,18 +64,24 @@ const SESSION_BYTES: u64 = 1 << 20;
 pub fn set_messages(
     context: &Context<impl Host>,
     transcript: &TranscriptId<'_>,
-    messages: &[String],
+    messages: &[NewMessage],
     next: Option<u64>,
-) -> SessionResult<u64> {
+) -> SessionResult<TranscriptChanged> {
     let at = transcript.resolve_address()?;
     if messages.len() > MESSAGES_MAX {
-        return Err(too_many(context, messages.len()));
+        return Err(too_many(context, "messages", MESSAGES_MAX, &format!("{} messages", messages.len())));
     }
     let options = &context.config.conversation.clone().unwrap_or_default();
     let (mut given, mut ids) = (Vec::with_capacity(messages.len()), Vec::new());
     let mut converter = ChatConverter::default();
-    for (number, text) in (1..).zip(messages) {
-        GivenRecord::convert_and_add(&mut given, &mut converter, number, text, &mut ids)?;
+    for (number, message) in (1..).zip(messages) {
+        let text = match message {
+            NewMessage::Chat(chat) => Cow::Borrowed(&*chat.text),
+            NewMessage::Message(message) => {
+                message_form::to_json(message).map_err(|what| invalid_message(number, &what))?.into()
+            }
+        };
+        GivenRecord::convert_and_add(&mut given, &mut converter, number, &text, &mut ids)?;
     }
     let ids = store::heap_sorted(ids);
     for pair in ids.windows(2) {
@@ -94,29 +108,34 @@ pub fn set_messages(
             Status::Unmet if next.is_some() => break,
             Status::Unmet => {}
             status => {
-                check_status(at.session, status)?;
-                remove::drop_orphans(&context.host, at.bucket(), passages)?;
+                check_status(at.session, at.bucket(), status)?;
+                if next.is_none() {
+                    remove::drop_orphans(&context.host, at.bucket(), passages)?;
+                }
                 for number in &placed.unpaired {
                     converter.notes.add("results that no call waits for are stored, but not shown to models", *number);
                 }
                 if let Some(told) = converter.notes.format_report() {
                     log::warn(&context.host, log::MESSAGES, &["Session ", &python_repr(at.session), ": ", &told]);
                 }
-                return Ok(given.len() as u64);
+                let next = basis.next + placed.records.len() as u64;
+                return Ok(TranscriptChanged { count: given.len() as u64, next });
             }
         }
     }
     Err(conflict_problem(at.session))
 }
 
-fn too_many(context: &Context<impl Host>, count: usize) -> SessionProblem {
-    limit_problem(
-        context,
-        format!(
-            "{count} messages are too many for one call: it takes {MESSAGES_MAX}, and 16 MiB of them. Set the first, and \
-             add the others with `next`; or import them from a file"
-        ),
-    )
+fn too_many(context: &Context<impl Host>, name: &str, limit: usize, what: &str) -> Problem {
+    let message =
+        format!("{what} are too many for one call: it takes {limit}. Set the first, and add the others with `next`");
+    limit_problem(context, name, limit as u64, message)
+}
+
+/// The transcript does not stand where the messages are to be added.
+fn wrong_next(session: &str, next: u64, stands: u64) -> Problem {
+    let message = format!("The transcript of session {} stands at {stands}, not at {next}", python_repr(session));
+    Problem::new(codes::CONFLICT, "next", message)
 }
 
 fn import_basis(
@@ -159,11 +178,11 @@ fn import_basis(
         });
     } else if bucket.kind == kind::SESSION || next.is_some() {
         // A node's transcript is made by what is written to it.
-        check_status(at.session, receipt.status)?;
+        check_status(at.session, bucket, receipt.status)?;
     }
     basis.is_added_to = next.is_some();
     match next {
-        Some(next) if next != basis.next => Err(conflict_problem(at.session)),
+        Some(next) if next != basis.next => Err(wrong_next(at.session, next, basis.next)),
         _ => Ok(basis),
     }
 }
@@ -230,7 +249,7 @@ fn write_messages(
     let all = bytes + texts.map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
     let pieces = records.len() + count + expected;
     if pieces > PIECES_MAX || all + (pieces + 64) * PIECE_BYTES > BYTES_MAX {
-        return Err(too_many(context, records.len()));
+        return Err(too_many(context, "call-pieces", PIECES_MAX, &format!("{pieces} records, ids and branches")));
     }
 
     let fate = if is_added { MessageFate::Changed(&[]) } else { MessageFate::Replaced };

@@ -9,8 +9,9 @@ use std::{collections::HashMap, path::PathBuf, process::ExitCode, slice, time::D
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use keepline::{
-    Deadline, Keepline, Sessions,
+    Deadline, Keepline,
     pipe::{Effect, Question},
+    sessions::{chat_messages, user_bucket},
     store::BucketKind,
 };
 use serde_json::{Map, Value, json};
@@ -226,15 +227,11 @@ impl TestSessions {
         if !self.is_user {
             return fill_session(keepline, &self.name, None, &sample.messages).await;
         }
-        let owner = self.owner_bucket_name(&mut keepline.sessions()).await?;
+        let owner = user_bucket(&self.name);
         for (number, messages) in sample.messages_by_session().enumerate() {
             fill_session(keepline, &self.session_name(number), Some(&owner), messages).await?;
         }
         Ok(())
-    }
-
-    async fn owner_bucket_name(&self, sessions: &mut Sessions) -> Result<String> {
-        Ok(sessions.user_sessions(&self.name, None, 1).await?.user)
     }
 
     /// Metadata of a question; for a user, it is asked in a new session.
@@ -265,8 +262,7 @@ impl TestSessions {
         }
         forget_in_batches(&mut sessions, &self.name).await?;
         // The tombstone, too: this user stores nothing any more.
-        let bucket = self.owner_bucket_name(&mut sessions).await?;
-        buckets::delete_bucket_if_exists(keepline.store(), BucketKind::User, &bucket).await?;
+        buckets::delete_bucket_if_exists(keepline.store(), BucketKind::User, &user_bucket(&self.name)).await?;
         Ok(())
     }
 }
@@ -277,15 +273,15 @@ async fn fill_session(keepline: &Keepline, session: &str, owner: Option<&str>, m
     let mut next = 0;
     for piece in messages.chunks(MESSAGES_PER_CALL) {
         let after = Some(next).filter(|next| *next > 0);
-        next += sessions.set_messages(session.into(), piece, after).await?.count;
+        next += sessions.set_messages(session.into(), &chat_messages(piece), after).await?.count;
     }
-    // Without an owner, the subject is the session alone.
-    let subject = RecallMode::User.task_subject(session, owner)?;
-    if !run_task(keepline, &subject, INDEX_TASK, || ()).await? {
+    // Without an owner, the task works on the session alone.
+    let buckets = RecallMode::User.task_buckets(session, owner)?;
+    if !run_task(keepline, &buckets, INDEX_TASK, || ()).await? {
         bail!("the session was deleted by somebody else");
     }
     if keepline.wants_vectors() {
-        run_task(keepline, &subject, EMBED_TASK, || ()).await?;
+        run_task(keepline, &buckets, EMBED_TASK, || ()).await?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use futures::TryStreamExt;
 use keepline::{
     Keepline,
+    maintenance::TaskBucket,
     store::{BucketId, BucketKind},
 };
 use serde_json::json;
@@ -99,21 +100,21 @@ async fn rebuild_transcript(
     mut told: impl FnMut(),
 ) -> Result<TaskResult> {
     let BucketId { kind, name } = bucket;
-    let mut subject = format!("{}/{name}", kind.name());
-    let mut tasks = vec![(subject.clone(), RESET_TASK)];
+    let mut buckets = vec![TaskBucket { kind: kind.name().to_owned(), name: name.clone() }];
+    let mut tasks = vec![(buckets.clone(), RESET_TASK)];
     if *kind == BucketKind::Session
         && scope == RecallMode::User
         && let Some(owner) = session_owner(&mut keepline.sessions(), name).await?
     {
-        subject = scope.task_subject(name, Some(&owner))?;
-        tasks.push((subject.clone(), RESET_TASK));
+        buckets = scope.task_buckets(name, Some(&owner))?;
+        tasks.push((buckets.clone(), RESET_TASK));
     }
-    tasks.push((subject.clone(), INDEX_TASK));
+    tasks.push((buckets.clone(), INDEX_TASK));
     if keepline.wants_vectors() {
-        tasks.push((subject, EMBED_TASK));
+        tasks.push((buckets, EMBED_TASK));
     }
-    for (subject, task) in tasks {
-        let driven = run_task_until(keepline, &subject, task, stop, &mut told).await?;
+    for (buckets, task) in tasks {
+        let driven = run_task_until(keepline, &buckets, task, stop, &mut told).await?;
         if driven != TaskResult::Done {
             return Ok(driven);
         }

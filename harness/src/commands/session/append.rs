@@ -4,7 +4,7 @@ use anyhow::Result;
 use keepline::{
     Keepline,
     pipe::{Answer, Effect},
-    sessions::{SessionError, SessionErrorCode},
+    sessions::{SessionError, SessionErrorCode, chat_messages},
 };
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ pub async fn append_messages(
             Err(error) => return Err(error.into()),
         };
         tries += 1;
-        match sessions.set_messages(as_transcript(transcript), &texts, next).await {
+        match sessions.set_messages(as_transcript(transcript), &chat_messages(&texts), next).await {
             Err(error) if error.code == SessionErrorCode::Conflict && tries < TRIES => {}
             changed => break changed?.count,
         }

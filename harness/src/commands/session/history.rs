@@ -3,12 +3,19 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use keepline::{Sessions, sessions::HistoryPage};
-use keepline_json::for_each_member;
+use keepline::{
+    Sessions,
+    sessions::{HistoryPage, HistoryRecord, HistorySummary},
+};
+use keepline_json::{ObjectWriter, for_each_member};
+use serde_json::{Map, Value, json};
 
 use crate::{
     jsonl::members::decode_json_string,
-    operations::pages::{PageLimits, require_older_position},
+    operations::{
+        pages::{PageLimits, require_older_position},
+        transcripts::to_seconds,
+    },
     terminal::{
         self,
         json_text::{EmbeddedJson, json_cell},
@@ -26,7 +33,7 @@ pub(super) async fn show_history(
     limit: u32,
 ) -> Result<()> {
     let page = whole_history(sessions, session, before, limit).await?;
-    let HistoryPage { session, entries, first, oldest, next, .. } = &page;
+    let ShownHistory { entries, first, oldest, next } = &page;
     if json {
         let entries: Vec<_> = entries.iter().map(|entry| EmbeddedJson(entry)).collect();
         return print_json(&object! {
@@ -46,34 +53,73 @@ pub(super) async fn show_history(
     Ok(())
 }
 
+/// Records as JSON, oldest first.
+struct ShownHistory {
+    entries: Vec<String>,
+    first: u64,
+    oldest: u64,
+    next: u64,
+}
+
 /// Reads `limit` records, in as many pages as it takes.
-async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u64>, limit: u32) -> Result<HistoryPage> {
+async fn whole_history(
+    sessions: &mut Sessions,
+    session: &str,
+    before: Option<u64>,
+    limit: u32,
+) -> Result<ShownHistory> {
     let mut pages = PageLimits::default();
-    let mut whole = sessions.history(session, before, limit).await?;
-    pages.count_kept_texts(whole.entries.iter().map(String::as_str), TOO_LARGE_HINT)?;
-    let mut count = whole.entries.len();
+    let HistoryPage { records, mut first, mut oldest, next } = sessions.history(session, before, limit).await?;
+    let newest: Vec<String> = records.iter().map(record_json).collect();
+    pages.count_kept_texts(newest.iter().map(String::as_str), TOO_LARGE_HINT)?;
+    let mut count = newest.len();
     // The newest first.
-    let mut found = vec![std::mem::take(&mut whole.entries)];
+    let mut found = vec![newest];
     loop {
         let missing = limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
         let is_enough = limit > 0 && missing == 0;
-        if is_enough || whole.first <= whole.oldest || count == 0 {
+        if is_enough || first <= oldest || count == 0 {
             break;
         }
-        let older = sessions.history(session, Some(whole.first), missing).await?;
-        if older.entries.is_empty() {
+        let older = sessions.history(session, Some(first), missing).await?;
+        if older.records.is_empty() {
             // They were summarised, or the session was recreated.
-            whole.oldest = whole.first;
+            oldest = first;
             break;
         }
-        require_older_position(Some(older.first), Some(whole.first))?;
-        pages.count_kept_page(older.entries.iter().map(String::as_str), TOO_LARGE_HINT)?;
-        count += older.entries.len();
-        (whole.first, whole.oldest) = (older.first, older.oldest);
-        found.push(older.entries);
+        require_older_position(Some(older.first), Some(first))?;
+        let records: Vec<String> = older.records.iter().map(record_json).collect();
+        pages.count_kept_page(records.iter().map(String::as_str), TOO_LARGE_HINT)?;
+        count += records.len();
+        (first, oldest) = (older.first, older.oldest);
+        found.push(records);
     }
-    whole.entries = found.into_iter().rev().flatten().collect();
-    Ok(whole)
+    Ok(ShownHistory { entries: found.into_iter().rev().flatten().collect(), first, oldest, next })
+}
+
+/// A record as it is stored. One that could not be read has no members.
+fn record_json(record: &HistoryRecord) -> String {
+    let HistoryRecord { operation, key, cleared, summary, at, extras: _ } = record;
+    if operation.is_empty() {
+        return "{}".to_owned();
+    }
+    let mut object = ObjectWriter::with_capacity(128);
+    object.text("op", Some(operation));
+    match summary {
+        Some(HistorySummary { count, operations, keys }) => {
+            let counts: Map<String, Value> =
+                operations.iter().map(|one| (one.name.clone(), json!(one.count))).collect();
+            object.count("summarized_count", Some(*count));
+            object.json("op_counts", Some(&Value::Object(counts).to_string()));
+            object.json("keys_touched", Some(&json!(keys).to_string()));
+        }
+        None => {
+            object.json("key", Some(&json!(key).to_string()));
+            object.json("cleared", key.is_none().then(|| json!(cleared).to_string()).as_deref());
+        }
+    }
+    object.json("timestamp", Some(&to_seconds(*at)));
+    object.finish()
 }
 
 /// A history record as a row: the usual members in columns, the others as JSON.

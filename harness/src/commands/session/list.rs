@@ -14,7 +14,7 @@ use crate::{
     operations::{
         nodes::session_nodes,
         pages::{PageLimits, default_limit},
-        transcripts::{describe_transcripts, message_count},
+        transcripts::{describe_transcripts, known_time, message_count},
     },
     terminal::{self, format_age, format_count, print_json, truncate_text},
 };
@@ -106,7 +106,7 @@ fn details_of(name: &str, state: Option<&TranscriptState>) -> Value {
         "title": state.and_then(|state| state.title.as_deref()),
         "owner": state.and_then(|state| state.owner.as_deref()),
         "messages": state.map(message_count),
-        "last_at_ms": state.and_then(|state| state.last_at),
+        "last_at_ms": state.and_then(|state| known_time(state.last_at)),
         "bytes": state.map(|state| state.bytes),
     })
 }
@@ -123,7 +123,7 @@ fn session_list_row(name: &str, state: Option<&TranscriptState>, owner_length: u
 fn size_cells(state: Option<&TranscriptState>) -> [String; 3] {
     let dash = || "-".to_owned();
     let Some(state) = state.filter(|state| message_count(state) > 0) else { return [dash(), dash(), dash()] };
-    let (last, size) = (state.last_at.map_or_else(dash, format_age), HumanBytes(state.bytes).to_string());
+    let (last, size) = (known_time(state.last_at).map_or_else(dash, format_age), HumanBytes(state.bytes).to_string());
     [message_count(state).to_string(), last, size]
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn list_nodes(keepline: &Keepline, as_json: bool, session: &str
                 json!({
                     "node": node.node_id, "app": node.app_id, "bucket": node.bucket,
                     "messages": state.as_ref().map(message_count),
-                    "last_at_ms": state.as_ref().and_then(|state| state.last_at),
+                    "last_at_ms": state.as_ref().and_then(|state| known_time(state.last_at)),
                     "bytes": state.as_ref().map(|state| state.bytes),
                 })
             })

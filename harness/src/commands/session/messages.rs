@@ -31,7 +31,7 @@ pub async fn show_text(
     let found = sessions.content(as_transcript(transcript), position, offset, limit).await?;
     if json {
         return print_json(&json!({
-            "session": found.session, "position": found.position, "text": found.text, "length": found.length,
+            "session": transcript.session, "position": position, "text": found.text, "length": found.length,
         }));
     }
     terminal::print_raw_text(&found.text)?;
@@ -43,6 +43,18 @@ pub async fn show_text(
     Ok(())
 }
 
+/// A message as JSON.
+struct ShownMessage {
+    position: u64,
+    text: String,
+}
+
+impl From<&Message> for ShownMessage {
+    fn from(message: &Message) -> Self {
+        Self { position: message.position, text: message.to_json() }
+    }
+}
+
 pub async fn show_messages(
     sessions: &mut Sessions,
     json: bool,
@@ -51,22 +63,22 @@ pub async fn show_messages(
 ) -> Result<()> {
     // A page covers a bounded part of the transcript.
     let wanted = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let mut pages: Vec<Vec<Message>> = Vec::new();
+    let mut pages: Vec<Vec<ShownMessage>> = Vec::new();
     let (mut count, mut kept) = (0, PageLimits::default());
     let older = loop {
         query.limit = if wanted == 0 { 1000 } else { u32::try_from((wanted - count).min(1000)).unwrap_or(1000) };
         let page = sessions.messages(as_transcript(transcript), query).await?;
         require_older_position(page.older, query.before)?;
-        let texts = page.messages.iter().map(|message| &*message.text);
-        kept.count_kept_page(texts, "use --limit, and --before for the rest")?;
-        count += page.messages.len();
-        pages.push(page.messages);
+        let messages: Vec<ShownMessage> = page.messages.iter().map(ShownMessage::from).collect();
+        kept.count_kept_page(messages.iter().map(|message| &*message.text), "use --limit, and --before for the rest")?;
+        count += messages.len();
+        pages.push(messages);
         query.before = page.older;
         if page.older.is_none() || (wanted > 0 && count >= wanted) {
             break page.older;
         }
     };
-    let found: Vec<&Message> = pages.iter().rev().flatten().collect();
+    let found: Vec<&ShownMessage> = pages.iter().rev().flatten().collect();
     if json {
         let messages =
             found.iter().map(|found| object! { position: found.position, message: EmbeddedJson(&found.text) });
@@ -90,7 +102,7 @@ pub async fn show_messages(
 /// Characters of a message's id that people see: --json has all of them.
 const SHOWN_ID_CHARACTERS: usize = 11;
 
-fn message_row(message: &Message) -> [String; 4] {
+fn message_row(message: &ShownMessage) -> [String; 4] {
     let record: Value = json_text::parse_lenient(&message.text).unwrap_or_default();
     let text = |name: &str| text_member(&record, name);
     [

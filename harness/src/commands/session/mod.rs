@@ -22,7 +22,7 @@ use anyhow::Result;
 use keepline::{
     Keepline, Sessions,
     config::Config,
-    maintenance::{Outcome, TASKS, Task},
+    maintenance::{Outcome, TASKS, Task, session_buckets},
     sessions::MessageQuery,
 };
 use serde_json::json;
@@ -100,28 +100,28 @@ async fn serve(
         SessionCommand::Nodes { session, full } => list::list_nodes(keepline, json, session, *full).await,
         SessionCommand::Create { session } => {
             let created = sessions.create(session).await?;
-            let all = json!({"session": created.session, "generation": created.generation});
-            print_result_lines(json, &all, [&created.session])
+            let all = json!({"session": session, "generation": created.generation});
+            print_result_lines(json, &all, [session])
         }
         SessionCommand::Delete { session } => delete(keepline, json, session).await,
         SessionCommand::Put { session, key, .. } => {
-            let stored = sessions.put(session, key, put).await?;
-            print_result(json, &json!({"session": stored.session, "key": stored.key}), "")
+            sessions.put(session, key, put).await?;
+            print_result(json, &json!({"session": session, "key": key}), "")
         }
         SessionCommand::Get { session, key, text } => get(&mut sessions, json, session, key, *text).await,
         SessionCommand::Keys { session } => {
             let found = sessions.keys(session).await?;
-            let all = json!({"session": found.session, "keys": found.keys});
+            let all = json!({"session": session, "keys": found.keys});
             print_result_lines(json, &all, &found.keys)
         }
         SessionCommand::Clear { session, key, all: _ } => {
             let cleared = sessions.clear(session, key.as_deref()).await?;
-            let all = json!({"session": cleared.session, "cleared": cleared.cleared});
-            print_result_lines(json, &all, &cleared.cleared)
+            let all = json!({"session": session, "cleared": cleared.keys});
+            print_result_lines(json, &all, &cleared.keys)
         }
         SessionCommand::Increment { session, key, amount } => {
             let counted = sessions.increment(session, key, *amount).await?;
-            let all = json!({"session": counted.session, "key": counted.key, "value": counted.value});
+            let all = json!({"session": session, "key": key, "value": counted.value});
             print_result(json, &all, &counted.value.to_string())
         }
         SessionCommand::History { session, limit, before } => {
@@ -151,17 +151,21 @@ async fn serve(
         SessionCommand::Edit { transcript, position, text } => {
             let mut patient = sessions_with_long_timeout(keepline, &transcript.session).await?;
             let changed = patient.rewrite(as_transcript(transcript), *position, Some(text)).await?;
-            print_result(json, &json!({"session": changed.session, "count": changed.count}), "")
+            print_result(json, &json!({"session": transcript.session, "count": changed.count}), "")
         }
         SessionCommand::Remove { transcript, position } => {
             let mut patient = sessions_with_long_timeout(keepline, &transcript.session).await?;
             let changed = patient.rewrite(as_transcript(transcript), *position, None).await?;
-            print_result(json, &json!({"session": changed.session, "count": changed.count}), "")
+            print_result(json, &json!({"session": transcript.session, "count": changed.count}), "")
         }
         SessionCommand::ClearMessages { transcript, branch, all: _ } => {
             let mut patient = sessions_with_long_timeout(keepline, &transcript.session).await?;
             let changed = patient.clear_messages(as_transcript(transcript), *branch).await?;
-            print_result(json, &json!({"session": changed.session, "count": changed.count}), &changed.count.to_string())
+            print_result(
+                json,
+                &json!({"session": transcript.session, "count": changed.count}),
+                &changed.count.to_string(),
+            )
         }
         SessionCommand::Title { transcript, title, clear } => {
             let title = if title.is_some() || *clear {
@@ -188,8 +192,8 @@ async fn serve(
 
 async fn delete(keepline: &Keepline, json: bool, session: &str) -> Result<()> {
     let deleted = sessions_with_long_timeout(keepline, session).await?.delete(session).await?;
-    let (count, keys) = (deleted.key_count, deleted.keys_cleared);
-    let all = json!({"session": deleted.session, "key_count": count, "keys_cleared": keys});
+    let (count, keys) = (deleted.key_count, deleted.keys);
+    let all = json!({"session": session, "key_count": count, "keys_cleared": keys});
     print_result_lines(json, &all, &keys)?;
     let unnamed = count.saturating_sub(keys.len() as u64);
     if unnamed > 0 && !json {
@@ -215,14 +219,14 @@ async fn upkeep(keepline: &Keepline, config: &Config, runtime: &Runtime, json: b
     };
     let mut rows = Vec::new();
     for name in TASKS {
-        let subject = match recall {
-            _ if name != INDEX_TASK && name != EMBED_TASK => format!("session/{bucket}"),
+        let buckets = match recall {
+            _ if name != INDEX_TASK && name != EMBED_TASK => session_buckets(&bucket, None),
             Some(scope) if name == INDEX_TASK || keepline.wants_vectors() => {
-                scope.task_subject(&bucket, owner.as_deref())?
+                scope.task_buckets(&bucket, owner.as_deref())?
             }
             _ => continue,
         };
-        let task = Task { subject, name: name.to_owned(), state: String::new() };
+        let task = Task { buckets, name: name.to_owned(), state: String::new() };
         let outcome = match maintenance.run(task).await {
             // Done now, or nothing was due.
             Outcome::Done => ("done", "up to date"),
@@ -244,9 +248,9 @@ async fn upkeep(keepline: &Keepline, config: &Config, runtime: &Runtime, json: b
 
 async fn get(sessions: &mut Sessions, json: bool, session: &str, key: &str, as_text: bool) -> Result<()> {
     let found = sessions.get(session, key).await?;
-    let value = found.value.as_deref();
+    let value = found.value();
     if json {
-        print_json(&object! { session: &found.session, key: &found.key, value: value.map(EmbeddedJson) })?;
+        print_json(&object! { session: session, key: key, value: value.map(EmbeddedJson) })?;
     }
     let Some(value) = value else {
         return Err(coded_error("key-not-found", format!("Session '{session}' has no key '{key}'")));

@@ -8,14 +8,14 @@ use std::{path::Path, process::ExitCode};
 use anyhow::Result;
 use keepline::{
     Keepline,
-    sessions::{SessionError, SessionErrorCode},
+    sessions::{SessionError, SessionErrorCode, chat_messages},
 };
 use serde_json::json;
 
 use crate::{
     app::with_keepline,
     args::{GlobalArguments, StoreAccess, TranscriptArguments},
-    jsonl::chat_messages::{self, ChatMessage},
+    jsonl::chat_messages::{ChatMessage, read_chat_messages},
     operations::transcripts::{as_transcript, hint_at_app, sessions_with_long_timeout},
     session_file,
     terminal::{self, print_result},
@@ -27,8 +27,7 @@ const MOST_BYTES_AT_ONCE: usize = 16 << 20;
 
 pub fn main(global: &GlobalArguments, transcript: &TranscriptArguments, file: &Path, json: bool) -> Result<ExitCode> {
     // Read before signal handlers are installed: a signal ends a process that waits for standard input.
-    let messages: Vec<String> =
-        chat_messages::read_chat_messages(file)?.iter().map(ChatMessage::numbered_text).collect();
+    let messages: Vec<String> = read_chat_messages(file)?.iter().map(ChatMessage::numbered_text).collect();
     let bytes: usize = messages.iter().map(String::len).sum();
     let mut is_set = false;
     if messages.len() <= MOST_AT_ONCE && bytes <= MOST_BYTES_AT_ONCE {
@@ -58,14 +57,14 @@ async fn set_in_one_transaction(
         sessions.describe((&*transcript.session).into()).await?;
     }
     terminal::logging::suppress_context("plugin: keepline.limit");
-    let changed = match sessions.set_messages(as_transcript(transcript), messages, None).await {
+    let changed = match sessions.set_messages(as_transcript(transcript), &chat_messages(messages), None).await {
         Err(SessionError { code: SessionErrorCode::Limit, .. }) => return Ok(false),
         changed => changed?,
     };
     if transcript.node.is_some() {
         sessions.register(as_transcript(transcript), None).await?;
     }
-    print_message_count(json, &changed.session, changed.count)?;
+    print_message_count(json, &transcript.session, changed.count)?;
     Ok(true)
 }
 

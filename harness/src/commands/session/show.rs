@@ -16,7 +16,7 @@ use crate::{
     operations::{
         nodes::{SessionNode, session_nodes},
         pages::PageLimits,
-        transcripts::{as_transcript, message_count},
+        transcripts::{as_transcript, known_time, message_count},
     },
     terminal::{
         self, fact_rows, format_age, format_count,
@@ -49,7 +49,7 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
         match sessions.get(session, &key).await {
             Ok(found) => {
                 // A key that was cleared meanwhile is left out.
-                if let Some(value) = found.value {
+                if let Some(value) = found.values.into_iter().next().map(|found| found.value) {
                     kept.count_kept_texts([key.as_str(), value.as_str()], "use `keepline session keys` and `get`")?;
                     values.insert(key, value);
                 }
@@ -66,14 +66,14 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
     if json {
         let named = |node: &SessionNode| json!({"node": node.node_id, "app": node.app_id, "bucket": node.bucket});
         return print_json(&object! {
-            session: &state.session,
+            session: session,
             generation: &state.generation,
             owner: transcript.owner,
             title: transcript.title,
             summary: &transcript.summary,
             settings: settings::settings_json(&transcript.settings),
-            created_at_ms: transcript.created_at,
-            last_at_ms: transcript.last_at,
+            created_at_ms: known_time(transcript.created_at),
+            last_at_ms: known_time(transcript.last_at),
             expires_in_ms: state.expires_in,
             messages: messages,
             tokens: transcript.weight,
@@ -94,12 +94,12 @@ pub(super) async fn show_session(keepline: &Keepline, json: bool, transcript: &T
     let number = |count: u64| Some(count).filter(|count| *count > 0).map(|count| count.to_string());
     let size = Some(transcript.bytes).filter(|bytes| *bytes > 0).map(|bytes| HumanBytes(bytes).to_string());
     let mut rows = fact_rows([
-        ("session", Some(state.session)),
+        ("session", Some(session.to_owned())),
         // A session without a conversation has none of these.
         ("title", transcript.title),
         ("owner", transcript.owner),
-        ("created", transcript.created_at.map(format_age)),
-        ("last message", transcript.last_at.map(format_age)),
+        ("created", known_time(transcript.created_at).map(format_age)),
+        ("last message", known_time(transcript.last_at).map(format_age)),
         ("messages", number(messages)),
         ("tokens", number(transcript.weight)),
         ("size", size),
@@ -133,7 +133,7 @@ pub(super) async fn show_transcript(
     if json {
         let summary_to = state.summary.is_some().then_some(state.summary_to);
         let shown = json!({
-            "session": state.session, "generation": state.generation, "owner": state.owner, "title": state.title,
+            "session": transcript.session, "generation": state.generation, "owner": state.owner, "title": state.title,
             "summary": state.summary, "summary_to": summary_to, "oldest": state.oldest, "next": state.next,
             "weight": state.weight, "bytes": state.bytes, "expires_in_ms": state.expires_in,
             "settings": settings::settings_json(&state.settings),
@@ -143,7 +143,7 @@ pub(super) async fn show_transcript(
     let optional = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let records = message_count(&state).to_string();
     let mut rows = vec![
-        ["session".to_owned(), state.session],
+        ["session".to_owned(), transcript.session.clone()],
         ["owner".to_owned(), optional(state.owner)],
         ["title".to_owned(), optional(state.title)],
         ["records".to_owned(), records],

@@ -107,11 +107,9 @@ async fn list_user_sessions(sessions: &mut Sessions, user: &str) -> Result<Vec<S
     loop {
         let page = sessions.user_sessions(user, before, 100).await?;
         require_older_position(page.older, before)?;
-        pages.count_kept_page(page.sessions.iter().map(String::as_str), "name the sessions in place of --user")?;
-        for entry in page.sessions {
-            let entry: serde_json::Value = serde_json::from_str(&entry)?;
-            names.extend(entry.get("session").and_then(serde_json::Value::as_str).map(str::to_owned));
-        }
+        let listed = page.sessions.iter().map(|listed| &*listed.session);
+        pages.count_kept_page(listed, "name the sessions in place of --user")?;
+        names.extend(page.sessions.into_iter().map(|listed| listed.session));
         before = page.older;
         if before.is_none() {
             names.sort_unstable();

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use keepline::{
     Keepline,
-    sessions::Transcript,
+    sessions::{Transcript, chat_messages},
     store::{
         BucketId, BucketKind, RedisOptions, RedisStore, TransferStore,
         names::{VALUES, is_bucket, is_key},
@@ -279,7 +279,7 @@ impl ConversationStager {
             let mut next = None;
             let texts: Vec<String> = conversation.messages.iter().map(Value::to_string).collect();
             for piece in split_into_pieces(&texts) {
-                let count = sessions.set_messages(transcript, piece, next).await?.count;
+                let count = sessions.set_messages(transcript, &chat_messages(piece), next).await?.count;
                 about.messages += count;
                 next = Some(next.unwrap_or(0) + count);
             }

@@ -204,10 +204,7 @@ impl Keepline {
         let mut sessions = self.sessions();
         let listed = UserListing::for_user(search.user);
         let list = sessions.list_user_sessions(&listed, search.user, None, 1).await?;
-        let latest = list.sessions.first().and_then(|text| {
-            let entry: Value = serde_json::from_str(&keepline_json::mend_json(text)?).ok()?;
-            entry.get("session")?.as_str().map(str::to_owned)
-        });
+        let latest = list.sessions.into_iter().next().map(|latest| latest.session);
         let none = |query: &str| {
             let method = match search.method {
                 Method::Recall => MethodUsed::Lexical,
@@ -356,9 +353,7 @@ async fn newest_question(
         None => sessions.messages_of_named(session, query).await,
     };
     match read {
-        Ok(page) => {
-            Ok(page.messages.last().and_then(|message| TranscriptMessage::parse(message.position, &message.text)))
-        }
+        Ok(mut page) => Ok(page.messages.pop().map(TranscriptMessage::from)),
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
@@ -380,7 +375,7 @@ async fn search_by_words(
         };
         let of = |found: crate::sessions::FoundMessage| Hit {
             session: found.session,
-            position: found.position,
+            position: found.message.position,
             score: None,
             is_question: false,
         };

@@ -155,4 +155,3 @@ fn denied_failure() -> Failure {
     let message = "a call reaches only the session, user and node that it is made for, so the store was not asked";
     Failure::new(FailureCode::Denied, "", message)
 }
-

@@ -6,8 +6,8 @@
 use super::{
     super::{instance_state::InstanceState, limits::call_deadline::CallDeadline},
     admission::{
-        DeletionAdmission, TransactionAdmission, absent, admit_deletion, admit_transaction, deny_access, finish_receipt,
-        look_for_owner, no_deletion,
+        DeletionAdmission, TransactionAdmission, absent, admit_deletion, admit_transaction, deny_access,
+        finish_receipt, look_for_owner, no_deletion,
     },
     payload_size::PayloadSize,
     read_limits::limit_reads,
@@ -74,9 +74,7 @@ pub(super) async fn transact_each(
     let answers = admissions.into_iter().map(|admission| match admission {
         TransactionAdmission::Absent => Ok(absent()),
         TransactionAdmission::Admitted { condition } => match sent.next() {
-            Some((transaction, answer)) => {
-                answer.map(|receipt| finish_receipt(state, transaction, condition, receipt))
-            }
+            Some((transaction, answer)) => answer.map(|receipt| finish_receipt(state, transaction, condition, receipt)),
             None => Ok(absent()),
         },
     });
@@ -91,8 +89,7 @@ pub(super) async fn delete_each(
     let count = requests.len();
     state.begin_store_calls(count, count as u64)?;
     state.max_read()?;
-    let admissions: Result<Vec<_>, _> =
-        requests.iter().map(|request| admit_deletion(state, &request.bucket)).collect();
+    let admissions: Result<Vec<_>, _> = requests.iter().map(|request| admit_deletion(state, &request.bucket)).collect();
     let admissions = match admissions {
         Ok(admissions) => admissions,
         Err(denied) => return Ok(vec![Err(denied); count]),
@@ -131,7 +128,8 @@ pub(super) async fn delete_each(
             call_store(&state.store, &mut state.due, |store| store.delete_each(writer, &requests, deadline)).await;
         sent = each_of(to_import_result(state, answer), requests.len()).into_iter();
     }
-    let answers = withheld.into_iter().map(|withheld| withheld.or_else(|| sent.next()).unwrap_or_else(|| Ok(no_deletion())));
+    let answers =
+        withheld.into_iter().map(|withheld| withheld.or_else(|| sent.next()).unwrap_or_else(|| Ok(no_deletion())));
     Ok(answers.collect())
 }
 
@@ -238,22 +236,17 @@ mod tests {
         let applied = |answers: Vec<Result<IndexedReceipt, Failure>>| -> Vec<bool> {
             answers.into_iter().map(|answer| answer.is_ok_and(|one| one.receipt.status == Status::Applied)).collect()
         };
-        let attempts =
-            transact_each(&mut state, vec![create(kind::USER), create(kind::SESSION)], 0).await.unwrap();
+        let attempts = transact_each(&mut state, vec![create(kind::USER), create(kind::SESSION)], 0).await.unwrap();
         assert_eq!(applied(attempts), [true, true]);
         assert_eq!(state.writer.sequence(), 1);
         // The same bucket twice.
-        let attempts =
-            transact_each(&mut state, vec![create(kind::USER), create(kind::USER)], 0).await.unwrap();
+        let attempts = transact_each(&mut state, vec![create(kind::USER), create(kind::USER)], 0).await.unwrap();
         assert_eq!(applied(attempts), [false, false]);
-        assert!(
-            transact_each(&mut state, vec![create(kind::USER), create(kind::SESSION)], 0).await.is_err()
-        );
+        assert!(transact_each(&mut state, vec![create(kind::USER), create(kind::SESSION)], 0).await.is_err());
         assert!(transact(&mut state, create(kind::USER), 0).await.is_err());
 
         state.begin_call(Writer::new(), CallDeadline::by(Deadline::after(Duration::ZERO)), scope());
-        let attempts =
-            transact_each(&mut state, vec![create(kind::USER), create(kind::SESSION)], 0).await.unwrap();
+        let attempts = transact_each(&mut state, vec![create(kind::USER), create(kind::SESSION)], 0).await.unwrap();
         let codes: Vec<_> = attempts.into_iter().map(|answer| answer.unwrap_err().code).collect();
         assert_eq!(codes, [FailureCode::TimedOut; 2]);
     }

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     contract::is_unknown_store_interface,
     store::{
-        Attempt, BucketPage, DeleteAttempt, DeleteRequest, Failure, IndexedAttempt, IndexedReceipt, IndexedTransaction, LeasedAttempt,
-        LeasedTransaction, Problem, Receipt, StoreInfo, Transaction, capability, limits::RequestSize,
+        Attempt, BucketPage, DeleteAttempt, DeleteRequest, Failure, IndexedAttempt, IndexedReceipt, IndexedTransaction,
+        LeasedAttempt, LeasedTransaction, Problem, Receipt, StoreInfo, Transaction, capability, limits::RequestSize,
     },
 };
 
@@ -47,7 +47,9 @@ pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Res
     core.func_wrap_async("delete-each", |mut context, (requests,): (Vec<DeleteRequest>,)| {
         Box::new(async move {
             let names = requests.iter().map(|request| {
-                request.bucket.name.len() + request.generation.as_ref().map_or(0, String::len) + size_of::<DeleteRequest>()
+                request.bucket.name.len()
+                    + request.generation.as_ref().map_or(0, String::len)
+                    + size_of::<DeleteRequest>()
             });
             let bytes = names.sum::<usize>();
             enter_host_call(&mut context, bytes as u64).await?;

@@ -83,7 +83,9 @@ impl<'a> BoundedRead<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{BucketId, ExistingBucket, GetOperation, Precondition, ReadMarksStep, ReadOperation, Transaction};
+    use crate::store::{
+        BucketId, ExistingBucket, GetOperation, Precondition, ReadMarksStep, ReadOperation, Transaction,
+    };
 
     fn transaction(operations: Vec<Operation>) -> IndexedTransaction {
         let transaction = Transaction {

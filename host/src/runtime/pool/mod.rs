@@ -38,7 +38,7 @@ use super::{
     program::PluginProgram,
 };
 use crate::{
-    contract::{filter::ConfigProblem, logging::LogLevel},
+    contract::{logging::LogLevel, shared::Problem},
     sandbox::Isolation,
     store::{Breaker, BreakerOptions, BreakerPermit, StoreGuard},
 };
@@ -131,13 +131,14 @@ impl InstancePool {
         options: String,
         limits: PoolLimits,
         due: CallDeadline,
-    ) -> Result<Result<Self, ConfigProblem>, PluginFault> {
+    ) -> Result<Result<Self, Problem>, PluginFault> {
         // More than any machine holds, and less than a semaphore does.
         let limits = PoolLimits { instances: limits.instances.clamp(1, 1 << 20), ..limits };
-        let (instance, info) = match create_first_instance(&program, &services, &options, due).await? {
+        let (instance, info) = match create_instance(&program, &services, &options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
+        info.log_warnings(&services.log);
         let (wants_turns, most_attached) = (info.wants_turns.into(), info.most_attached.into());
         let is_by_node = info.is_by_node.into();
         let current = CurrentProgram::new(program, 0, instance, info);
@@ -196,7 +197,7 @@ impl InstancePool {
             (current.program.clone(), current.version, others)
         };
         others.into_iter().for_each(drop_in_background);
-        let made = match create_first_instance(&program, &self.services, &self.options, *due).await {
+        let made = match create_instance(&program, &self.services, &self.options, *due).await {
             Ok(Ok((instance, _))) => Ok(instance),
             // It was accepted once: an instance that refuses its options now is one that can't be used.
             Ok(Err(problem)) => {
@@ -325,11 +326,12 @@ impl InstancePool {
         &self,
         program: PluginProgram,
         due: CallDeadline,
-    ) -> Result<Result<(), ConfigProblem>, PluginFault> {
-        let (instance, info) = match create_first_instance(&program, &self.services, &self.options, due).await? {
+    ) -> Result<Result<(), Problem>, PluginFault> {
+        let (instance, info) = match create_instance(&program, &self.services, &self.options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
+        info.log_warnings(&self.services.log);
         let mut current = self.current.lock();
         self.wants_turns.store(info.wants_turns, Ordering::Relaxed);
         self.most_attached.store(info.most_attached, Ordering::Relaxed);
@@ -417,15 +419,15 @@ impl InstancePool {
 }
 
 /// A configured instance, and what its plugin reported.
-async fn create_first_instance(
+async fn create_instance(
     program: &PluginProgram,
     services: &HostServices,
     options: &str,
     due: CallDeadline,
-) -> Result<Result<(PluginInstance, PluginInfo), ConfigProblem>, PluginFault> {
+) -> Result<Result<(PluginInstance, PluginInfo), Problem>, PluginFault> {
     let mut instance = PluginInstance::new(program, services.clone(), due).await?;
     let configured = instance.configure(options, services.log.lowest_wanted(), due).await?;
-    Ok(configured.map(|configured| (instance, PluginInfo::from_configure_reply(configured, options))))
+    Ok(configured.map(|configured| (instance, PluginInfo::from_configured(configured, options))))
 }
 
 /// Drops an instance in the background: unmapping takes the longer the larger it is, and no finished entry waits for it.

@@ -19,6 +19,7 @@ pub(super) use self::subject::NamedSubjects;
 pub(crate) use self::{owner::EntryOwner, subject::TaskSubject};
 use crate::{
     contract::{
+        lanes::TaskBucket,
         storage_names::{NODES_MAP, OWNER_KEY, SESSION_MAP, SESSIONS_MAP},
         transcripts::Transcript,
     },
@@ -277,12 +278,12 @@ impl CallScope {
         if matches!(self, Self::Correction(_) | Self::Removal(..)) { 64 } else { 1 }
     }
 
-    /// Whether a task about this subject works within it.
-    pub(crate) fn holds_subject(&self, subject: &str) -> bool {
-        if let Self::Task(own) = self {
-            return own.subject.as_str() == subject;
-        }
-        TaskSubject::parse(subject).is_some_and(|subject| subject.buckets().all(|bucket| self.is_reachable(bucket)))
+    /// Whether a task on these buckets stays within it.
+    pub(crate) fn holds_task(&self, buckets: &[TaskBucket]) -> bool {
+        TaskSubject::of(buckets).is_some_and(|subject| match self {
+            Self::Task(own) => own.subject == subject,
+            _ => subject.buckets().all(|bucket| self.is_reachable(bucket)),
+        })
     }
 
     pub(crate) fn may_list_buckets(&self, kind: &str) -> bool {
@@ -301,6 +302,16 @@ pub(in crate::runtime) fn asks_for_owner(operation: &Operation) -> bool {
     matches!(operation, Operation::Get(get) if get.map_name == SESSION_MAP && get.keys == [OWNER_KEY])
 }
 
+/// As a text names them: `session/a user/b`.
+#[cfg(test)]
+pub(in crate::runtime) fn task_buckets(text: &str) -> Vec<TaskBucket> {
+    let bucket = |text: &str| {
+        let (kind, name) = text.split_once('/').unwrap_or((text, ""));
+        TaskBucket { kind: kind.to_owned(), name: name.to_owned() }
+    };
+    text.split(' ').map(bucket).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,7 +327,7 @@ mod tests {
     }
 
     fn reaches(scope: &CallScope, subjects: &[&str]) -> Vec<bool> {
-        subjects.iter().map(|subject| scope.holds_subject(subject)).collect()
+        subjects.iter().map(|subject| scope.holds_task(&task_buckets(subject))).collect()
     }
 
     #[test]
@@ -373,22 +384,22 @@ mod tests {
         assert_eq!(reaches(&CallScope::for_session("a"), &["session/a", "session/b", "user/a"]), [true, false, false]);
         let a = |kind| BucketId::new(kind, "a");
         let task = |subject: &str| {
-            CallScope::Task(TaskScope { subject: TaskSubject::parse(subject).unwrap(), is_user_withheld: false })
+            CallScope::Task(TaskScope {
+                subject: TaskSubject::of(&task_buckets(subject)).unwrap(),
+                is_user_withheld: false,
+            })
         };
         assert_eq!(reaches(&task("user/a"), &["user/a", "session/a"]), [true, false]);
-        assert!(
-            task("user/a").is_reachable(&a(kind::USER)) && !task("user/a").is_reachable(&a(kind::SESSION))
-        );
+        assert!(task("user/a").is_reachable(&a(kind::USER)) && !task("user/a").is_reachable(&a(kind::SESSION)));
         // One that takes two buckets reaches both, and an entry has to reach both to name it.
         let both = task("session/a user/b");
         assert!(both.is_reachable(&a(kind::SESSION)) && !both.is_reachable(&a(kind::USER)));
         let b = BucketId::user("b");
         assert!(both.is_reachable(&b) && !both.is_withheld(&b));
-        let withheld = TaskScope { subject: TaskSubject::parse("session/a user/b").unwrap(), is_user_withheld: true };
+        let withheld =
+            TaskScope { subject: TaskSubject::of(&task_buckets("session/a user/b")).unwrap(), is_user_withheld: true };
         let withheld = CallScope::Task(withheld);
-        assert!(
-            withheld.is_reachable(&a(kind::SESSION)) && !withheld.is_reachable(&b) && withheld.is_withheld(&b)
-        );
+        assert!(withheld.is_reachable(&a(kind::SESSION)) && !withheld.is_reachable(&b) && withheld.is_withheld(&b));
         assert_eq!(reaches(&both, &["session/a user/b", "session/a", "user/b"]), [true, false, false]);
         let entry = CallScope::Entry(owner("a", "b", "", ""));
         let foreign = ["session/a user/c", "session/c user/b", "session/a  user/b", "session/a ", " session/a"];
@@ -419,7 +430,7 @@ mod tests {
                 && !CallScope::SessionNames.may_list_buckets(kind::USER)
         );
         assert!(
-            !CallScope::SessionNames.holds_subject("session/a")
+            !CallScope::SessionNames.holds_task(&task_buckets("session/a"))
                 && !CallScope::for_session("a").may_list_buckets(kind::SESSION)
         );
     }

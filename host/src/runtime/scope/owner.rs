@@ -71,9 +71,7 @@ impl EntryOwner {
     }
 
     pub(super) fn is_bucket_withheld(&self, bucket: &BucketId) -> bool {
-        self.is_user_withheld
-            && bucket.kind == kind::USER
-            && self.user_bucket_name() == Some(bucket.name.as_str())
+        self.is_user_withheld && bucket.kind == kind::USER && self.user_bucket_name() == Some(bucket.name.as_str())
     }
 
     /// The name of the user's bucket.

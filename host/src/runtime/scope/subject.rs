@@ -1,54 +1,44 @@
-//! Subjects of tasks: which buckets a task is about.
+//! What a task works on: one bucket, or a session's and its user's.
 //!
-//! A subject has a closed form, so a text that others chose can't name further buckets. One that names a session and a
-//! user gives access to the user's bucket only if the entry that named the task named both, or if the user's own list
-//! has the session: see `sessions/ownership.rs`.
+//! Only these forms are accepted. A task of a session and a user gives access to the user's bucket only if the entry that
+//! named the task named both, or if the user's own list has the session: see `sessions/ownership.rs`.
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, Weak},
 };
 
 use parking_lot::Mutex;
 
-use crate::store::{BucketId, StoreGuard, kind, names::is_bucket};
+use crate::{
+    contract::lanes::TaskBucket,
+    store::{BucketId, StoreGuard, kind, names::is_bucket},
+};
 
-/// What separates a session from its user.
-const AND_USER: &str = " user/";
-
-/// `session/NAME`, `node/NAME`, `user/NAME` or `session/NAME user/NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A session, a node, a user, or a session and its user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TaskSubject {
-    text: String,
     pub(crate) bucket: BucketId,
     /// The user's bucket, where the task works on that beside the session's.
     pub(crate) user: Option<BucketId>,
 }
 
 impl TaskSubject {
-    /// None: it has another form, or a part of it can't be the name of a bucket.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (first, user) = match text.split_once(AND_USER) {
-            Some((first, user)) => (first, Some(checked_bucket_id(kind::USER, user)?)),
-            None => (text, None),
+    /// None: they are other buckets, or one has a name that no bucket can have.
+    pub(crate) fn of(buckets: &[TaskBucket]) -> Option<Self> {
+        let (first, user) = match buckets {
+            [first] => (first, None),
+            [first, user] => (first, Some(checked_bucket_id(user).filter(|user| user.kind == kind::USER)?)),
+            _ => return None,
         };
-        let (kind, name) = first.split_once('/')?;
-        let is_allowed = match kind {
+        let bucket = checked_bucket_id(first)?;
+        let is_allowed = match &*bucket.kind {
             kind::SESSION => true,
             kind::NODE | kind::USER => user.is_none(),
             _ => false,
         };
-        let bucket = checked_bucket_id(kind, name).filter(|_| is_allowed)?;
-        Some(Self { text: text.to_owned(), bucket, user })
-    }
-
-    pub(crate) fn of_session(session: &str, user: Option<&str>) -> Option<Self> {
-        let user = user.map(|user| [AND_USER, user].concat()).unwrap_or_default();
-        Self::parse(&format!("session/{session}{user}"))
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.text
+        is_allowed.then_some(Self { bucket, user })
     }
 
     pub(super) fn buckets(&self) -> impl Iterator<Item = &BucketId> {
@@ -56,7 +46,15 @@ impl TaskSubject {
     }
 }
 
-fn checked_bucket_id(kind: &str, name: &str) -> Option<BucketId> {
+impl fmt::Display for TaskSubject {
+    /// For logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.bucket.kind, self.bucket.name)?;
+        self.user.iter().try_for_each(|user| write!(f, " user/{}", user.name))
+    }
+}
+
+fn checked_bucket_id(TaskBucket { kind, name }: &TaskBucket) -> Option<BucketId> {
     is_bucket(name).then(|| BucketId::new(kind, name))
 }
 
@@ -67,16 +65,16 @@ const MAX_NAMED_SUBJECTS: usize = 1024;
 #[derive(Default)]
 pub(crate) struct NamedSubjects {
     /// The address of the store stays its own while it is kept here.
-    kept: Mutex<HashMap<(usize, String), Weak<StoreGuard>>>,
+    kept: Mutex<HashMap<(usize, TaskSubject), Weak<StoreGuard>>>,
 }
 
 impl NamedSubjects {
-    pub(in crate::runtime) fn add_subject(&self, store: &Arc<StoreGuard>, subject: &str) {
-        if !subject.contains(AND_USER) {
+    pub(in crate::runtime) fn add_subject(&self, store: &Arc<StoreGuard>, subject: &TaskSubject) {
+        if subject.user.is_none() {
             return;
         }
         let mut kept = self.kept.lock();
-        let key = (address(store), subject.to_owned());
+        let key = (address(store), subject.clone());
         if kept.len() >= MAX_NAMED_SUBJECTS && !kept.contains_key(&key) {
             kept.clear();
         }
@@ -84,7 +82,7 @@ impl NamedSubjects {
     }
 
     pub(crate) fn contains(&self, store: &Arc<StoreGuard>, subject: &TaskSubject) -> bool {
-        self.kept.lock().contains_key(&(address(store), subject.text.clone()))
+        self.kept.lock().contains_key(&(address(store), subject.clone()))
     }
 }
 
@@ -95,27 +93,22 @@ fn address(store: &Arc<StoreGuard>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{BreakerOptions, MemoryStore};
+    use crate::{
+        runtime::scope::task_buckets,
+        store::{BreakerOptions, MemoryStore},
+    };
 
     #[test]
-    fn a_subject_has_one_of_four_forms() {
+    fn a_task_has_one_of_four_forms() {
         for text in ["session/a", "node/h-a", "user/a", "session/a user/b"] {
-            assert_eq!(TaskSubject::parse(text).unwrap().as_str(), text);
+            assert_eq!(TaskSubject::of(&task_buckets(text)).unwrap().to_string(), text);
         }
-        let two = TaskSubject::parse("session/a user/b").unwrap();
-        assert_eq!(two.buckets().map(|bucket| &*bucket.name).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(TaskSubject::of_session("a", Some("b")), Some(two));
         for text in [
             "",
-            "a",
-            "session",
             "session/",
             "/a",
             "sessions/a",
             "service/a",
-            "session/a ",
-            " session/a",
-            "session/a  user/b",
             "session/a user/",
             "session/a user/b session/c",
             "session/a user/b user/c",
@@ -124,26 +117,25 @@ mod tests {
             "user/a user/b",
             "node/a user/b",
             "user/b session/a",
-            "session/a\tuser/b",
             "session/a/b",
             "session/é",
         ] {
-            assert_eq!(TaskSubject::parse(text), None, "{text:?}");
+            assert_eq!(TaskSubject::of(&task_buckets(text)), None, "{text:?}");
         }
-        for owner in ["b session/c", "b node/c", "b user/c", "", " b", "b "] {
-            assert_eq!(TaskSubject::of_session("a", Some(owner)), None, "{owner:?}");
-        }
+        let [kind, name] = ["session", "a user/b"].map(str::to_owned);
+        assert_eq!(TaskSubject::of(&[TaskBucket { kind, name }]), None);
     }
 
     #[test]
     fn a_named_subject_is_known_for_its_store_alone() {
         let store = || Arc::new(StoreGuard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
         let (one, other, named) = (store(), store(), NamedSubjects::default());
-        let subject = TaskSubject::parse("session/a user/b").unwrap();
-        named.add_subject(&one, subject.as_str());
-        assert!(named.contains(&one, &subject) && !named.contains(&other, &subject));
+        let subject = |text: &str| TaskSubject::of(&task_buckets(text)).unwrap();
+        named.add_subject(&one, &subject("session/a user/b"));
+        assert!(named.contains(&one, &subject("session/a user/b")));
+        assert!(!named.contains(&other, &subject("session/a user/b")));
         for number in 0..5000 {
-            named.add_subject(&one, &format!("session/{number} user/b"));
+            named.add_subject(&one, &subject(&format!("session/{number} user/b")));
         }
         assert!(named.kept.lock().len() <= MAX_NAMED_SUBJECTS);
     }

@@ -15,8 +15,9 @@ mod sync;
 use std::{path::Path, time::Duration};
 
 use keepline_stores::{
-    Deadline, DeleteRequest, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
-    FoundDocuments, IndexStep, IndexedTransaction, ManualClock, Operation, Outcome, Precondition, Receipt, Status, Store as _, Transaction, Writer,
+    Deadline, DeleteRequest, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FoundDocuments,
+    IndexStep, IndexedTransaction, ManualClock, Operation, Outcome, Precondition, Receipt, Status, Store as _,
+    Transaction, Writer,
 };
 use keepline_stores_tests::{random, requests::*, until::until_true};
 use rusqlite::Connection;

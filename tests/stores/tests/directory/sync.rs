@@ -96,7 +96,10 @@ fn deletions_of_one_call_share_a_commit_and_a_sync_and_fail_one_by_one() {
                 (1, Ok(deletion)) => assert_eq!(deletion.status, Status::GenerationMismatch),
                 (32 | 33, Ok(deletion)) => assert_eq!(deletion.status, Status::Absent),
                 (_, Ok(deletion)) => {
-                    assert_eq!((deletion.status, deletion.values, &*deletion.keys), (Status::Applied, 1, &["k".into()][..]));
+                    assert_eq!(
+                        (deletion.status, deletion.values, &*deletion.keys),
+                        (Status::Applied, 1, &["k".into()][..])
+                    );
                 }
                 (_, Err(failure)) => panic!("{n}: {failure}"),
             }

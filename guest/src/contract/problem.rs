@@ -1,0 +1,62 @@
+//! Builds problems: a code, what it is about, and a sentence for people.
+
+use super::bindings::keepline::common::shared::Problem;
+
+/// Codes of problems that the filter reports or tells apart.
+pub mod codes {
+    /// A malformed argument.
+    pub const INVALID: &str = "invalid";
+    /// What is missing.
+    pub const NOT_FOUND: &str = "not-found";
+    /// What has expired.
+    pub const EXPIRED: &str = "expired";
+    /// What is there already.
+    pub const ALREADY_EXISTS: &str = "already-exists";
+    /// A limit of the configuration.
+    pub const LIMIT: &str = "limit";
+    /// Others kept writing in between, or it isn't as expected.
+    pub const CONFLICT: &str = "conflict";
+    /// The store, or the component, lacks it.
+    pub const UNSUPPORTED: &str = "unsupported";
+    /// Anything else.
+    pub const OTHER: &str = "other";
+    /// A counter would leave its range.
+    pub const COUNTER_OVERFLOW: &str = "counter-overflow";
+    /// A value is no counter.
+    pub const NOT_A_COUNTER: &str = "not-a-counter";
+    /// The store takes no more buckets.
+    pub const TOO_MANY_BUCKETS: &str = "too-many-buckets";
+    /// What is stored there has another type.
+    pub const WRONG_TYPE: &str = "wrong-type";
+}
+
+impl Problem {
+    pub(crate) fn new(code: &str, subject: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), subject: subject.to_owned(), limit: 0, message: message.into() }
+    }
+
+    /// Over a limit of the configuration: the option and its value.
+    pub(crate) fn limit(option: &str, limit: u64, message: impl Into<String>) -> Self {
+        Self { limit, ..Self::new(codes::LIMIT, option, message) }
+    }
+
+    pub(crate) fn invalid(subject: &str, message: impl Into<String>) -> Self {
+        Self::new(codes::INVALID, subject, message)
+    }
+
+    /// What a store's reply that breaks the contract counts as.
+    pub(crate) fn out_of_turn() -> Self {
+        Self::new(codes::OTHER, "", "The store's reply does not fit the request")
+    }
+
+    /// A store's problem with a sentence for people, also if the store gave none. The words about full stores are the
+    /// original node's.
+    pub(crate) fn of_store(mut self) -> Self {
+        if self.code == codes::TOO_MANY_BUCKETS {
+            self.message = format!("Maximum sessions ({}) reached", self.limit);
+        } else if self.message.is_empty() {
+            self.message = ["The store failed: ", &self.code].concat();
+        }
+        self
+    }
+}
