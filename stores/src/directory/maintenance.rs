@@ -214,7 +214,7 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
     Ok(CheckReport {
         problems,
         buckets: db
-            .query_row("SELECT count(*) FROM bucket WHERE kind NOT LIKE 'arriving-%'", [], |row| row.get(0))
+            .query_row("SELECT count(*) FROM bucket WHERE kind NOT LIKE 'arriving:%'", [], |row| row.get(0))
             .map(from_column)?,
         bytes: pages("page_count")?.saturating_mul(PAGE_BYTES),
         free_bytes: pages("freelist_count")?.saturating_mul(PAGE_BYTES),

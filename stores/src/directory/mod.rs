@@ -60,8 +60,9 @@ use self::{
     time::{StoreTime, StoredProgress, TransactionContext},
 };
 use crate::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Operation, Receipt, Store,
-    StoreCapabilities, Transaction, Writer, bucket::may_write, check as checks, failure,
+    BucketPage, Deadline, DeleteRequest, Deletion, Failure, FailureCode, IndexStep, IndexedReceipt, IndexedTransaction,
+    Operation, Store, StoreInfo, Writer, bucket::may_write, capability, check as checks, failure, kind,
+    names::check_kind,
 };
 
 /// How long a process is waited for that is just making the store.
@@ -181,10 +182,7 @@ impl DirectoryStore {
             None => answer.await,
         };
         let answer = answered.unwrap_or_else(|_| Err(store_closed()))?;
-        answer.downcast().map(|answer| *answer).map_err(|_| {
-            // What can't be: each work has one type of answer.
-            failure(FailureCode::Other, "", "the store answered another question")
-        })
+        answer.downcast().map(|answer| *answer).map_err(|_| other_question())
     }
 
     /// Have something done in a transaction of SQLite's, within the store's own time-out.
@@ -198,14 +196,24 @@ impl DirectoryStore {
     }
 }
 
-/// Whether an operation removes something and brings nothing of its own but what takes its place, or only reads.
-fn frees_room(operation: &Operation) -> bool {
-    match operation {
-        Operation::Remove(_) | Operation::ReplaceOldest(_) => true,
-        Operation::ResetMap(reset) => reset.entries.is_empty(),
-        Operation::ResetLog(reset) => reset.records.is_empty(),
-        other => other.is_read(),
-    }
+/// Whether a transaction removes something and brings nothing of its own but what takes its place, or only reads.
+fn frees_room(indexed: &IndexedTransaction) -> bool {
+    let frees = |operation: &Operation| match operation {
+        Operation::ReplaceOldest(_) => true,
+        Operation::Set(set) => set.put.is_empty(),
+        Operation::Append(append) => append.records.is_empty(),
+        Operation::Add(_) | Operation::Rewrite(_) => false,
+        Operation::Get(_)
+        | Operation::GetAll(_)
+        | Operation::Read(_)
+        | Operation::ReadAt(_)
+        | Operation::Describe(_) => true,
+    };
+    let step_frees = |step: &IndexStep| match step {
+        IndexStep::AddDocuments(_) => false,
+        IndexStep::RemoveDocuments(_) | IndexStep::Search(_) | IndexStep::ReadMarks(_) => true,
+    };
+    indexed.lease.is_none() && indexed.transaction.operations.iter().all(frees) && indexed.steps.iter().all(step_frees)
 }
 
 /// What a call writes.
@@ -217,6 +225,11 @@ enum WriteDurability {
     Something,
     /// What is on disk when it is answered.
     ToDisk,
+}
+
+/// What can't be: each work has one type of answer, and each request one answer.
+fn other_question() -> Failure {
+    failure(FailureCode::Other, "", "the store answered another question")
 }
 
 /// Ends the store when a thread panics.
@@ -323,13 +336,12 @@ impl Store for DirectoryStore {
     async fn transact(
         &self,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
-        checks::validate_transaction(transaction, &StoreCapabilities::ALL)?;
-        let may_write = may_write(&transaction.precondition, &transaction.operations);
-        let writes = if may_write { WriteDurability::ToDisk } else { WriteDurability::Nothing };
-        let frees = transaction.operations.iter().all(frees_room);
+    ) -> Result<IndexedReceipt, Failure> {
+        checks::validate_transaction(transaction, &capability::ALL)?;
+        let writes = if may_write(transaction) { WriteDurability::ToDisk } else { WriteDurability::Nothing };
+        let frees = frees_room(transaction);
         let memory = rows::writers::writer_memory_ms(deadline);
         let (writer, transaction) = (writer.clone(), transaction.clone());
         let apply = move |at: &TransactionContext<'_>| at.apply_transaction(&writer, memory, &transaction);
@@ -338,41 +350,47 @@ impl Store for DirectoryStore {
 
     async fn list_buckets(
         &self,
-        kind: BucketKind,
+        kind: &str,
         cursor: &str,
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
-        let cursor = cursor.to_owned();
-        let list = move |at: &TransactionContext<'_>| Ok(at.list(kind, &cursor, limit)?);
+        check_kind(kind)?;
+        let (kind, cursor) = (kind.to_owned(), cursor.to_owned());
+        let list = move |at: &TransactionContext<'_>| Ok(at.list(&kind, &cursor, limit)?);
         self.send_request(list, WriteDurability::Nothing, false, deadline).await
     }
 
-    async fn delete_bucket(
-        &self,
-        writer: &Writer,
-        bucket: &BucketId,
-        generation: Option<&str>,
-        max_keys: u32,
-        deadline: Deadline,
-    ) -> Result<Deletion, Failure> {
-        checks::validate_deletion(bucket, generation)?;
-        let (writer, bucket, generation) = (writer.clone(), bucket.clone(), generation.map(str::to_owned));
-        let memory = rows::writers::writer_memory_ms(deadline);
-        let delete = move |at: &TransactionContext<'_>| {
-            at.delete_bucket(&writer, memory, &bucket, generation.as_deref(), max_keys)
-        };
-        self.send_request(delete, WriteDurability::ToDisk, true, deadline).await
+    async fn delete(&self, writer: &Writer, request: &DeleteRequest, deadline: Deadline) -> Result<Deletion, Failure> {
+        let mut deleted = self.delete_each(writer, std::slice::from_ref(request), deadline).await;
+        deleted.pop().unwrap_or_else(|| Err(other_question()))
     }
 
-    fn capabilities(&self) -> StoreCapabilities {
-        StoreCapabilities::ALL
+    /// In one commit, for which all wait together.
+    async fn delete_each(
+        &self,
+        writer: &Writer,
+        requests: &[DeleteRequest],
+        deadline: Deadline,
+    ) -> Vec<Result<Deletion, Failure>> {
+        if let Err(failure) = checks::validate_deletions(requests) {
+            return vec![Err(failure); requests.len()];
+        }
+        let memory = rows::writers::writer_memory_ms(deadline);
+        let (writer, all) = (writer.clone(), requests.to_vec());
+        let delete = move |at: &TransactionContext<'_>| at.delete_each(&writer, memory, &all);
+        let deleted = self.send_request(delete, WriteDurability::ToDisk, true, deadline).await;
+        deleted.unwrap_or_else(|failure| vec![Err(failure); requests.len()])
+    }
+
+    fn about(&self) -> StoreInfo {
+        StoreInfo::new(&capability::ALL)
     }
 
     async fn check(&self) -> Result<(), Failure> {
         if self.shared.is_broken() {
             return Err(threads::shared::store_broken());
         }
-        self.list_buckets(BucketKind::Session, "", 1, Deadline::NEVER).await.map(|_| ())
+        self.list_buckets(kind::SESSION, "", 1, Deadline::NEVER).await.map(|_| ())
     }
 }

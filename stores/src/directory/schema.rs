@@ -7,7 +7,7 @@
 //! - `bucket`: those that are there, by `kind` (as the contract spells it) and `name`. `life` is when it began, in
 //!   microseconds, as a number that no other life here has. It is the generation, too, unless the bucket came from another
 //!   store: then that is `generation`. `milliseconds` and `sliding` are its time to live, and `expires_at` its end; null:
-//!   it never expires. One that is still on its way here has the kind `arriving-` and its own, the name of the copying in
+//!   it never expires. One that is still on its way here has the kind `arriving:` and its own, the name of the copying in
 //!   place of its generation, and an end that is put off as long as it goes on.
 //! - `part`: the maps (`form` 0), logs (1) and indexes (2) of a bucket. `id` is what their rows go by. Of a map, `length`
 //!   is how many entries it has; one without any has no row. Of a log, `first` and `length` say where it stands. Of an
@@ -23,7 +23,8 @@
 //!   when the bucket goes on. See `transfer`.
 //! - `writer`: the highest number of each writer that wrote to a bucket, kept until that call can't be repeated any more. By the
 //!   bucket's name: a late repetition is recognised after the bucket is gone, too.
-//!   One kind is none of buckets: `clock`, what is believed of the machine's clock, in microseconds; see `time`.
+//!   Rows of the kind `clock` with ids that no writer has are what is believed of the machine's clock, in microseconds; see
+//!   `time`.
 //! - `dead`: parts that are gone, with rows that are still to be erased: all below `below`. A bucket is deleted, a map
 //!   emptied and a log cut at the cost of a row, however much they held; what they held goes in small steps.
 //!

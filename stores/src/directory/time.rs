@@ -2,7 +2,7 @@
 //!
 //! A clock that was set ahead is not believed for a minute. So that a process that starts meanwhile doesn't either, what is
 //! believed of the machine's clock is kept in the store, together with the machine's boot that it belongs to. It is kept
-//! where a writer's number would be, of a kind that no bucket has.
+//! where a writer's number would be, under ids that no writer has.
 
 use std::{
     cell::Cell,
@@ -83,7 +83,9 @@ fn store_watch(db: &Connection, boot_id: &str, watch: ClockWatch) -> Result<(), 
 
 /// Forgets what was believed of the machine's clock, so that it is believed whatever it shows.
 pub(super) fn forget_watch(db: &Connection) -> Result<(), rusqlite::Error> {
-    db.prepare_cached("DELETE FROM writer WHERE kind = 'clock'")?.execute([])?;
+    // Buckets may have that kind, too.
+    let forget = "DELETE FROM writer WHERE kind = 'clock' AND id IN ('believed', 'jump', 'noticed')";
+    db.prepare_cached(forget)?.execute([])?;
     Ok(())
 }
 
@@ -157,7 +159,7 @@ impl StoreTime {
             time: self,
             now_ms,
             shown_ms,
-            clock: reading.now,
+            clock: reading.now.max(now_ms.saturating_mul(1000)),
             stamp: Cell::new(noted.stamp),
             noted,
         })
@@ -183,7 +185,7 @@ pub(super) struct TransactionContext<'c> {
     pub(super) now_ms: u64,
     /// What the clock shows: later than `now_ms` while that is in doubt.
     pub(super) shown_ms: u64,
-    /// Microseconds.
+    /// Microseconds; not before `now_ms`.
     clock: u64,
     stamp: Cell<u64>,
     noted: StoredProgress,

@@ -8,10 +8,11 @@ use super::{
     time::TransactionContext,
 };
 use crate::{
-    BucketId, Deletion, Receipt, Status, Transaction, Writer,
+    BucketId, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Receipt, Status, Transaction,
+    Writer,
     bucket::{
-        FoundBucket, PreconditionDecision, build_receipt, decide_precondition, find_unmet_expectation, may_write,
-        receipt_without, renews_expiry,
+        Answers, BucketContents as _, FoundBucket, PreconditionDecision, build_receipt, decide_precondition,
+        find_unmet_expectation, may_write, receipt_without, renews_expiry,
     },
     check,
     limits::MAX_NAMES,
@@ -25,61 +26,77 @@ impl TransactionContext<'_> {
         &self,
         writer: &Writer,
         memory: u64,
-        transaction: &Transaction,
-    ) -> Result<Receipt, TransactionError> {
-        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
+        indexed: &IndexedTransaction,
+    ) -> Result<IndexedReceipt, TransactionError> {
+        let Transaction { bucket: id, precondition, expectations, operations } = &indexed.transaction;
         let found = self.find_bucket(id)?;
         let is_there = found.is_some();
         let Some(mut life) = self.retire_if_expired(found, id)? else {
             let found = if is_there { FoundBucket::Expired } else { FoundBucket::Absent };
             let repeated = !self.reads_only && self.has_seen(writer, id)?;
             return match decide_precondition(precondition, found, repeated) {
-                PreconditionDecision::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
-                _ => self.create(writer, memory, transaction, None),
+                PreconditionDecision::Refuse(status) => Ok(receipt_without(status, self.now_ms).into()),
+                _ => self.create(writer, memory, indexed, None),
             };
         };
-        let repeated = may_write(precondition, operations) && self.has_seen(writer, id)?;
+        let repeated = may_write(indexed) && self.has_seen(writer, id)?;
         let step = decide_precondition(precondition, FoundBucket::Alive(&life.generation), repeated);
         let renewed = matches!(step, PreconditionDecision::Use | PreconditionDecision::Repeat)
             && renews_expiry(precondition)
             && life.expiry.renew(self.now_ms).is_some();
-        let answer = |status, outcomes| build_receipt(status, self.now_ms, precondition, &life.generation, outcomes);
+        let receipt = |status, outcomes| build_receipt(status, self.now_ms, precondition, &life.generation, outcomes);
         if let PreconditionDecision::Refuse(status) = step {
-            return Ok(answer(status, Vec::new()));
+            return Ok(receipt(status, Vec::new()).into());
         }
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, &life);
         if step != PreconditionDecision::Repeat
             && let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)?
         {
-            return Ok(Receipt { unmet: Some(unmet), ..answer(Status::Unmet, Vec::new()) });
+            return Ok(Receipt { unmet: Some(unmet), ..receipt(Status::Unmet, Vec::new()) }.into());
         }
         if step == PreconditionDecision::Replace {
-            return self.create(writer, memory, transaction, Some(&life));
+            return self.create(writer, memory, indexed, Some(&life));
         }
         if renewed {
             self.require_writer()?;
             self.put_expiry(id, life.expiry)?;
         }
         if step == PreconditionDecision::Repeat {
-            return Ok(answer(Status::Repeated, rows.answer_operations(operations)?));
+            let Answers { lease, outcomes, found } = rows.answer(indexed)?;
+            return Ok(IndexedReceipt { lease, receipt: receipt(Status::Repeated, outcomes), found });
         }
-        let outcomes = rows.apply_operations(operations)?;
+        let Answers { lease, outcomes, found } = rows.apply(indexed)?;
         rows.flush_and_check_limits()?;
-        if check::has_writes(operations) {
+        if indexed.has_writes() {
             self.remember(writer, id, memory)?;
         }
-        Ok(answer(Status::Applied, outcomes))
+        Ok(IndexedReceipt { lease, receipt: receipt(Status::Applied, outcomes), found })
     }
 
-    /// Delete a bucket, or just this life of it.
-    pub(super) fn delete_bucket(
+    /// Delete buckets. One that is refused keeps no other from being deleted.
+    pub(super) fn delete_each(
         &self,
         writer: &Writer,
         memory: u64,
-        id: &BucketId,
-        generation: Option<&str>,
-        max_keys: u32,
+        requests: &[DeleteRequest],
+    ) -> Result<Vec<Result<Deletion, Failure>>, TransactionError> {
+        let deleted = requests.iter().map(|request| match self.delete_bucket(writer, memory, request) {
+            // Before it has written anything.
+            Err(TransactionError::Refused(failure)) => Ok(Err(failure)),
+            deleted => deleted.map(Ok),
+        });
+        deleted.collect()
+    }
+
+    /// Delete a bucket, or just this generation of it.
+    fn delete_bucket(
+        &self,
+        writer: &Writer,
+        memory: u64,
+        request: &DeleteRequest,
     ) -> Result<Deletion, TransactionError> {
+        check::validate_deletion(request)?;
+        let DeleteRequest { bucket: id, generation, max_keys } = request;
         let nothing = |status| Deletion { status, now: self.now_ms, values: 0, keys: Vec::new() };
         if self.has_seen(writer, id)? {
             return Ok(nothing(Status::Repeated));
@@ -88,17 +105,17 @@ impl TransactionContext<'_> {
         let gone = if found.is_some() { Status::Expired } else { Status::Absent };
         let life = self.retire_if_expired(found, id)?;
         if let (Some(life), Some(asked)) = (&life, generation)
-            && life.generation != asked
+            && life.generation != *asked
         {
             return Ok(nothing(Status::GenerationMismatch));
         }
         // What deletes nothing is not recorded.
         let Some(life) = life else { return Ok(nothing(gone)) };
         self.remember(writer, id, memory)?;
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
-        let values = rows.describe(false)?.values;
-        let keys = rows.keys(VALUES, MAX_NAMES.min(max_keys.into()))?;
-        self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
+        let rows = BucketRows::new(self, &life);
+        let values = rows.count_entries(VALUES)?;
+        let keys = rows.keys(VALUES, MAX_NAMES.min((*max_keys).into()))?;
+        self.retire_bucket(id, life.stamp)?;
         Ok(Deletion { status: Status::Applied, now: self.now_ms, values, keys })
     }
 
@@ -111,7 +128,7 @@ impl TransactionContext<'_> {
         match found {
             Some(life) if life.expiry.is_over(self.now_ms) => {
                 self.require_writer()?;
-                self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
+                self.retire_bucket(id, life.stamp)?;
                 Ok(None)
             }
             found => Ok(found),
@@ -124,23 +141,23 @@ impl TransactionContext<'_> {
         &self,
         writer: &Writer,
         memory: u64,
-        transaction: &Transaction,
+        indexed: &IndexedTransaction,
         other: Option<&BucketRow>,
-    ) -> Result<Receipt, TransactionError> {
+    ) -> Result<IndexedReceipt, TransactionError> {
         self.require_writer()?;
-        let Transaction { bucket: id, precondition, expectations, operations } = transaction;
+        let Transaction { bucket: id, precondition, expectations, operations } = &indexed.transaction;
         let life = self.new_bucket(check::new_bucket(precondition).and_then(|life| life.time_to_live));
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, &life);
         if let Some(other) = other {
-            self.retire_bucket(id.kind.name(), &id.name, other.stamp)?;
+            self.retire_bucket(id, other.stamp)?;
         } else if let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)? {
-            return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, self.now_ms) });
+            return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, self.now_ms) }.into());
         }
-        self.settle_as(id.kind.name(), &id.name, &life)?;
-        let outcomes = rows.apply_operations(operations)?;
+        self.settle(id, &life)?;
+        let Answers { lease, outcomes, found } = rows.apply(indexed)?;
         rows.flush_and_check_limits()?;
         self.remember(writer, id, memory)?;
         let receipt = build_receipt(Status::Applied, self.now_ms, precondition, &life.generation, outcomes);
-        Ok(Receipt { created: true, ..receipt })
+        Ok(IndexedReceipt { lease, receipt: Receipt { created: true, ..receipt }, found })
     }
 }

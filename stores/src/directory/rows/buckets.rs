@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension as _, params};
 
 use crate::{
-    BucketId, BucketKind, BucketPage, TimeToLive,
+    BucketId, BucketPage, TimeToLive,
     bucket::{Expiry, format_generation},
     directory::{
         error::TransactionError,
@@ -11,6 +11,7 @@ use crate::{
     },
     failure::expiry_in_doubt,
     limits::{MAX_RECORDS, PAGE},
+    names::is_part,
 };
 
 /// A bucket that has a row.
@@ -20,11 +21,24 @@ pub(crate) struct BucketRow {
     pub(crate) expiry: Expiry,
 }
 
+impl BucketRow {
+    /// When its generation was created, which that begins with in every store: seconds since 1970, with a fraction. 0:
+    /// another program named it in another way.
+    pub(crate) fn created_at_ms(&self) -> u64 {
+        let (seconds, fraction) = self.generation.split_once('.').unwrap_or((&self.generation, ""));
+        let milliseconds = format!("{fraction:0<3.3}");
+        match (seconds.parse::<u64>(), milliseconds.parse::<u64>()) {
+            (Ok(seconds), Ok(milliseconds)) => seconds.saturating_mul(1000).saturating_add(milliseconds),
+            _ => 0,
+        }
+    }
+}
+
 impl TransactionContext<'_> {
     /// # Errors
     /// `unavailable` where it has expired only by a clock that was set ahead just now.
     pub(crate) fn find_bucket(&self, id: &BucketId) -> Result<Option<BucketRow>, TransactionError> {
-        let found = self.find_as(id.kind.name(), &id.name)?;
+        let found = self.find_row(id)?;
         let over_at = |now_ms| found.as_ref().is_some_and(|life| life.expiry.is_over(now_ms));
         if over_at(self.shown_ms) && !over_at(self.now_ms) {
             return Err(expiry_in_doubt().into());
@@ -32,11 +46,11 @@ impl TransactionContext<'_> {
         Ok(found)
     }
 
-    pub(crate) fn find_as(&self, kind: &str, name: &str) -> Result<Option<BucketRow>, rusqlite::Error> {
+    pub(crate) fn find_row(&self, id: &BucketId) -> Result<Option<BucketRow>, rusqlite::Error> {
         let mut found = self.db.prepare_cached(
             "SELECT life, milliseconds, sliding, expires_at, generation FROM bucket WHERE kind = ?1 AND name = ?2",
         )?;
-        let life = found.query_row([kind, name], |row| {
+        let life = found.query_row([&id.kind, &id.name], |row| {
             let (stamp, milliseconds, sliding, at) =
                 (from_column(row.get(0)?), row.get::<_, Option<i64>>(1)?, row.get(2)?, row.get::<_, Option<i64>>(3)?);
             let time_to_live = milliseconds.map(|time| TimeToLive { milliseconds: from_column(time), sliding });
@@ -53,13 +67,13 @@ impl TransactionContext<'_> {
         BucketRow { stamp, generation: format_generation(stamp).into(), expiry: Expiry::new(time_to_live, self.now_ms) }
     }
 
-    pub(crate) fn settle_as(&self, kind: &str, name: &str, life: &BucketRow) -> Result<(), rusqlite::Error> {
+    pub(crate) fn settle(&self, id: &BucketId, life: &BucketRow) -> Result<(), rusqlite::Error> {
         let ttl = life.expiry.time_to_live;
         let foreign = Some(&life.generation).filter(|foreign| **foreign != format_generation(life.stamp));
         let mut settle = self.db.prepare_cached("INSERT INTO bucket VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
         settle.execute(params![
-            kind,
-            name,
+            id.kind,
+            id.name,
             to_column(life.stamp),
             ttl.map(|ttl| to_column(ttl.milliseconds)),
             ttl.is_some_and(|ttl| ttl.sliding),
@@ -72,12 +86,12 @@ impl TransactionContext<'_> {
     /// Note when a bucket ends that has been renewed.
     pub(crate) fn put_expiry(&self, id: &BucketId, expiry: Expiry) -> Result<(), rusqlite::Error> {
         let mut renew = self.db.prepare_cached("UPDATE bucket SET expires_at = ?3 WHERE kind = ?1 AND name = ?2")?;
-        renew.execute(params![id.kind.name(), id.name, expiry.at.map(to_column)])?;
+        renew.execute(params![id.kind, id.name, expiry.at.map(to_column)])?;
         Ok(())
     }
 
     /// End a bucket. What it held is erased later.
-    pub(crate) fn retire_bucket(&self, kind: &str, name: &str, stamp: u64) -> Result<(), rusqlite::Error> {
+    pub(crate) fn retire_bucket(&self, id: &BucketId, stamp: u64) -> Result<(), rusqlite::Error> {
         let life = to_column(stamp);
         self.db
             .prepare_cached("INSERT OR REPLACE INTO dead SELECT id, ?2 FROM part WHERE life = ?1")?
@@ -85,18 +99,37 @@ impl TransactionContext<'_> {
         self.db.prepare_cached("DELETE FROM part WHERE life = ?1")?.execute([life])?;
         self.db.prepare_cached("DELETE FROM lease WHERE life = ?1")?.execute([life])?;
         self.db.prepare_cached("DELETE FROM field WHERE life = ?1")?.execute([life])?;
-        self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?.execute([kind, name])?;
+        self.remove_row(id)
+    }
+
+    /// Forget a bucket, and leave what it holds to another.
+    pub(crate) fn remove_row(&self, id: &BucketId) -> Result<(), rusqlite::Error> {
+        let mut remove = self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?;
+        remove.execute([&id.kind, &id.name])?;
         Ok(())
     }
 
+    /// Kinds of which there are buckets, without those that are hidden. Each is looked for behind the one before it,
+    /// whatever the number of buckets.
+    pub(crate) fn kinds(&self) -> Result<Vec<String>, rusqlite::Error> {
+        let mut next = self.db.prepare_cached("SELECT kind FROM bucket WHERE kind > ?1 ORDER BY kind LIMIT 1")?;
+        let (mut kinds, mut last) = (Vec::new(), String::new());
+        while let Some(kind) = next.query_row([&last], |row| row.get::<_, String>(0)).optional()? {
+            last.clone_from(&kind);
+            kinds.push(kind);
+        }
+        kinds.retain(|kind| is_part(kind));
+        Ok(kinds)
+    }
+
     /// A page of names. The cursor is the last name of the page before, whether or not that bucket is still there.
-    pub(crate) fn list(&self, kind: BucketKind, cursor: &str, limit: u32) -> Result<BucketPage, rusqlite::Error> {
+    pub(crate) fn list(&self, kind: &str, cursor: &str, limit: u32) -> Result<BucketPage, rusqlite::Error> {
         let most = if limit == 0 { PAGE } else { MAX_RECORDS.min(limit.into()) };
         let mut listed = self.db.prepare_cached(
             "SELECT name, coalesce(expires_at, 9223372036854775807) > ?3 FROM bucket
              WHERE kind = ?1 AND name > ?2 ORDER BY name LIMIT ?4",
         )?;
-        let mut rows = listed.query(params![kind.name(), cursor, self.now_as_column(), to_column(most + 1)])?;
+        let mut rows = listed.query(params![kind, cursor, self.now_as_column(), to_column(most + 1)])?;
         let (mut names, mut seen, mut last) = (Vec::new(), 0, String::new());
         while let Some(row) = rows.next()? {
             if seen == most {
@@ -109,5 +142,25 @@ impl TransactionContext<'_> {
             }
         }
         Ok(BucketPage { names, cursor: String::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_creation_is_read_from_the_generation() {
+        for (generation, created_at) in [
+            (&*format_generation(1_795_570_983_430_999), 1_795_570_983_430),
+            ("1690000000.5", 1_690_000_000_500),
+            ("1690000000.0625001", 1_690_000_000_062),
+            ("1690000000", 1_690_000_000_000),
+            ("first", 0),
+            ("1.x", 0),
+        ] {
+            let bucket = BucketRow { stamp: 1, generation: generation.into(), expiry: Expiry::new(None, 0) };
+            assert_eq!(bucket.created_at_ms(), created_at, "{generation}");
+        }
     }
 }

@@ -4,13 +4,13 @@ use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
 use super::{BucketRows, PartKind, PartState};
 use crate::{
-    FoundMatches, IndexExtent, MatchOperation, PostOperation, UnpostOperation,
+    AddDocumentsStep, FoundDocuments, IndexExtent, ReadMarksStep, RemoveDocumentsStep, SearchStep,
     directory::{
         error::TransactionError,
         time::{TransactionContext, from_column, to_column},
     },
     index::{
-        self, MatchCollector, SEGMENT, check_above,
+        self, HitCollector, SEGMENT, check_above,
         segments::{self, IndexField, MARK, OCCURRENCE, SoughtTerms},
     },
     transfer::NamedKeys,
@@ -33,15 +33,20 @@ impl IndexField {
     }
 }
 
+impl PartState {
+    pub(super) fn index_extent(self) -> IndexExtent {
+        IndexExtent { next: self.first, documents: self.length, occurrences: self.terms }
+    }
+}
+
 const FIELD: &str = "SELECT bytes FROM segment WHERE idx = ?1 AND place = ?2";
 
 impl BucketRows<'_, '_> {
     pub(crate) fn index_extent(&self, index: &str) -> Result<IndexExtent, rusqlite::Error> {
-        let PartState { first, length, .. } = self.load_part(PartKind::Index, index)?;
-        Ok(IndexExtent { next: first, documents: length })
+        Ok(self.load_part(PartKind::Index, index)?.index_extent())
     }
 
-    pub(crate) fn post_documents(&self, step: &PostOperation) -> Result<(), TransactionError> {
+    pub(crate) fn add_documents(&self, step: &AddDocumentsStep) -> Result<(), TransactionError> {
         let mut part = self.load_part(PartKind::Index, &step.index)?;
         check_above(step, part.first)?;
         if step.documents.is_empty() {
@@ -63,7 +68,7 @@ impl BucketRows<'_, '_> {
         Ok(())
     }
 
-    pub(crate) fn unpost_documents(&self, step: &UnpostOperation) -> Result<(), TransactionError> {
+    pub(crate) fn remove_documents(&self, step: &RemoveDocumentsStep) -> Result<(), TransactionError> {
         let mut part = self.load_part(PartKind::Index, &step.index)?;
         let Some(id) = part.id else { return Ok(()) };
         let mut field = self.prepare_statement(FIELD)?;
@@ -147,33 +152,46 @@ impl BucketRows<'_, '_> {
     }
 
     /// Segments are read from the newest on, until they are more than a transaction may read.
-    pub(crate) fn find_matches(&self, step: &MatchOperation) -> Result<FoundMatches, rusqlite::Error> {
-        let PartState { id, first: next, length: documents, .. } = self.load_part(PartKind::Index, &step.index)?;
-        let extent = IndexExtent { next, documents };
-        let mut oldest = index::oldest_matched_position(step, next);
+    pub(crate) fn search(&self, step: &SearchStep) -> Result<FoundDocuments, rusqlite::Error> {
+        let part = self.load_part(PartKind::Index, &step.index)?;
+        let mut hits = HitCollector::new(part.index_extent(), step);
+        let Some(id) = part.id else { return Ok(hits.finish()) };
         let sought = SoughtTerms::new(&step.terms);
-        let mut held = Vec::new();
+        let mut read = Vec::new();
         let mut field = self.prepare_statement(FIELD)?;
-        for segment in (oldest / SEGMENT..next.div_ceil(SEGMENT)).rev() {
-            let Some(id) = id.filter(|_| step.newest > 0) else { break };
-            let marks = IndexField { segment, shard: None };
-            if let Some(marks) = read_field_bytes(&mut field, id, marks)? {
-                let shard = |shard| read_field_bytes(&mut field, id, IndexField { segment, shard: Some(shard) });
-                let shards = sought.shards().map(shard).collect::<Result<Vec<_>, _>>()?;
-                let read = marks.len() + shards.iter().flatten().map(Vec::len).sum::<usize>();
-                self.matched_bytes.set(self.matched_bytes.get().saturating_sub(read as u64));
-                held.push((segment, marks, shards));
-            }
-            if self.matched_bytes.get() == 0 {
-                oldest = oldest.max(segment.saturating_mul(SEGMENT));
+        for segment in (hits.from_position() / SEGMENT..part.first.div_ceil(SEGMENT)).rev() {
+            let shard = |shard| read_field_bytes(&mut field, id, IndexField { segment, shard: Some(shard) });
+            let shards = sought.shards().map(shard).collect::<Result<Vec<_>, _>>()?;
+            let bytes: usize = shards.iter().flatten().map(Vec::len).sum();
+            read.push((segment, shards));
+            self.searched_bytes.set(self.searched_bytes.get().saturating_sub(bytes as u64));
+            if self.searched_bytes.get() == 0 {
+                hits.begin_at(segment.saturating_mul(SEGMENT));
                 break;
             }
         }
-        let mut found = MatchCollector::new(extent, oldest, step.terms.len());
-        for (segment, marks, shards) in held.iter().rev() {
-            sought.collect_segment(*segment, marks, shards, &mut found);
+        read.iter().rev().for_each(|(segment, shards)| sought.collect_segment(*segment, shards, &mut hits));
+        self.with_marks(id, hits.finish())
+    }
+
+    pub(crate) fn read_marks(&self, step: &ReadMarksStep) -> Result<FoundDocuments, rusqlite::Error> {
+        let part = self.load_part(PartKind::Index, &step.index)?;
+        let found = index::marks_to_read(part.index_extent(), step);
+        match part.id {
+            Some(id) => self.with_marks(id, found),
+            None => Ok(found),
         }
-        Ok(found.finish(step.max_bytes))
+    }
+
+    /// Fills the marks of the runs in.
+    fn with_marks(&self, id: i64, mut found: FoundDocuments) -> Result<FoundDocuments, rusqlite::Error> {
+        let mut field = self.prepare_statement(FIELD)?;
+        for segment in segments::marked_segments(&found) {
+            if let Some(marks) = read_field_bytes(&mut field, id, IndexField { segment, shard: None })? {
+                segments::collect_marks(segment, &marks, &mut found);
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -12,16 +12,18 @@ use std::cell::{Cell, RefCell};
 
 use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
+use self::buckets::BucketRow;
 use crate::{
-    Description, IndexDescription, IndexExtent, LogDescription, LogExtent, MapDescription,
-    bucket::{BucketContents, Expiry, TransactionBudget, check_parts, check_values},
+    BucketPart, Description, IndexExtent, LogExtent,
+    bucket::{BucketContents, Expiry, LeaseChange, TransactionBudget, check_parts, check_values},
     directory::{
         error::TransactionError,
         time::{TransactionContext, from_column, to_column},
     },
     index,
-    limits::MAX_MATCHED_BYTES,
+    limits::MAX_SEARCHED_BYTES,
     names::VALUES,
+    part,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,29 +61,31 @@ struct CachedPart {
 pub(crate) struct BucketRows<'a, 'c> {
     pub(crate) at: &'a TransactionContext<'c>,
     life: i64,
+    created_at: u64,
     expiry: Expiry,
     parts: RefCell<Vec<CachedPart>>,
-    /// Leases that the transaction takes, and those that it gives back.
-    leases: RefCell<(u64, u64)>,
+    /// What the transaction does to a lease.
+    lease: Cell<LeaseChange>,
     /// Values that it creates.
     created_values: Cell<u64>,
     /// For the answers that are still to come.
     pub(crate) room: RefCell<TransactionBudget>,
     /// How many bytes of indexes may still be read for them.
-    pub(crate) matched_bytes: Cell<u64>,
+    pub(crate) searched_bytes: Cell<u64>,
 }
 
 impl<'a, 'c> BucketRows<'a, 'c> {
-    pub(crate) fn new(at: &'a TransactionContext<'c>, stamp: u64, expiry: Expiry) -> Self {
+    pub(crate) fn new(at: &'a TransactionContext<'c>, bucket: &BucketRow) -> Self {
         Self {
             at,
-            life: to_column(stamp),
-            expiry,
+            life: to_column(bucket.stamp),
+            created_at: bucket.created_at_ms(),
+            expiry: bucket.expiry,
             parts: RefCell::default(),
-            leases: RefCell::default(),
+            lease: Cell::new(LeaseChange::Unchanged),
             created_values: Cell::new(0),
             room: RefCell::new(TransactionBudget::new()),
-            matched_bytes: Cell::new(MAX_MATCHED_BYTES),
+            searched_bytes: Cell::new(MAX_SEARCHED_BYTES),
         }
     }
 
@@ -123,12 +127,6 @@ impl<'a, 'c> BucketRows<'a, 'c> {
         Ok(())
     }
 
-    pub(crate) fn count_lease(&self, taken: u64, given_back: u64) {
-        let mut leases = self.leases.borrow_mut();
-        leases.0 += taken;
-        leases.1 += given_back;
-    }
-
     /// More values are created than were counted before, or fewer.
     pub(crate) fn count_values(&self, created: u64, again: u64) {
         self.created_values.set(self.created_values.get().saturating_add(created).saturating_sub(again));
@@ -160,7 +158,9 @@ impl<'a, 'c> BucketRows<'a, 'c> {
     /// Write back what changed, and refuse more parts than a bucket may have.
     pub(crate) fn flush_and_check_limits(self) -> Result<(), TransactionError> {
         self.flush()?;
-        let (mut created, mut dropped) = *self.leases.borrow();
+        let lease = self.lease.get();
+        let mut created = u64::from(lease == LeaseChange::Taken);
+        let mut dropped = u64::from(lease == LeaseChange::GivenBack);
         for known in self.parts.borrow().iter().filter(|known| known.name != VALUES || known.form != PartKind::Map) {
             match (known.before.id.is_some(), known.now.id.is_some()) {
                 (false, true) => created += 1,
@@ -185,35 +185,30 @@ impl<'a, 'c> BucketRows<'a, 'c> {
         Ok(())
     }
 
+    /// All parts but `values`, by the names of their kinds.
+    fn list_parts(&self) -> Result<Vec<BucketPart>, rusqlite::Error> {
+        self.flush()?;
+        let mut all = self.prepare_statement(
+            "SELECT CASE form WHEN 0 THEN 'map' WHEN 1 THEN 'log' ELSE 'index' END AS kind, name, first, length, terms
+             FROM part WHERE life = ?1 AND NOT (form = 0 AND name = 'values') ORDER BY kind, name",
+        )?;
+        let parts = all.query_map([self.life], |row| {
+            let kind: String = row.get(0)?;
+            let [position, count, occurrences] = [row.get(2)?, row.get(3)?, row.get(4)?].map(from_column);
+            let bytes = index::estimate_bytes(&IndexExtent { next: position, documents: count, occurrences });
+            let bytes = if kind == part::INDEX { bytes } else { 0 };
+            Ok(BucketPart { kind, name: row.get(1)?, position, count, bytes })
+        })?;
+        parts.collect()
+    }
+
     pub(crate) fn describe(&self, parts: bool) -> Result<Description, rusqlite::Error> {
-        let (mut maps, mut logs, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
-        if parts {
-            self.flush()?;
-            let mut all = self.prepare_statement(
-                "SELECT form, name, first, length, terms FROM part WHERE life = ?1 ORDER BY form, name",
-            )?;
-            let mut rows = all.query([self.life])?;
-            while let Some(row) = rows.next()? {
-                let (form, name): (i64, String) = (row.get(0)?, row.get(1)?);
-                let (first, length) = (from_column(row.get(2)?), from_column(row.get(3)?));
-                if form == PartKind::Log as i64 {
-                    logs.push(LogDescription { log: name, extent: LogExtent { first, length } });
-                } else if form == PartKind::Index as i64 {
-                    let bytes = index::estimate_bytes(length, from_column(row.get(4)?));
-                    let extent = IndexExtent { next: first, documents: length };
-                    indexes.push(IndexDescription { index: name, extent, bytes });
-                } else if name != VALUES {
-                    maps.push(MapDescription { map_name: name, entries: length });
-                }
-            }
-        }
         Ok(Description {
             time_to_live: self.expiry.time_to_live,
+            created_at: self.created_at,
             expires_in: self.expiry.remaining_ms(self.at.now_ms),
             values: self.load_part(PartKind::Map, VALUES)?.length,
-            maps,
-            logs,
-            indexes,
+            parts: if parts { self.list_parts()? } else { Vec::new() },
         })
     }
 }
@@ -236,7 +231,6 @@ impl BucketContents for BucketRows<'_, '_> {
     }
 
     fn log_extent(&self, log: &str) -> Result<LogExtent, rusqlite::Error> {
-        let PartState { first, length, .. } = self.load_part(PartKind::Log, log)?;
-        Ok(LogExtent { first, length })
+        Ok(self.load_part(PartKind::Log, log)?.log_extent())
     }
 }

@@ -41,8 +41,7 @@ impl TransactionContext<'_> {
         let mut known = self
             .db
             .prepare_cached("SELECT sequence FROM writer WHERE kind = ?1 AND bucket = ?2 AND id = ?3 AND until > ?4")?;
-        let known =
-            known.query_row(params![id.kind.name(), id.name, writer.id(), self.now_as_column()], |row| row.get(0));
+        let known = known.query_row(params![id.kind, id.name, writer.id(), self.now_as_column()], |row| row.get(0));
         Ok(known.optional()?.is_some_and(|sequence| writer.sequence() <= from_column(sequence)))
     }
 
@@ -56,7 +55,7 @@ impl TransactionContext<'_> {
             "INSERT INTO writer VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (kind, bucket, id) DO UPDATE
              SET sequence = excluded.sequence, until = excluded.until",
         )?;
-        remember.execute(params![id.kind.name(), id.name, writer.id(), to_column(writer.sequence()), until])?;
+        remember.execute(params![id.kind, id.name, writer.id(), to_column(writer.sequence()), until])?;
         Ok(())
     }
 

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 
-use crate::directory::{
-    connection::{execute, roll_back},
-    error::TransactionError,
-    maintenance::give_back,
-    rows::writers::WriterKey,
-    time::{StoreTime, TransactionContext, from_column, to_column},
+use crate::{
+    BucketId,
+    directory::{
+        connection::{execute, roll_back},
+        error::TransactionError,
+        maintenance::give_back,
+        rows::writers::WriterKey,
+        time::{StoreTime, TransactionContext, from_column, to_column},
+    },
 };
 
 /// Between two steps while there is work, at least.
@@ -166,10 +169,10 @@ fn end_buckets(at: &TransactionContext<'_>, grace: u64) -> Result<(), rusqlite::
     let mut over = at.db.prepare_cached("SELECT kind, name, life FROM bucket WHERE expires_at <= ?1 LIMIT ?2")?;
     let over = over
         .query_map([to_column(at.now_ms.saturating_sub(grace)), BUCKETS], |row| {
-            Ok((row.get(0)?, row.get(1)?, from_column(row.get(2)?)))
+            Ok((BucketId { kind: row.get(0)?, name: row.get(1)? }, from_column(row.get(2)?)))
         })?
-        .collect::<Result<Vec<(String, String, u64)>, _>>()?;
-    over.iter().try_for_each(|(kind, name, stamp)| at.retire_bucket(kind, name, *stamp))
+        .collect::<Result<Vec<_>, _>>()?;
+    over.iter().try_for_each(|(id, stamp)| at.retire_bucket(id, *stamp))
 }
 
 /// Erase some rows of the first part that is gone, or the mark of it when it has none left.

@@ -1,5 +1,5 @@
 //! Imports a bucket from another store, piece by piece. Until it is complete, its rows belong to a hidden bucket, of a kind
-//! that no call can name. That one expires unless pieces keep coming, and is swept like any other, so that a transfer that
+//! that no call may name. That one expires unless pieces keep coming, and is swept like any other, so that a transfer that
 //! was killed leaves nothing for good.
 //!
 //! Refuses what a directory can't hold: bytes that are no text, and names that no call may have.
@@ -29,14 +29,16 @@ use crate::{
     },
 };
 
+/// How the kind of a hidden bucket begins, before that of the bucket that arrives. A colon is in no kind of a call.
+const ARRIVING: &str = "arriving:";
 /// For how long the next piece is waited for, in milliseconds.
 const WAIT_MS: u64 = 10 * 60 * 1000;
 
 /// A bucket on its way in, and what is known of it.
 struct Arriving {
     bucket: BucketId,
-    /// Its kind until it is there.
-    kind: String,
+    /// What its rows belong to until it is there.
+    hidden: BucketId,
     id: String,
 }
 
@@ -56,8 +58,8 @@ impl DirectoryStore {
         piece: TransferPiece<'_>,
     ) -> Result<PieceOutcome, Failure> {
         let IncomingBucket { bucket, head, id } = incoming;
-        let arriving =
-            Arriving { bucket: bucket.clone(), kind: format!("arriving-{}", bucket.kind.name()), id: id.to_owned() };
+        let hidden = BucketId { kind: format!("{ARRIVING}{}", bucket.kind), name: bucket.name.clone() };
+        let arriving = Arriving { bucket: bucket.clone(), hidden, id: id.to_owned() };
         let (writes, frees) = match piece {
             TransferPiece::End { .. } => (WriteDurability::ToDisk, false),
             TransferPiece::Abandon => (WriteDurability::Something, true),
@@ -94,7 +96,7 @@ impl DirectoryStore {
                 let entries = entries.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
                 Box::new(move |at| {
                     at.add_to_arrival(&arriving, |rows| {
-                        rows.set_all(&map, &entries)?;
+                        rows.put_entries(&map, &entries)?;
                         Ok(PieceOutcome::Yes)
                     })
                 })
@@ -108,7 +110,7 @@ impl DirectoryStore {
                     at.add_to_arrival(&arriving, |rows| {
                         let length = rows.load_part(PartKind::Log, &log)?.length;
                         if length == before {
-                            rows.append(&log, &records)?;
+                            rows.append_records(&log, &records)?;
                         } else if length != before.saturating_add(records.len() as u64) {
                             // Else it is a piece whose answer was lost.
                             return Ok(PieceOutcome::Displaced);
@@ -192,13 +194,12 @@ impl TransactionContext<'_> {
             return Ok(PieceOutcome::Exists);
         }
         // Whatever one that was broken off left.
-        if let Some(left) = self.find_as(&arriving.kind, &arriving.bucket.name)? {
-            self.retire_bucket(&arriving.kind, &arriving.bucket.name, left.stamp)?;
+        if let Some(left) = self.find_row(&arriving.hidden)? {
+            self.retire_bucket(&arriving.hidden, left.stamp)?;
         }
-        let expiry = Expiry { time_to_live: None, at: Some(self.now_ms.saturating_add(WAIT_MS)) };
-        let life = BucketRow { stamp: self.next_stamp(), generation: arriving.id.clone(), expiry };
-        self.settle_as(&arriving.kind, &arriving.bucket.name, &life)?;
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let life = BucketRow { stamp: self.next_stamp(), generation: arriving.id.clone(), expiry: self.end_of_wait() };
+        self.settle(&arriving.hidden, &life)?;
+        let rows = BucketRows::new(self, &life);
         // The original's log has no name, and begins at 0.
         let unnamed = known.logs.iter().map(|log| (log.as_str(), "0"));
         for (log, first) in unnamed.chain(known.named_parts("log:")) {
@@ -234,7 +235,7 @@ impl TransactionContext<'_> {
         add: impl FnOnce(&BucketRows<'_, '_>) -> Result<PieceOutcome, rusqlite::Error>,
     ) -> Result<PieceOutcome, TransactionError> {
         let Some(life) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, &life);
         let outcome = add(&rows)?;
         rows.flush()?;
         Ok(outcome)
@@ -253,7 +254,7 @@ impl TransactionContext<'_> {
         for WriterStamp { writer, sequence, deadline } in stamps {
             let until = deadline.saturating_add(MARGIN_MS).min(latest);
             if until > self.now_ms {
-                add.execute(params![kind.name(), name, writer, to_column(*sequence), to_column(until)])?;
+                add.execute(params![kind, name, writer, to_column(*sequence), to_column(until)])?;
             }
         }
         Ok(PieceOutcome::Yes)
@@ -266,7 +267,6 @@ impl TransactionContext<'_> {
         replaces: &ReplaceCondition,
     ) -> Result<PieceOutcome, TransactionError> {
         let Some(BucketRow { stamp, .. }) = self.renew_arrival(arriving)? else { return Ok(PieceOutcome::Displaced) };
-        let BucketId { kind, name } = &arriving.bucket;
         let mut expires_at = known.expires_at;
         if let ReplaceCondition::Unchanged(weight) | ReplaceCondition::Seen(weight) = replaces {
             let Some(there) = self.find_living_bucket(&arriving.bucket)? else { return Ok(PieceOutcome::Exists) };
@@ -281,14 +281,14 @@ impl TransactionContext<'_> {
             if matches!(replaces, ReplaceCondition::Nothing) && !there.expiry.is_over(self.now_ms) {
                 return Ok(PieceOutcome::Exists);
             }
-            self.retire_bucket(kind.name(), name, there.stamp)?;
+            self.retire_bucket(&arriving.bucket, there.stamp)?;
         }
         let created_at = known.field("created_at");
         let generation = if is_token(created_at) { created_at.to_owned() } else { format_generation(stamp).into() };
         let time_to_live = metadata::time_to_live(known.field("ttl_seconds"), known.field("sliding_ms"));
         let life = BucketRow { stamp, generation, expiry: Expiry { time_to_live, at: expires_at } };
-        self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?.execute([&arriving.kind, name])?;
-        self.settle_as(kind.name(), name, &life)?;
+        self.remove_row(&arriving.hidden)?;
+        self.settle(&arriving.bucket, &life)?;
         self.keep_foreign_fields(&life, known)?;
         Ok(PieceOutcome::Yes)
     }
@@ -308,21 +308,24 @@ impl TransactionContext<'_> {
     }
 
     fn abandon_arrival(&self, arriving: &Arriving) -> Result<PieceOutcome, TransactionError> {
-        if let Some(left) = self.find_as(&arriving.kind, &arriving.bucket.name)?
+        if let Some(left) = self.find_row(&arriving.hidden)?
             && left.generation == arriving.id
         {
-            self.retire_bucket(&arriving.kind, &arriving.bucket.name, left.stamp)?;
+            self.retire_bucket(&arriving.hidden, left.stamp)?;
         }
         Ok(PieceOutcome::Yes)
     }
 
+    /// When what has arrived is given up, unless another piece comes.
+    fn end_of_wait(&self) -> Expiry {
+        Expiry { time_to_live: None, at: Some(self.now_ms.saturating_add(WAIT_MS)) }
+    }
+
     /// What has arrived so far, which is waited for again. None: another arrival has taken its place, or it came too slowly.
     fn renew_arrival(&self, arriving: &Arriving) -> Result<Option<BucketRow>, TransactionError> {
-        let found = self.find_as(&arriving.kind, &arriving.bucket.name)?;
+        let found = self.find_row(&arriving.hidden)?;
         let Some(life) = found.filter(|life| life.generation == arriving.id) else { return Ok(None) };
-        let mut renew = self.db.prepare_cached("UPDATE bucket SET expires_at = ?3 WHERE kind = ?1 AND name = ?2")?;
-        let until = to_column(self.now_ms.saturating_add(WAIT_MS));
-        renew.execute(params![arriving.kind, arriving.bucket.name, until])?;
+        self.put_expiry(&arriving.hidden, self.end_of_wait())?;
         Ok(Some(life))
     }
 }

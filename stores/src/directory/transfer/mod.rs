@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 
 use crate::{
-    BucketId, Failure,
+    BucketId, Failure, Writer,
     directory::{
         DirectoryStore, WriteDurability,
         error::TransactionError,
@@ -77,20 +77,18 @@ impl TransferStore for DirectoryStore {
     }
 
     async fn has_moved(&self, bucket: &BucketId, generation: &[u8]) -> Result<bool, Failure> {
-        let (bucket, record) = (bucket.clone(), moved_record_id(Some(&lossy_text(generation))));
-        let has_moved = move |at: &TransactionContext<'_>| {
-            let mut found = at
-                .db
-                .prepare_cached("SELECT 1 FROM writer WHERE kind = ?1 AND bucket = ?2 AND id = ?3 AND until > ?4")?;
-            Ok(found.exists(params![bucket.kind.name(), bucket.name, record, at.now_as_column()])?)
-        };
-        self.run_job(WriteDurability::Nothing, false, has_moved).await
+        let (bucket, mover) = (bucket.clone(), mover_of(&lossy_text(generation)));
+        self.run_job(WriteDurability::Nothing, false, move |at| Ok(at.has_seen(&mover, &bucket)?)).await
+    }
+
+    async fn kinds(&self) -> Result<Vec<String>, Failure> {
+        self.run_job(WriteDurability::Nothing, false, |at| Ok(at.kinds()?)).await
     }
 }
 
-/// The record that a moved bucket leaves among its writers.
-fn moved_record_id(generation: Option<&String>) -> String {
-    [MOVED, generation.map_or("", String::as_str)].concat()
+/// The writer whose one call, as far as those who ask later can tell, moved this generation of a bucket.
+fn mover_of(generation: &str) -> Writer {
+    Writer::resumed(&[MOVED, generation].concat(), 1)
 }
 
 /// A name that came from this store, and so is text.
@@ -151,7 +149,7 @@ impl TransactionContext<'_> {
 
     fn head(&self, id: &BucketId) -> Result<Option<BucketHead>, TransactionError> {
         let Some(life) = self.find_living_bucket(id)? else { return Ok(None) };
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, &life);
         let fields = self.fields(&life)?;
         let keys = |map: &str| {
             let keys = rows.keys(map, u64::MAX)?.into_iter().map(String::into_bytes);
@@ -181,7 +179,7 @@ impl TransactionContext<'_> {
     ) -> Result<Vec<Option<Vec<u8>>>, TransactionError> {
         // Gone meanwhile: there are no values any more.
         let Some(life) = self.find_living_bucket(id)? else { return Ok(vec![None; keys.len()]) };
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, &life);
         let (mut texts, mut bytes) = (Vec::new(), 0);
         for key in keys {
             let text = match form {
@@ -199,7 +197,7 @@ impl TransactionContext<'_> {
 
     fn some_records(&self, id: &BucketId, log: &str, before: u64) -> Result<Vec<Vec<u8>>, TransactionError> {
         let Some(life) = self.find_living_bucket(id)? else { return Ok(Vec::new()) };
-        let rows = BucketRows::new(self, life.stamp, life.expiry);
+        let rows = BucketRows::new(self, &life);
         let part = rows.load_part(PartKind::Log, log)?;
         let Some(log) = part.id else { return Ok(Vec::new()) };
         let (from, to) = (part.first.saturating_add(before), part.first.saturating_add(part.length));
@@ -222,14 +220,16 @@ impl TransactionContext<'_> {
 
     /// Those that somebody may still repeat.
     fn stamps(&self, id: &BucketId) -> Result<Vec<WriterStamp>, rusqlite::Error> {
-        let mut stamps = self
-            .db
-            .prepare_cached("SELECT id, sequence, until FROM writer WHERE kind = ?1 AND bucket = ?2 AND until > ?3")?;
+        // What is kept for ever is of the clock.
+        let mut stamps = self.db.prepare_cached(
+            "SELECT id, sequence, until FROM writer
+             WHERE kind = ?1 AND bucket = ?2 AND until > ?3 AND until < 9223372036854775807",
+        )?;
         let stamp = |row: &Row<'_>| {
             let (sequence, until) = (from_column(row.get(1)?), from_column(row.get(2)?));
             Ok(WriterStamp { writer: row.get(0)?, sequence, deadline: until.saturating_sub(MARGIN_MS) })
         };
-        stamps.query_map(params![id.kind.name(), id.name, self.now_as_column()], stamp)?.collect()
+        stamps.query_map(params![id.kind, id.name, self.now_as_column()], stamp)?.collect()
     }
 
     fn weigh(&self, id: &BucketId) -> Result<WeighedBucket, TransactionError> {
@@ -280,10 +280,8 @@ impl TransactionContext<'_> {
             return Ok(RemovalOutcome::Differs);
         }
         let fields = self.fields(&life)?;
-        let mut record = self.db.prepare_cached("INSERT OR REPLACE INTO writer VALUES (?1, ?2, ?3, 1, ?4)")?;
-        let until = to_column(self.now_ms.saturating_add(MEMORY_MS));
-        record.execute(params![id.kind.name(), id.name, moved_record_id(fields.get("created_at")), until])?;
-        self.retire_bucket(id.kind.name(), &id.name, life.stamp)?;
+        self.remember(&mover_of(fields.get("created_at").map_or("", String::as_str)), id, MEMORY_MS)?;
+        self.retire_bucket(id, life.stamp)?;
         Ok(RemovalOutcome::Done)
     }
 }

@@ -38,10 +38,26 @@ fn generations_stay_unique_when_the_clock_is_set_back() {
         let store = bench.open();
         for _ in 0..10 {
             let created = block_on(send(&store, &transaction("b", replace(), []))).unwrap();
-            assert!(lives.insert(created.generation.clone()), "{} twice", created.generation);
+            assert!(lives.insert(created.generation.clone()), "{:?} twice", created.generation);
             bench.clock.go_back(Duration::from_millis(1));
         }
     }
+}
+
+#[test]
+fn a_bucket_tells_when_it_was_created_by_the_time_of_the_store() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        apply(&store, "a", create(), [put("k", "1")]).await;
+        bench.clock.advance(HOUR);
+        apply(&store, "a", existing(), [put("k", "2")]).await;
+        bench.clock.go_back(HOUR / 2);
+        let created = send(&store, &transaction("b", create(), [])).await.unwrap();
+        bench.clock.advance(DAY);
+        let told = description(apply(&store, "b", existing(), [describe()]).await.remove(0));
+        assert_eq!(told.created_at, created.now);
+    });
 }
 
 #[test]
@@ -105,8 +121,7 @@ fn a_three_second_clock_jump_erases_nothing_and_other_buckets_stay_writable() {
             assert!(is_in_doubt(send(&store, &transaction("two-days", precondition, [put("k", "2")])).await));
         }
         assert!(is_in_doubt(send(&store, &look).await));
-        let (mut writer, bucket) = (Writer::new(), session("two-days"));
-        let deleted = store.delete_bucket(writer.advance(), &bucket, None, 0, Deadline::NEVER).await;
+        let deleted = store.delete(Writer::new().advance(), &deletion("two-days"), Deadline::NEVER).await;
         assert_eq!(deleted.unwrap_err().subject, "expiry");
         // Others go on, and what they store is not of that time.
         apply(&store, "for-ever", existing(), [put("k", "2")]).await;

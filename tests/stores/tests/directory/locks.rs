@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use keepline_stores::{FailureCode, NewBucket};
+use keepline_stores::{FailureCode, NewBucket, kind};
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn writers_time_out_and_readers_are_served_while_a_hung_process_holds_the_lock()
         apply(&store, "b", create(), [put("k", "1")]).await;
         let hung = bench.raw();
         hung.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let write = transaction("b", existing(), [increment("n", 1)]);
+        let write = transaction("b", existing(), [increment("n", 1)]).into();
         let mut writer = Writer::new();
         for deadline in [50, 200] {
             let (began, deadline) = (Instant::now(), Duration::from_millis(deadline));
@@ -22,7 +22,7 @@ fn writers_time_out_and_readers_are_served_while_a_hung_process_holds_the_lock()
             assert_eq!(failure.code, FailureCode::TimedOut);
             assert!(began.elapsed() >= deadline);
             assert_eq!(apply(&store, "b", existing(), [get("k")]).await, [entries(&[("k", "1")])]);
-            let listed = store.list_buckets(keepline_stores::BucketKind::Session, "", 10, Deadline::NEVER).await;
+            let listed = store.list_buckets(kind::SESSION, "", 10, Deadline::NEVER).await;
             assert_eq!(listed.unwrap().names, ["b"]);
         }
         hung.execute_batch("COMMIT").unwrap();

@@ -6,6 +6,7 @@ mod care;
 mod clock;
 mod damage;
 mod files;
+mod kinds;
 mod locks;
 mod opening;
 mod room;
@@ -14,8 +15,8 @@ mod sync;
 use std::{path::Path, time::Duration};
 
 use keepline_stores::{
-    Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, ManualClock, Operation,
-    Outcome, Precondition, Receipt, Status, Store as _, Transaction, Writer,
+    Deadline, DeleteRequest, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
+    FoundDocuments, IndexStep, IndexedTransaction, ManualClock, Operation, Outcome, Precondition, Receipt, Status, Store as _, Transaction, Writer,
 };
 use keepline_stores_tests::{random, requests::*, until::until_true};
 use rusqlite::Connection;
@@ -66,7 +67,8 @@ fn block_on<T>(answer: impl Future<Output = T>) -> T {
 }
 
 async fn send(store: &DirectoryStore, transaction: &Transaction) -> Result<Receipt, Failure> {
-    store.transact(Writer::new().advance(), transaction, Deadline::NEVER).await
+    let sent = store.transact(Writer::new().advance(), &transaction.clone().into(), Deadline::NEVER).await;
+    sent.map(|answer| answer.receipt)
 }
 
 async fn apply(
@@ -80,7 +82,17 @@ async fn apply(
     receipt.outcomes
 }
 
+/// Applies steps to the indexes of a bucket that is there.
+async fn apply_steps(store: &DirectoryStore, bucket: &str, steps: impl Into<Vec<IndexStep>>) -> Vec<FoundDocuments> {
+    let transaction = transaction(bucket, existing(), []);
+    let indexed = IndexedTransaction { lease: None, transaction, steps: steps.into() };
+    store.transact(Writer::new().advance(), &indexed, Deadline::NEVER).await.unwrap().found
+}
+
 async fn delete(store: &DirectoryStore, bucket: &str) -> Status {
-    let deleted = store.delete_bucket(Writer::new().advance(), &session(bucket), None, 0, Deadline::NEVER).await;
-    deleted.unwrap().status
+    store.delete(Writer::new().advance(), &deletion(bucket), Deadline::NEVER).await.unwrap().status
+}
+
+fn deletion(bucket: &str) -> DeleteRequest {
+    DeleteRequest { bucket: session(bucket), generation: None, max_keys: 0 }
 }

@@ -116,7 +116,7 @@ fn a_window_costs_the_same_over_a_hundred_thousand_records_and_over_a_hundred() 
         for bucket in ["long", "short"] {
             let read = apply(&store, bucket, existing(), [read_newest("l", 50, ALL)]).await;
             let Outcome::Records(read) = &read[0] else { panic!("{read:?}") };
-            assert_eq!(read.records.len(), 50);
+            assert_eq!(read.runs[0].records.len(), 50);
         }
     });
     let steps = |length: i64| {

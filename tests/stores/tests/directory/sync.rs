@@ -70,6 +70,46 @@ fn each_call_has_a_separate_sync_under_always() {
 }
 
 #[test]
+fn deletions_of_one_call_share_a_commit_and_a_sync_and_fail_one_by_one() {
+    let bench = Bench::new();
+    let store = open(&bench, DirectorySync::Always);
+    block_on(async {
+        for n in 0..32 {
+            let precondition = if n == 0 { create_for(HOUR) } else { create() };
+            apply(&store, &format!("s{n}"), precondition, [put("k", "1"), append("l", &["x"])]).await;
+        }
+        // Whether the first has expired is in doubt.
+        bench.clock.jump_ahead(DAY);
+        let mut requests: Vec<_> = (0..34).map(|n| deletion(&format!("s{n}"))).collect();
+        requests.iter_mut().for_each(|request| request.max_keys = 1);
+        requests[1].generation = Some("another".into());
+        requests[2].bucket.name = "no name".into();
+        let (before, mut writer) = (store.counters(), Writer::new());
+        let deleted = store.delete_each(writer.advance(), &requests, Deadline::NEVER).await;
+        let after = store.counters();
+        assert_eq!((after.commits - before.commits, after.syncs - before.syncs), (1, 1));
+        assert_eq!(deleted.len(), 34);
+        for (n, deleted) in deleted.into_iter().enumerate() {
+            match (n, deleted) {
+                (0, Err(failure)) => assert_eq!(failure.subject, "expiry"),
+                (2, Err(failure)) => assert_eq!(failure.code, FailureCode::Invalid),
+                (1, Ok(deletion)) => assert_eq!(deletion.status, Status::GenerationMismatch),
+                (32 | 33, Ok(deletion)) => assert_eq!(deletion.status, Status::Absent),
+                (_, Ok(deletion)) => {
+                    assert_eq!((deletion.status, deletion.values, &*deletion.keys), (Status::Applied, 1, &["k".into()][..]));
+                }
+                (_, Err(failure)) => panic!("{n}: {failure}"),
+            }
+        }
+        let again = store.delete_each(&writer, &requests[3..32], Deadline::NEVER).await;
+        assert!(again.iter().all(|again| again.as_ref().is_ok_and(|again| again.status == Status::Repeated)));
+        let twice = store.delete_each(writer.advance(), &[deletion("s1"), deletion("s1")], Deadline::NEVER).await;
+        assert!(twice.iter().all(|twice| twice.as_ref().is_err_and(|failure| failure.code == FailureCode::Invalid)));
+        assert_eq!(send(&store, &transaction("s1", existing(), [])).await.unwrap().status, Status::Applied);
+    });
+}
+
+#[test]
 fn a_call_refused_after_writing_undoes_only_itself_in_a_shared_commit() {
     for sync in [DirectorySync::Group, DirectorySync::Off] {
         let bench = Bench::new();
