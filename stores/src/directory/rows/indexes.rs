@@ -159,7 +159,7 @@ impl BucketRows<'_, '_> {
         let sought = SoughtTerms::new(&step.terms);
         let mut read = Vec::new();
         let mut field = self.prepare_statement(FIELD)?;
-        for segment in (hits.from_position() / SEGMENT..part.first.div_ceil(SEGMENT)).rev() {
+        for segment in (hits.oldest_position() / SEGMENT..part.first.div_ceil(SEGMENT)).rev() {
             let shard = |shard| read_field_bytes(&mut field, id, IndexField { segment, shard: Some(shard) });
             let shards = sought.shards().map(shard).collect::<Result<Vec<_>, _>>()?;
             let bytes: usize = shards.iter().flatten().map(Vec::len).sum();
