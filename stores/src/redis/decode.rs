@@ -8,15 +8,19 @@ use redis::Value;
 pub(super) use super::reply::{ReplyReader, unexpected_reply, value_to_bytes, value_to_text};
 use super::{cursor::ScanCursor, reply::key_of};
 use crate::{
-    CounterValue, Description, Entry, EntryCount, EntryPage, Failure, FailureCode, FoundEntries, FoundMatches,
-    IndexDescription, IndexExtent, LeaseState, LogDescription, LogRecords, LogSpans, MapDescription, MatchOperation,
-    Operation, Outcome, Receipt, Size, SpanRecords, Status, Transaction,
+    BucketPart, ChangedEntries, CounterValue, Description, Entry, Failure, FailureCode, FoundDocuments, FoundEntries,
+    GetAllOperation, GetOperation, IndexExtent, IndexStep, IndexedReceipt, IndexedTransaction, LeaseState, LogRecords,
+    Operation, Outcome, ReadMarksStep, Receipt, RecordRun, SearchStep, Size, Status,
     bucket::may_write,
     failure,
-    index::{self, MatchCollector, SEGMENT, segments::SoughtTerms},
+    index::{
+        self, HitCollector, SEGMENT, found_nothing, marks_to_read,
+        segments::{SoughtTerms, collect_marks},
+    },
     limits,
-    names::{VALUES, is_part, is_token},
-    transfer::metadata::time_to_live,
+    names::{is_part, is_token},
+    part,
+    transfer::metadata::{created_at_ms, time_to_live},
 };
 
 pub(super) enum ScriptReply<T> {
@@ -30,24 +34,33 @@ pub(super) enum ScriptReply<T> {
 }
 
 /// What `transact.lua` answers.
-pub(super) fn read_receipt(reply: Value, transaction: &Transaction) -> Result<(ScriptReply<Receipt>, u64), Failure> {
+pub(super) fn read_receipt(
+    reply: Value,
+    request: &IndexedTransaction,
+) -> Result<(ScriptReply<IndexedReceipt>, u64), Failure> {
     answer(reply, |status, now, mut reply| {
         let created = reply.integer()? == 1;
         // Somebody may have written something there that is no text.
         let generation = reply.text().map_err(|_| wrong_type("__meta__"))?;
+        let generation = Some(generation).filter(|generation| !generation.is_empty());
         let unmet = match status {
             Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| unexpected_reply())?),
             _ => None,
         };
-        let mut outcomes = Vec::new();
+        let (mut lease, mut outcomes, mut found) = (None, Vec::new(), Vec::new());
         if matches!(status, Status::Applied | Status::Repeated) {
-            outcomes.reserve(transaction.operations.len());
-            for operation in &transaction.operations {
+            lease = request.lease.as_ref().map(|_| lease_state(&mut reply)).transpose()?;
+            outcomes.reserve(request.transaction.operations.len());
+            for operation in &request.transaction.operations {
                 outcomes.push(outcome(operation, &mut reply)?);
             }
+            for step in &request.steps {
+                found.push(found_documents(step, &mut reply)?);
+            }
         }
-        let writes = created || may_write(&transaction.precondition, &transaction.operations);
+        let writes = created || may_write(request);
         let receipt = Receipt { status, now, generation, created, unmet, outcomes };
+        let receipt = IndexedReceipt { lease, receipt, found };
         Ok(match status {
             Status::Applied if writes => ScriptReply::Written(receipt),
             Status::Repeated | Status::Exists | Status::Unmet if writes => ScriptReply::Found(receipt),
@@ -117,56 +130,25 @@ fn is_spelt_like_a_key(name: &str) -> bool {
     name.len() <= 256 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
+fn lease_state(reply: &mut ReplyReader) -> Result<LeaseState, Failure> {
+    let (held, holder, expires_in) = (reply.integer()? == 1, reply.text()?, reply.unsigned()?);
+    // Who has written something else into the metadata holds nothing.
+    let holder = Some(holder).filter(|holder| is_token(holder)).unwrap_or_default();
+    Ok(LeaseState { held, holder, expires_in })
+}
+
 fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Failure> {
     Ok(match operation {
-        Operation::Get(get) => match begun_entries(reply)? {
-            Err(size) => Outcome::Oversize(size),
-            Ok(_) => {
-                let mut found = FoundEntries { entries: Vec::with_capacity(get.keys.len()), ..FoundEntries::default() };
-                for (key, text) in get.keys.iter().zip(reply.next_values(get.keys.len())?) {
-                    found.add_entry(key.clone(), text)?;
-                }
-                Outcome::Entries(found)
-            }
-        },
-        Operation::GetAll(all) => match begun_entries(reply)? {
-            Err(size) => Outcome::Oversize(size),
-            Ok(count) => {
-                let names = reply.next_values(count)?.collect::<Vec<_>>();
-                let mut found = FoundEntries { entries: Vec::with_capacity(count), ..FoundEntries::default() };
-                for (name, text) in names.into_iter().zip(reply.next_values(count)?) {
-                    if let Some(key) = key_of(&all.map_name, name) {
-                        found.add_entry(key, text)?;
-                    }
-                }
-                found.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-                found.entries.dedup_by(|a, b| a.key == b.key);
-                found.unreadable.sort_unstable();
-                Outcome::Entries(found)
-            }
-        },
-        Operation::Page(page) => {
-            let next = reply.text()?.parse().map_err(|_| unexpected_reply())?;
-            let server = reply.server()?;
-            let cursor = ScanCursor::parse_or_start(&page.cursor).next_cursor(next, server, reply.integer()? == 1);
-            let count = reply.count()?;
-            let mut found = FoundEntries::default();
-            for _ in 0..count {
-                let (name, text) = (reply.next_value()?, reply.next_value()?);
-                if let Some(key) = key_of(&page.map_name, name) {
-                    found.add_entry(key, text)?;
-                }
-            }
-            let cursor = cursor.map(ScanCursor::text).unwrap_or_default();
-            Outcome::Page(EntryPage { entries: found.entries, unreadable: found.unreadable, cursor })
-        }
-        Operation::Put(put) if put.map_name == VALUES => read_changed_count(put.entries.len(), reply)?,
-        Operation::Remove(remove) if remove.map_name == VALUES => read_changed_count(remove.keys.len(), reply)?,
-        Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => read_changed_count(1, reply)?,
-        Operation::Increment(_) => {
+        Operation::Get(get) => Outcome::Entries(named_entries(get, reply)?),
+        Operation::GetAll(all) => Outcome::Entries(match &all.cursor {
+            None => whole_map(all, reply)?,
+            Some(cursor) => page(all, cursor, reply)?,
+        }),
+        Operation::Set(_) => Outcome::Changed(ChangedEntries { added: reply.unsigned()?, removed: reply.unsigned()? }),
+        Operation::Add(_) => {
             let value = match reply.next_value()? {
                 Value::Int(value) => value,
-                // As text where Lua's numbers would not be exact. A repeated increment finds what is there
+                // As text where Lua's numbers would not be exact. A repeated addition finds what is there
                 // by now, which may be no counter any more, and then counts as 0.
                 value => {
                     let text = String::from_utf8(value_to_bytes(value)?).unwrap_or_default();
@@ -175,51 +157,71 @@ fn outcome(operation: &Operation, reply: &mut ReplyReader) -> Result<Outcome, Fa
             };
             Outcome::Counter(CounterValue { value })
         }
-        Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::ResetLog(_) => {
-            Outcome::Extent(reply.extent()?)
-        }
-        Operation::Read(_) => Outcome::Records(read_records(reply)?),
-        Operation::Overflow(_) => {
-            let surplus = read_records(reply)?;
-            if surplus.records.is_empty() { Outcome::Extent(surplus.extent) } else { Outcome::Records(surplus) }
+        Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) => Outcome::Extent(reply.extent()?),
+        Operation::Read(_) => {
+            let (extent, run) = (reply.extent()?, record_run(reply)?);
+            if run.records.is_empty() {
+                Outcome::Extent(extent)
+            } else {
+                Outcome::Records(LogRecords { extent, runs: vec![run] })
+            }
         }
         Operation::ReadAt(_) => {
             let (extent, count) = (reply.extent()?, reply.count()?);
-            let span = |_| Ok(SpanRecords { first: reply.unsigned()?, records: reply.records()? });
-            Outcome::Spans(LogSpans { extent, spans: (0..count).map(span).collect::<Result<_, _>>()? })
-        }
-        Operation::Lease(_) => {
-            let (held, holder, expires_in) = (reply.integer()? == 1, reply.text()?, reply.unsigned()?);
-            // Who has written something else into the metadata holds nothing.
-            let holder = Some(holder).filter(|holder| is_token(holder)).unwrap_or_default();
-            Outcome::Lease(LeaseState { held, holder, expires_in })
+            let runs = (0..count).map(|_| record_run(reply)).collect::<Result<_, _>>()?;
+            Outcome::Records(LogRecords { extent, runs })
         }
         Operation::Describe(_) => Outcome::Described(description(reply)?),
-        Operation::Post(_) | Operation::Unpost(_) => Outcome::Indexed(reply.index_extent()?),
-        Operation::Match(step) => Outcome::Matches(read_matches(step, reply)?),
     })
 }
 
-/// Segments from the newest on, of each its number, its marks, and the shards that were asked for.
-fn read_matches(step: &MatchOperation, reply: &mut ReplyReader) -> Result<FoundMatches, Failure> {
-    let (extent, oldest, count) = (reply.index_extent()?, reply.unsigned()?, reply.count()?);
-    let sought = SoughtTerms::new(&step.terms);
-    let first = index::oldest_matched_position(step, extent.next).max(oldest.saturating_mul(SEGMENT));
-    let mut found = MatchCollector::new(extent, first, step.terms.len());
-    let mut segments = Vec::new();
-    for _ in 0..count {
-        let (segment, marks) = (reply.unsigned()?, value_to_bytes(reply.next_value()?)?);
-        let shards = sought.shards().map(|_| reply.parse::<Option<Vec<u8>>>()).collect::<Result<Vec<_>, _>>()?;
-        segments.push((segment, marks, shards));
-    }
-    for (segment, marks, shards) in segments.iter().rev() {
-        sought.collect_segment(*segment, marks, shards, &mut found);
-    }
-    Ok(found.finish(step.max_bytes))
+fn record_run(reply: &mut ReplyReader) -> Result<RecordRun, Failure> {
+    Ok(RecordRun { first: reply.unsigned()?, records: reply.records()? })
 }
 
-fn read_records(reply: &mut ReplyReader) -> Result<LogRecords, Failure> {
-    Ok(LogRecords { extent: reply.extent()?, first: reply.unsigned()?, records: reply.records()? })
+fn named_entries(get: &GetOperation, reply: &mut ReplyReader) -> Result<FoundEntries, Failure> {
+    let count = match begun_entries(reply)? {
+        Err(size) => return Ok(FoundEntries::oversize(size)),
+        Ok(_) => get.keys.len(),
+    };
+    let mut read = ReadEntries::with_capacity(count);
+    for (key, text) in get.keys.iter().zip(reply.next_values(count)?) {
+        read.add(key.clone(), text)?;
+    }
+    Ok(FoundEntries::new(read.entries, read.unreadable))
+}
+
+fn whole_map(all: &GetAllOperation, reply: &mut ReplyReader) -> Result<FoundEntries, Failure> {
+    let count = match begun_entries(reply)? {
+        Err(size) => return Ok(FoundEntries::oversize(size)),
+        Ok(count) => count,
+    };
+    let names = reply.next_values(count)?.collect::<Vec<_>>();
+    let mut read = ReadEntries::with_capacity(count);
+    for (name, text) in names.into_iter().zip(reply.next_values(count)?) {
+        if let Some(key) = key_of(&all.map_name, name) {
+            read.add(key, text)?;
+        }
+    }
+    read.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    read.entries.dedup_by(|a, b| a.key == b.key);
+    read.unreadable.sort_unstable();
+    Ok(FoundEntries::new(read.entries, read.unreadable))
+}
+
+fn page(all: &GetAllOperation, cursor: &str, reply: &mut ReplyReader) -> Result<FoundEntries, Failure> {
+    let next = reply.text()?.parse().map_err(|_| unexpected_reply())?;
+    let server = reply.server()?;
+    let cursor = ScanCursor::parse_or_start(cursor).next_cursor(next, server, reply.integer()? == 1);
+    let count = reply.count()?;
+    let mut read = ReadEntries::with_capacity(0);
+    for _ in 0..count {
+        let (name, text) = (reply.next_value()?, reply.next_value()?);
+        if let Some(key) = key_of(&all.map_name, name) {
+            read.add(key, text)?;
+        }
+    }
+    Ok(FoundEntries::page(read.entries, read.unreadable, cursor.map(ScanCursor::text).unwrap_or_default()))
 }
 
 /// How a reply to what reads entries begins: with their number, or with their size if they are too many or too long.
@@ -230,10 +232,20 @@ fn begun_entries(reply: &mut ReplyReader) -> Result<Result<usize, Size>, Failure
     }
 }
 
-impl FoundEntries {
+/// Entries of a reply, and keys of those that can't be returned.
+struct ReadEntries {
+    entries: Vec<Entry>,
+    unreadable: Vec<String>,
+}
+
+impl ReadEntries {
+    fn with_capacity(entries: usize) -> Self {
+        Self { entries: Vec::with_capacity(entries), unreadable: Vec::new() }
+    }
+
     /// What a script says of a key: its text, nothing where there is none, and a number where there is one that it
     /// can't tell.
-    fn add_entry(&mut self, key: String, text: Value) -> Result<(), Failure> {
+    fn add(&mut self, key: String, text: Value) -> Result<(), Failure> {
         match text {
             Value::Nil => {}
             Value::Int(_) => self.unreadable.push(key),
@@ -246,56 +258,108 @@ impl FoundEntries {
     }
 }
 
-/// The sum of what so many steps have changed.
-fn read_changed_count(steps: usize, reply: &mut ReplyReader) -> Result<Outcome, Failure> {
-    let count = (0..steps).map(|_| reply.unsigned()).sum::<Result<_, _>>()?;
-    Ok(Outcome::Changed(EntryCount { count }))
-}
-
 fn description(reply: &mut ReplyReader) -> Result<Description, Failure> {
-    let (ttl_seconds, sliding_ms) = (reply.text()?, reply.text()?);
+    let (ttl_seconds, sliding_ms, created_at) = (reply.text()?, reply.text()?, reply.text()?);
     let expires_in = u64::try_from(reply.integer()?).ok();
     let values = reply.unsigned()?;
-    let (mut maps, mut logs, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut parts = Vec::new();
     for _ in 0..reply.count()? {
         let (kind, name, extent) = (reply.text()?, value_to_bytes(reply.next_value()?)?, reply.extent()?);
-        let terms = if kind == "index:" { reply.unsigned()? } else { 0 };
+        let occurrences = if kind == "index:" { reply.unsigned()? } else { 0 };
         // A field of the metadata that somebody else put there is not seen.
         let Some(name) = String::from_utf8(name).ok().filter(|name| is_part(name)) else { continue };
-        match &*kind {
-            "map:" => maps.push(MapDescription { map_name: name, entries: extent.length }),
+        let (kind, position, bytes) = match &*kind {
+            "map:" => (part::MAP, 0, 0),
             "index:" => {
-                let extent = IndexExtent { next: extent.first, documents: extent.length };
-                let bytes = index::estimate_bytes(extent.documents, terms);
-                indexes.push(IndexDescription { index: name, extent, bytes });
+                let index = IndexExtent { next: extent.first, documents: extent.length, occurrences };
+                (part::INDEX, index.next, index::estimate_bytes(&index))
             }
-            _ => logs.push(LogDescription { log: name, extent }),
-        }
+            _ => (part::LOG, extent.first, 0),
+        };
+        parts.push(BucketPart { kind: kind.to_owned(), name, position, count: extent.length, bytes });
     }
-    maps.sort_unstable_by(|a, b| a.map_name.cmp(&b.map_name));
-    logs.sort_unstable_by(|a, b| a.log.cmp(&b.log));
-    indexes.sort_unstable_by(|a, b| a.index.cmp(&b.index));
+    parts.sort_unstable_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
     let time_to_live = time_to_live(&ttl_seconds, &sliding_ms);
-    Ok(Description { time_to_live, expires_in, values, maps, logs, indexes })
+    Ok(Description { time_to_live, created_at: created_at_ms(&created_at), expires_in, values, parts })
+}
+
+fn found_documents(step: &IndexStep, reply: &mut ReplyReader) -> Result<FoundDocuments, Failure> {
+    match step {
+        IndexStep::AddDocuments(_) | IndexStep::RemoveDocuments(_) => Ok(found_nothing(reply.index_extent()?)),
+        IndexStep::Search(step) => search_hits(step, reply),
+        IndexStep::ReadMarks(step) => read_marks(step, reply),
+    }
+}
+
+fn search_hits(step: &SearchStep, reply: &mut ReplyReader) -> Result<FoundDocuments, Failure> {
+    let sought = SoughtTerms::new(&step.terms);
+    let ReadSegments { extent, oldest, segments } = read_segments(sought.shards().len(), reply)?;
+    let mut hits = HitCollector::new(extent, step);
+    hits.begin_at(oldest);
+    for SegmentFields { segment, shards, .. } in segments.iter().rev() {
+        sought.collect_segment(*segment, shards, &mut hits);
+    }
+    let mut found = hits.finish();
+    segments.iter().for_each(|fields| collect_marks(fields.segment, &fields.marks, &mut found));
+    Ok(found)
+}
+
+fn read_marks(step: &ReadMarksStep, reply: &mut ReplyReader) -> Result<FoundDocuments, Failure> {
+    let ReadSegments { extent, oldest, segments } = read_segments(0, reply)?;
+    // Less than was asked for is read only where somebody else has put very much into the index.
+    let from_position = step.from_position.max(oldest);
+    let left_out = u32::try_from(from_position - step.from_position).unwrap_or(u32::MAX);
+    let count = step.count.saturating_sub(left_out);
+    let mut found = marks_to_read(extent, &ReadMarksStep { index: String::new(), from_position, count });
+    segments.iter().for_each(|fields| collect_marks(fields.segment, &fields.marks, &mut found));
+    Ok(found)
+}
+
+/// What a step read of an index.
+struct ReadSegments {
+    extent: IndexExtent,
+    /// Below this position nothing was read; 0: nothing was left out.
+    oldest: u64,
+    /// From the newest on.
+    segments: Vec<SegmentFields>,
+}
+
+struct SegmentFields {
+    segment: u64,
+    marks: Vec<u8>,
+    /// Those that were asked for.
+    shards: Vec<Option<Vec<u8>>>,
+}
+
+fn read_segments(shards: usize, reply: &mut ReplyReader) -> Result<ReadSegments, Failure> {
+    let (extent, oldest, count) = (reply.index_extent()?, reply.unsigned()?, reply.count()?);
+    let mut segments = Vec::new();
+    for _ in 0..count {
+        let (segment, marks) = (reply.unsigned()?, value_to_bytes(reply.next_value()?)?);
+        let shards = (0..shards).map(|_| reply.parse()).collect::<Result<_, _>>()?;
+        segments.push(SegmentFields { segment, marks, shards });
+    }
+    Ok(ReadSegments { extent, oldest: oldest.saturating_mul(SEGMENT), segments })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BucketId, BucketKind, NewBucket, Precondition};
+    use crate::{BucketId, NewBucket, Precondition, Transaction};
 
     #[test]
     fn invalid_names_in_a_reply_are_not_copied_into_messages() {
         let transaction = Transaction {
-            bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
+            bucket: BucketId::session("b"),
             precondition: Precondition::Create(NewBucket { time_to_live: None }),
             expectations: Vec::new(),
             operations: Vec::new(),
         };
+        let request = transaction.into();
         let long = "x".repeat(1000);
         for (name, told) in [("__meta__", "__meta__"), ("a.b", "a.b"), ("a\nb", "?"), ("a b", "?"), (&long, "?")] {
             let reply = [Value::Int(10), Value::Int(1), Value::BulkString(name.into())];
-            let failure = read_receipt(Value::Array(reply.into()), &transaction).err().unwrap();
+            let failure = read_receipt(Value::Array(reply.into()), &request).err().unwrap();
             assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, told));
             assert!(failure.message.contains(told) && failure.message.len() < 200, "{failure:?}");
         }

@@ -10,11 +10,11 @@ use super::{
     read_deletion,
     servers::cluster::{SLOTS, slot_ranges},
 };
-use crate::{Deletion, Failure, Receipt, Transaction};
+use crate::{Deletion, Failure, IndexedReceipt, IndexedTransaction};
 
 /// What `transact.lua` answers.
-pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt>, Failure> {
-    decode::read_receipt(reply, transaction).map(answer_if_in_time)
+pub fn receipt(reply: Value, request: &IndexedTransaction) -> Result<Option<IndexedReceipt>, Failure> {
+    decode::read_receipt(reply, request).map(answer_if_in_time)
 }
 
 /// What `delete.lua` answers.

@@ -28,7 +28,10 @@
 
 use crc::{CRC_16_XMODEM, Crc};
 
-use crate::{BucketId, BucketKind, names::is_bucket};
+use crate::{
+    BucketId, kind,
+    names::{is_bucket, is_part},
+};
 
 /// What Redis Cluster hashes keys with.
 const CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
@@ -47,9 +50,9 @@ pub(super) struct KeyLayout {
     is_cluster: bool,
 }
 
-/// Behind the prefix, and what is hashed before a bucket's name.
-fn kind_infix(kind: BucketKind) -> &'static str {
-    kind.pick_for_kind(["", "@user:", "@node:", "@definition:", "@dataset:", "@service:"])
+/// What a kind is called behind the prefix, and in what is hashed before a bucket's name: an infix is `@`, the kind, `:`.
+fn kind_infix(kind: &str) -> [&str; 3] {
+    if kind == kind::SESSION { [""; 3] } else { ["@", kind, ":"] }
 }
 
 pub(super) struct BucketKeys {
@@ -96,7 +99,7 @@ impl KeyLayout {
         if self.is_cluster { TAGS } else { 1 }
     }
 
-    pub(super) fn registry_at(&self, kind: BucketKind, number: u16) -> BucketRegistry {
+    pub(super) fn registry_at(&self, kind: &str, number: u16) -> BucketRegistry {
         let prefix = self.registry_prefix(kind, number);
         let slot = if self.is_cluster { CRC16.checksum(format!("{number:04x}").as_bytes()) % 16_384 } else { 0 };
         BucketRegistry {
@@ -107,20 +110,23 @@ impl KeyLayout {
         }
     }
 
-    fn registry_prefix(&self, kind: BucketKind, number: u16) -> String {
-        let (prefix, infix) = (&*self.prefix, kind_infix(kind));
-        if self.is_cluster { format!("{prefix}:{infix}{{{number:04x}}}:") } else { [prefix, ":", infix].concat() }
+    fn registry_prefix(&self, kind: &str, number: u16) -> String {
+        let (prefix, [at, kind, colon]) = (&*self.prefix, kind_infix(kind));
+        match self.is_cluster {
+            true => format!("{prefix}:{at}{kind}{colon}{{{number:04x}}}:"),
+            false => [prefix, ":", at, kind, colon].concat(),
+        }
     }
 
-    fn registry_number(&self, kind: BucketKind, bucket: &str) -> u16 {
+    fn registry_number(&self, kind: &str, bucket: &str) -> u16 {
         let mut digest = CRC16.digest();
-        digest.update(kind_infix(kind).as_bytes());
+        kind_infix(kind).iter().for_each(|part| digest.update(part.as_bytes()));
         digest.update(bucket.as_bytes());
         digest.finalize() % TAGS
     }
 
     pub(super) fn bucket_keys(&self, bucket: &BucketId) -> BucketKeys {
-        let registry = self.registry_at(bucket.kind, self.registry_number(bucket.kind, &bucket.name));
+        let registry = self.registry_at(&bucket.kind, self.registry_number(&bucket.kind, &bucket.name));
         let base = [&registry.prefix, &*bucket.name, ":"].concat();
         BucketKeys {
             meta: [&base, "__meta__"].concat(),
@@ -152,9 +158,13 @@ impl KeyLayout {
         let (rest, name) = key.rsplit_once(':')?;
         let (_, bucket) = rest.rsplit_once(':')?;
         let prefix = rest.strip_suffix(bucket).filter(|_| is_bucket(bucket))?;
-        let mut kinds = BucketKind::ALL.into_iter();
-        let kind = kinds.find(|kind| self.registry_prefix(*kind, self.registry_number(*kind, bucket)) == prefix)?;
-        Some((BucketId { kind, name: bucket.to_owned() }, name))
+        let infix = prefix.strip_prefix(&*self.prefix)?.strip_prefix(":")?;
+        let kind = match infix.strip_prefix('@') {
+            None => kind::SESSION,
+            Some(named) => named.split(':').next().filter(|kind| is_part(kind) && *kind != kind::SESSION)?,
+        };
+        let is_there = self.registry_prefix(kind, self.registry_number(kind, bucket)) == prefix;
+        is_there.then(|| (BucketId::new(kind, bucket), name))
     }
 }
 
@@ -165,7 +175,7 @@ mod tests {
     use super::*;
 
     fn session(name: &str) -> BucketId {
-        BucketId { kind: BucketKind::Session, name: name.into() }
+        BucketId::session(name)
     }
 
     #[test]
@@ -191,7 +201,7 @@ mod tests {
 
     #[test]
     fn kinds_have_prefixes_and_tags_of_their_own() {
-        let user = BucketId { kind: BucketKind::User, name: "s1".into() };
+        let user = BucketId::user("s1");
         let (single, cluster) = (KeyLayout::new("rr:memory", false), KeyLayout::new("rr:memory", true));
         let keys = single.bucket_keys(&user);
         assert_eq!(keys.meta, "rr:memory:@user:s1:__meta__");
@@ -200,15 +210,15 @@ mod tests {
         let tag = CRC16.checksum(b"@user:s1") % TAGS;
         assert_ne!(tag, 0x0b78);
         assert_eq!(cluster.bucket_keys(&user).base, format!("rr:memory:@user:{{{tag:04x}}}:s1:"));
-        assert_eq!(cluster.registry_at(BucketKind::User, tag).key, cluster.bucket_keys(&user).registry.key);
+        assert_eq!(cluster.registry_at(kind::USER, tag).key, cluster.bucket_keys(&user).registry.key);
     }
 
     #[test]
     fn a_metadata_key_leads_to_its_bucket_and_a_foreign_key_to_none() {
         let (single, cluster) = (KeyLayout::new("rr:memory", false), KeyLayout::new("rr:memory", true));
-        for kind in BucketKind::ALL {
+        for kind in kind::REGISTERED.into_iter().chain(["x", "a-9"]) {
             for name in ["s1", "__sessions__", "__meta__", "-"] {
-                let bucket = BucketId { kind, name: name.into() };
+                let bucket = BucketId::new(kind, name);
                 assert_eq!(single.bucket_of(&single.bucket_keys(&bucket).meta), Some(bucket.clone()));
                 assert_eq!(cluster.bucket_of(&cluster.bucket_keys(&bucket).meta), Some(bucket.clone()));
                 assert_eq!(single.bucket_of(&cluster.bucket_keys(&bucket).meta), None);
@@ -221,12 +231,11 @@ mod tests {
         }
         // Where it would not be found.
         assert_eq!(cluster.bucket_of("rr:memory:{0000}:s1:__meta__"), None);
-        assert_eq!(single.bucket_of("rr:memory:@users:s1:__meta__"), None);
+        for kind in ["", "session", "User", "1", "a:b", "@a"] {
+            assert_eq!(single.bucket_of(&format!("rr:memory:@{kind}:s1:__meta__")), None, "{kind}");
+        }
         assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");
-        assert_eq!(
-            single.locate_key("rr:memory:@user:anna:k"),
-            Some((BucketId { kind: BucketKind::User, name: "anna".into() }, "k"))
-        );
+        assert_eq!(single.locate_key("rr:memory:@user:anna:k"), Some((BucketId::user("anna"), "k")));
         assert_eq!(single.locate_key("rr:memory:s1:__log.turns__"), Some((session("s1"), "__log.turns__")));
         for key in ["rr:memory:__sessions__", "rr:memory:@user:__sessions__", "rr:memory:~s1:k", "rr:memory:b:s1:k"] {
             assert_eq!(single.locate_key(key), None, "{key}");
@@ -238,7 +247,7 @@ mod tests {
         let layout = KeyLayout::new("p", true);
         let mut shares = BTreeMap::new();
         for tag in 0..TAGS {
-            *shares.entry(layout.registry_at(BucketKind::Session, tag).slot.0 / 5462).or_insert(0) += 1;
+            *shares.entry(layout.registry_at(kind::SESSION, tag).slot.0 / 5462).or_insert(0) += 1;
         }
         assert_eq!(shares.len(), 3);
         assert!(shares.values().all(|share| (1200..=1530).contains(share)), "{shares:?}");

@@ -17,7 +17,10 @@ use super::{
     decode::{self, ScriptReply},
     servers::permissions::CommandNeeds,
 };
-use crate::{BucketKind, BucketPage, Deadline, Failure, names::is_bucket};
+use crate::{
+    BucketPage, Deadline, Failure, kind,
+    names::{check_kind, is_bucket},
+};
 
 /// Registries that are asked at one time.
 const MOST_AT_ONCE: u16 = 64;
@@ -53,11 +56,12 @@ pub(super) fn read_part(reply: Value) -> Result<(ScriptReply<RegistryPage>, u64)
 impl RedisStore {
     pub(super) async fn list_page(
         &self,
-        kind: BucketKind,
+        kind: &str,
         cursor: &str,
         limit: u32,
         deadline: Deadline,
     ) -> Result<BucketPage, Failure> {
+        check_kind(kind)?;
         let limit = if limit == 0 { PAGE_OF_BUCKETS } else { limit.min(MOST_AT_ONE_GO) };
         let end = self.layout.registry_count();
         let mut cursor = ScanCursor::parse_or_start(cursor);
@@ -88,7 +92,7 @@ impl RedisStore {
 
     /// Asks each server for a name in one of its registries, and whether the user may do all that entries need.
     pub(super) async fn look_at_each_server(&self) -> Result<(), Failure> {
-        let kind = BucketKind::Session;
+        let kind = kind::SESSION;
         let numbers = 0..self.layout.registry_count();
         let registries = numbers.map(|number| (number, self.layout.registry_at(kind, number).slot));
         let looks = self.requester.one_for_each_server(registries).into_iter();
@@ -101,7 +105,7 @@ impl RedisStore {
 
     async fn fetch_registry_page(
         &self,
-        kind: BucketKind,
+        kind: &str,
         cursor: ScanCursor,
         limit: u32,
         (needs, deadline): (CommandNeeds, Deadline),

@@ -80,7 +80,7 @@ pub struct RepairedBuckets {
 
 impl fmt::Display for BucketDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {} {}", self.bucket.kind.name(), self.bucket.name, self.key, self.problem)?;
+        write!(f, "{} {}: {} {}", self.bucket.kind, self.bucket.name, self.key, self.problem)?;
         if !self.names.is_empty() {
             let shown = self.names.iter().take(MOST_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
             write!(f, ": {shown}")?;

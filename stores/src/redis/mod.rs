@@ -39,8 +39,8 @@ pub use self::{
     options::{RedisOptions, RedisOptionsError},
 };
 use super::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Status, Store, StoreCapabilities,
-    Transaction, Writer, check, guard::breaker::BreakerState,
+    BucketPage, Deadline, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Status, Store,
+    StoreInfo, Writer, capability, check, guard::breaker::BreakerState,
 };
 
 /// A store in Redis 6.2 or newer, or in anything that speaks its protocol and runs its scripts. It connects
@@ -110,14 +110,13 @@ impl Store for RedisStore {
     async fn transact(
         &self,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
-        check::validate_transaction(transaction, &StoreCapabilities::ALL)?;
-        let keys = self.layout.bucket_keys(&transaction.bucket);
+    ) -> Result<IndexedReceipt, Failure> {
+        check::validate_transaction(transaction, &capability::ALL)?;
+        let keys = self.layout.bucket_keys(&transaction.transaction.bucket);
         let request = transact::encode::EncodedRequest::new(transaction);
-        let writes =
-            check::new_bucket(&transaction.precondition).is_some() || check::has_writes(&transaction.operations);
+        let writes = check::new_bucket(&transaction.transaction.precondition).is_some() || transaction.has_writes();
         let chosen = self.scripts.transact.choose_script(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
             self::write_bucket_keys(command, &keys);
@@ -130,7 +129,7 @@ impl Store for RedisStore {
 
     async fn list_buckets(
         &self,
-        kind: BucketKind,
+        kind: &str,
         cursor: &str,
         limit: u32,
         deadline: Deadline,
@@ -138,29 +137,23 @@ impl Store for RedisStore {
         self.list_page(kind, cursor, limit, deadline).await
     }
 
-    async fn delete_bucket(
-        &self,
-        writer: &Writer,
-        bucket: &BucketId,
-        generation: Option<&str>,
-        max_keys: u32,
-        deadline: Deadline,
-    ) -> Result<Deletion, Failure> {
-        check::validate_deletion(bucket, generation)?;
+    async fn delete(&self, writer: &Writer, request: &DeleteRequest, deadline: Deadline) -> Result<Deletion, Failure> {
+        check::validate_deletion(request)?;
+        let DeleteRequest { bucket, generation, max_keys } = request;
         let keys = self.layout.bucket_keys(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
             self::write_bucket_keys(command, &keys);
             command.arg(&keys.base).arg(&bucket.name).arg(writer.id()).arg(writer.sequence());
-            command.arg(deadline).arg(generation.unwrap_or_default());
+            command.arg(deadline).arg(generation.as_deref().unwrap_or_default());
         };
-        let read = |reply| read_deletion(reply, max_keys);
+        let read = |reply| read_deletion(reply, *max_keys);
         self.requester
             .run_script(&keys.registry, (&self.scripts.delete, CommandNeeds::Writing), arguments, read, deadline)
             .await
     }
 
-    fn capabilities(&self) -> StoreCapabilities {
-        StoreCapabilities::ALL
+    fn about(&self) -> StoreInfo {
+        StoreInfo::new(&capability::ALL)
     }
 
     fn breaker(&self) -> Option<BreakerState> {

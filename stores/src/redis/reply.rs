@@ -73,7 +73,7 @@ impl ReplyReader {
     }
 
     pub(super) fn index_extent(&mut self) -> Result<IndexExtent, Failure> {
-        Ok(IndexExtent { next: self.unsigned()?, documents: self.unsigned()? })
+        Ok(IndexExtent { next: self.unsigned()?, documents: self.unsigned()?, occurrences: self.unsigned()? })
     }
 
     /// Which server it is, as the scripts tell one from the other.

@@ -20,6 +20,15 @@ fn milliseconds(ttl_seconds: &str) -> Option<u64> {
     Some(milliseconds.max(1))
 }
 
+/// When a generation was created, in milliseconds since 1970, by the field `created_at`: seconds, with a fraction. 0: unknown.
+pub(crate) fn created_at_ms(created_at: &str) -> u64 {
+    let (seconds, fraction) = created_at.split_once('.').unwrap_or((created_at, "0"));
+    let are_digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let thousandths = format!("{fraction:0<3.3}").parse::<u64>().ok().filter(|_| are_digits);
+    let milliseconds = seconds.parse::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000));
+    milliseconds.zip(thousandths).and_then(|(one, other)| one.checked_add(other)).unwrap_or_default()
+}
+
 /// The field `ttl_seconds` as a store of ours writes it.
 #[cfg(feature = "directory")]
 pub(crate) fn ttl_seconds(time_to_live: Option<TimeToLive>) -> String {
@@ -46,6 +55,22 @@ mod tests {
             assert_eq!(time_to_live(text, &milliseconds.to_string()), sliding);
         }
         assert_eq!((ttl_seconds(None), time_to_live("None", "")), ("None".to_owned(), None));
+    }
+
+    #[test]
+    fn a_creation_time_is_read_from_seconds_with_any_fraction() {
+        for (text, milliseconds) in [
+            ("1795570983.430123", 1_795_570_983_430),
+            ("1795570983.43", 1_795_570_983_430),
+            ("1795570983", 1_795_570_983_000),
+            ("0.9999", 999),
+            ("18446744073709551615.0", 0),
+            ("5.-1", 0),
+            ("junk", 0),
+            ("", 0),
+        ] {
+            assert_eq!(created_at_ms(text), milliseconds, "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ local deadline, wanted = tonumber(ARGV[5]), ARGV[6]
 local call, try, byte = redis.call, redis.pcall, string.byte
 local UNDERSCORE = 95
 
-local APPLIED, REPEATED, ABSENT, EXPIRED, ANOTHER_LIFE, LATE, FULL = 0, 1, 2, 3, 5, 15, 16
+local APPLIED, REPEATED, ABSENT, EXPIRED, GENERATION_MISMATCH, LATE, FULL = 0, 1, 2, 3, 5, 15, 16
 
 --@ clock
 if deadline > 0 and now > deadline then return { LATE, now, '' } end
@@ -24,7 +24,7 @@ local is_broken = type(seen) == 'table'
 local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
 -- What has broken metadata is no generation that anybody knows.
-if exists and wanted ~= '' and try('HGET', meta, 'created_at') ~= wanted then return { ANOTHER_LIFE, now, 0, {} } end
+if exists and wanted ~= '' and try('HGET', meta, 'created_at') ~= wanted then return { GENERATION_MISMATCH, now, 0, {} } end
 
 -- More room than for transactions: a bucket that is flooded by them can still be deleted.
 if exists and known > 2 * MOST_WRITERS and #forgotten == 0 then return { FULL, now, 'writers' } end

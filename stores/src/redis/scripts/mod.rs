@@ -10,7 +10,7 @@ use crate::{
         segments::{MARK, OCCURRENCE},
     },
     limits::{
-        MAX_BYTES, MAX_HOPS, MAX_MATCHED_BYTES, MAX_NAMES, MAX_PARTS, MAX_PIECES, MAX_RECORD_BYTES, MAX_RECORDS,
+        MAX_BYTES, MAX_HOPS, MAX_NAMES, MAX_PARTS, MAX_PIECES, MAX_RECORD_BYTES, MAX_RECORDS, MAX_SEARCHED_BYTES,
         MAX_VALUES, MAX_WRITERS, PIECE_BYTES,
     },
     redis::{options::MAX_TIMEOUT, transact::TransactScripts},
@@ -75,7 +75,7 @@ pub(crate) const NUMBERS: [(&str, u64); 22] = [
     // that all but the first of them may be read in vain.
     ("FIRST_STEP", 8),
     ("LAST_STEP", 16),
-    ("MATCHED_BYTES", MAX_MATCHED_BYTES),
+    ("SEARCHED_BYTES", MAX_SEARCHED_BYTES),
     ("SEGMENT", SEGMENT),
     ("MARK_BYTES", MARK as u64),
     ("OCCURRENCE_BYTES", OCCURRENCE as u64),

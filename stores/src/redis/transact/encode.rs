@@ -1,16 +1,16 @@
 //! Writes transactions as the arguments of their script.
 //!
 //! The scripts read them: a change to the parameters of a step belongs here and in its `.lua` file. One operation of the
-//! contract may be several steps: to put two values is to put one, twice.
+//! contract may be several steps: to set two values is a step that begins, and one for each value.
 
 use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
 use redis::Cmd;
 
-use super::key_set::{KeySet, NamePositions, set_keys};
+use super::key_set::{KeySet, set_keys};
 use crate::{
-    Entry, Expectation, LogEnd, NewBucket, Operation, PositionMark, PostOperation, Precondition, Transaction, Writer,
-    check,
+    AddDocumentsStep, AppendOperation, Entry, Expectation, GetAllOperation, IndexStep, IndexedTransaction,
+    LeaseRequest, NewBucket, Operation, PositionMark, Precondition, ReadOperation, SetOperation, Writer, check,
     index::{
         self, PositionRun,
         segments::{self, SoughtTerms},
@@ -54,7 +54,8 @@ impl RequestPart<'_> {
 }
 
 impl<'a> EncodedRequest<'a> {
-    pub(crate) fn new(transaction: &'a Transaction) -> Self {
+    pub(crate) fn new(request: &'a IndexedTransaction) -> Self {
+        let IndexedTransaction { lease, transaction, steps } = request;
         let (precondition, wanted, sliding, renews) = match &transaction.precondition {
             Precondition::Existing(life) => match &life.generation {
                 None => (0, Cow::Borrowed(""), false, life.renew),
@@ -72,13 +73,18 @@ impl<'a> EncodedRequest<'a> {
         if matches!(transaction.precondition, Precondition::Replace(_)) {
             parts.step("replace");
         }
-        transaction.operations.iter().for_each(|operation| parts.operation(operation));
+        if let Some(LeaseRequest { name, holder, milliseconds }) = lease {
+            parts.key_set.lease = Some(name);
+            parts.step("lease").text(holder).number(*milliseconds);
+        }
+        transaction.operations.iter().for_each(|operation| _ = parts.operation(operation));
+        steps.iter().for_each(|step| _ = parts.index_step(step));
         let flags = precondition
-            + 8 * u64::from(check::has_writes(&transaction.operations))
+            + 8 * u64::from(request.has_writes())
             + 16 * u64::from(sliding)
             + 32 * u64::from(parts.key_set.whole)
             + 64 * u64::from(renews)
-            + 128 * u64::from(check::makes_room(transaction));
+            + 128 * u64::from(check::makes_room(request));
         Self { wanted, parts: parts.behind_header(flags) }
     }
 
@@ -131,15 +137,17 @@ struct RequestBuilder<'a> {
 impl<'a> RequestBuilder<'a> {
     /// All parts, the header first: what the steps touch.
     fn behind_header(&mut self, flags: u64) -> Vec<RequestPart<'a>> {
-        let KeySet { logs, maps, leases, indexes, keys, set_count, .. } = &self.key_set;
-        let counts = [logs, maps, leases, indexes, keys].map(NamePositions::len);
+        let KeySet { logs, maps, indexes, lease, keys, set_count, whole: _ } = &self.key_set;
+        let counts = [logs.len(), maps.len(), indexes.len(), usize::from(lease.is_some()), keys.len()];
         let mut parts = Vec::with_capacity(counts.len() + 2 + counts.iter().sum::<usize>() + self.parts.len());
         parts.push(RequestPart::Fixed(flags));
         parts.extend(counts.map(|count| RequestPart::Fixed(count as u64)));
         parts.push(RequestPart::Fixed(*set_count));
-        for (kind, names) in [("log:", logs), ("map:", maps), ("lease:", leases), ("index:", indexes)] {
-            parts.extend(names.iter().map(|name| RequestPart::Owned([kind, name].concat().into())));
+        let named = |kind, name: &str| RequestPart::Owned([kind, name].concat().into());
+        for (kind, names) in [("log:", logs), ("map:", maps), ("index:", indexes)] {
+            parts.extend(names.iter().map(|name| named(kind, name)));
         }
+        parts.extend(lease.map(|name| named("lease:", name)));
         parts.extend(keys.iter().map(RequestPart::Text));
         parts.append(&mut self.parts);
         parts
@@ -177,55 +185,23 @@ impl<'a> RequestBuilder<'a> {
         };
     }
 
-    fn operation(&mut self, operation: &'a Operation) {
+    fn operation(&mut self, operation: &'a Operation) -> &mut Self {
         match operation {
             Operation::Get(get) if get.map_name == VALUES => self.step("get").limit(get.max_bytes).keys(&get.keys),
             Operation::Get(get) => {
                 self.step("map-get").map(&get.map_name).limit(get.max_bytes).texts(text_parts(&get.keys))
             }
-            Operation::GetAll(all) => {
-                self.map_step("get-all", "map-get-all", &all.map_name);
-                self.limit(all.max_entries.min(MAX_RECORDS)).limit(all.max_bytes)
-            }
-            Operation::Page(page) => {
-                let cursor = ScanCursor::parse_or_start(&page.cursor);
-                let most = if page.max_entries == 0 { PAGE } else { page.max_entries };
-                let server = cursor.expected_server().map(|server| format!("{server:08x}")).unwrap_or_default();
-                self.map_step("page", "map-page", &page.map_name);
-                self.part(RequestPart::Number(cursor.position))
-                    .owned(server.into())
-                    .limit(most.min(MAX_RECORDS))
-                    .number(page.max_bytes)
-                    .limit(u64::from(page.keys_only))
-            }
-            Operation::Put(put) if put.map_name == VALUES => self.put("put", &put.entries),
-            Operation::Put(put) => self.step("map-put").map(&put.map_name).texts(pairs(&put.entries)),
-            Operation::Increment(increment) => {
-                let amount = RequestPart::Integer(increment.amount);
-                match increment.map_name == VALUES {
-                    true => self.step("increment").key(&increment.key).part(amount),
-                    false => self.step("map-increment").map(&increment.map_name).text(&increment.key).part(amount),
+            Operation::GetAll(all) => self.get_all(all),
+            Operation::Set(set) => self.set(set),
+            Operation::Add(add) => {
+                let amount = RequestPart::Integer(add.amount);
+                match add.map_name == VALUES {
+                    true => self.step("add").key(&add.key).part(amount),
+                    false => self.step("map-add").map(&add.map_name).text(&add.key).part(amount),
                 }
             }
-            Operation::Remove(remove) if remove.map_name == VALUES => {
-                remove.keys.iter().fold(self, |parts, key| parts.step("remove").key(key))
-            }
-            Operation::Remove(remove) => self.step("map-remove").map(&remove.map_name).texts(text_parts(&remove.keys)),
-            Operation::ResetMap(reset) if reset.map_name == VALUES => {
-                self.key_set.whole = true;
-                self.step("clear").put("put-again", &reset.entries)
-            }
-            Operation::ResetMap(reset) => self.step("map-reset").map(&reset.map_name).texts(pairs(&reset.entries)),
-            Operation::Append(append) => {
-                self.step("append").log(&append.log).texts(text_parts(&append.records));
-                self.marks(&append.log, append.records.len(), &append.marks)
-            }
-            Operation::Read(read) => self
-                .step("read")
-                .log(&read.log)
-                .part(RequestPart::Fixed(u64::from(read.end == LogEnd::Newest)))
-                .number(read.max_records.min(MAX_RECORDS))
-                .number(read.max_bytes),
+            Operation::Append(append) => self.append(append),
+            Operation::Read(read) => self.read(read),
             Operation::ReadAt(read) => {
                 let mut spans = String::with_capacity(12 * read.spans.len());
                 for span in &read.spans {
@@ -233,13 +209,6 @@ impl<'a> RequestBuilder<'a> {
                 }
                 self.step("read-at").log(&read.log).number(read.max_bytes).owned(spans.into())
             }
-            Operation::Overflow(overflow) => self
-                .step("overflow")
-                .log(&overflow.log)
-                .limit(overflow.limit)
-                .limit(overflow.keep)
-                .limit(overflow.max_records.min(MAX_RECORDS))
-                .limit(overflow.max_bytes),
             Operation::ReplaceOldest(replace) => self
                 .step("replace-oldest")
                 .log(&replace.log)
@@ -252,30 +221,99 @@ impl<'a> RequestBuilder<'a> {
                 });
                 self.step("rewrite").log(&rewrite.log).texts(record.collect())
             }
-            Operation::ResetLog(reset) => {
-                self.step("reset-log").log(&reset.log).texts(text_parts(&reset.records));
-                self.marks(&reset.log, reset.records.len(), &reset.marks)
-            }
-            Operation::Lease(lease) => {
-                let place = self.key_set.leases.position_of(&lease.lease);
-                self.step("lease").part(RequestPart::Fixed(place)).text(&lease.holder).number(lease.milliseconds)
-            }
             Operation::Describe(describe) => {
                 self.key_set.whole = true;
                 self.step("describe").limit(u64::from(describe.parts))
             }
-            Operation::Post(post) => self.post(post),
-            Operation::Unpost(unpost) => {
-                let run = |PositionRun { segment, low, high }| [segment, low, high].map(RequestPart::Number);
-                let runs = index::group_into_runs(&unpost.positions).into_iter().flat_map(run).collect();
-                self.step("unpost").index(&unpost.index).texts(runs)
-            }
-            Operation::Match(step) => {
-                let shards: String =
-                    SoughtTerms::new(&step.terms).shards().map(|shard| format!(":{shard:02x}")).collect();
-                self.step("match").index(&step.index).number(step.newest.min(MAX_NEWEST)).owned(shards.into())
+        }
+    }
+
+    fn get_all(&mut self, all: &'a GetAllOperation) -> &mut Self {
+        let Some(cursor) = &all.cursor else {
+            return self
+                .map_step("get-all", "map-get-all", &all.map_name)
+                .limit(all.max_entries.min(MAX_RECORDS))
+                .limit(all.max_bytes)
+                .limit(u64::from(all.keys_only));
+        };
+        let cursor = ScanCursor::parse_or_start(cursor);
+        let most = if all.max_entries == 0 { PAGE } else { all.max_entries };
+        let server = cursor.expected_server().map(|server| format!("{server:08x}")).unwrap_or_default();
+        self.map_step("page", "map-page", &all.map_name)
+            .part(RequestPart::Number(cursor.position))
+            .owned(server.into())
+            .limit(most.min(MAX_RECORDS))
+            .number(all.max_bytes)
+            .limit(u64::from(all.keys_only))
+    }
+
+    fn set(&mut self, set: &'a SetOperation) -> &mut Self {
+        // With all others, the keys to remove go, too.
+        let remove = if set.reset { &[] } else { &*set.remove };
+        if set.map_name != VALUES {
+            let removed = remove.iter().map(|key| RequestPart::Text(key));
+            let put = set.put.iter().flat_map(|Entry { key, text }| [RequestPart::Text(key), RequestPart::Text(text)]);
+            return self
+                .step("map-set")
+                .map(&set.map_name)
+                .limit(u64::from(set.reset))
+                .limit(remove.len() as u64)
+                .texts(removed.chain(put).collect());
+        }
+        self.step("set");
+        let put = match set.reset {
+            false => "put",
+            true => {
+                self.key_set.whole = true;
+                self.step("clear");
+                "put-again"
             }
         };
+        let parts = remove.iter().fold(self, |parts, key| parts.step("remove").key(key));
+        set.put.iter().fold(parts, |parts, entry| parts.step(put).key(&entry.key).text(&entry.text))
+    }
+
+    fn append(&mut self, append: &'a AppendOperation) -> &mut Self {
+        self.step("append").log(&append.log).limit(u64::from(append.reset)).texts(text_parts(&append.records)).marks(
+            &append.log,
+            append.records.len(),
+            &append.marks,
+        )
+    }
+
+    fn read(&mut self, read: &'a ReadOperation) -> &mut Self {
+        let (newest, most) = (u64::from(read.newest), read.max_records.min(MAX_RECORDS));
+        if read.only_over == 0 && read.leave == 0 {
+            return self.step("read").log(&read.log).limit(newest).number(most).number(read.max_bytes);
+        }
+        self.step("read-over")
+            .log(&read.log)
+            .limit(newest)
+            .limit(read.only_over)
+            .limit(read.leave)
+            .limit(most)
+            .limit(read.max_bytes)
+    }
+
+    fn index_step(&mut self, step: &'a IndexStep) -> &mut Self {
+        match step {
+            IndexStep::AddDocuments(add) => self.add_documents(add),
+            IndexStep::RemoveDocuments(remove) => {
+                let run = |PositionRun { segment, low, high }| [segment, low, high].map(RequestPart::Number);
+                let runs = index::group_into_runs(&remove.positions).into_iter().flat_map(run).collect();
+                self.step("remove-documents").index(&remove.index).texts(runs)
+            }
+            IndexStep::Search(search) => {
+                let shards: String =
+                    SoughtTerms::new(&search.terms).shards().map(|shard| format!(":{shard:02x}")).collect();
+                self.step("search").index(&search.index).number(search.newest.min(MAX_NEWEST)).owned(shards.into())
+            }
+            IndexStep::ReadMarks(read) => self
+                .step("read-marks")
+                .index(&read.index)
+                .number(read.from_position)
+                .number(u64::from(read.count).min(MAX_NEWEST)),
+        }
     }
 
     fn part(&mut self, part: RequestPart<'a>) -> &mut Self {
@@ -287,7 +325,7 @@ impl<'a> RequestBuilder<'a> {
         self.part(RequestPart::Step(name))
     }
 
-    /// A step that reads all of a map: one for values, and another for other maps.
+    /// A step that is one for values, and another for other maps.
     fn map_step(&mut self, of_values: &'static str, of_map: &'static str, map: &'a str) -> &mut Self {
         if map == VALUES {
             self.key_set.whole = true;
@@ -297,20 +335,16 @@ impl<'a> RequestBuilder<'a> {
         }
     }
 
-    fn put(&mut self, step: &'static str, entries: &'a [Entry]) -> &mut Self {
-        entries.iter().fold(self, |parts, entry| parts.step(step).key(&entry.key).text(&entry.text))
-    }
-
-    fn post(&mut self, post: &'a PostOperation) -> &mut Self {
-        let terms: usize = post.documents.iter().map(|document| document.terms.len()).sum();
-        let first = post.documents.first().map_or(0, |document| document.position);
-        self.step("post")
-            .index(&post.index)
+    fn add_documents(&mut self, add: &'a AddDocumentsStep) -> &mut Self {
+        let terms: usize = add.documents.iter().map(|document| document.terms.len()).sum();
+        let first = add.documents.first().map_or(0, |document| document.position);
+        self.step("add-documents")
+            .index(&add.index)
             .number(first)
-            .number(index::next_after(post, first))
-            .number(post.documents.len() as u64)
+            .number(index::next_after(add, first))
+            .number(add.documents.len() as u64)
             .number(terms as u64);
-        let appended = segments::appended_fields(&post.documents);
+        let appended = segments::appended_fields(&add.documents);
         self.part(RequestPart::Fixed(2 * appended.len() as u64));
         appended.into_iter().fold(self, |parts, (field, bytes)| parts.owned(field.name().into()).owned(bytes))
     }
@@ -383,8 +417,4 @@ impl<'a> RequestBuilder<'a> {
 
 fn text_parts(texts: &[String]) -> Vec<RequestPart<'_>> {
     texts.iter().map(|text| RequestPart::Text(text)).collect()
-}
-
-fn pairs(entries: &[Entry]) -> Vec<RequestPart<'_>> {
-    entries.iter().flat_map(|entry| [RequestPart::Text(&entry.key), RequestPart::Text(&entry.text)]).collect()
 }

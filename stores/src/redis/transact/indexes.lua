@@ -1,7 +1,7 @@
 
 -- Indexes: each is one hash, in the form of index/segments.rs. What is written here is explained in operations.lua.
 
---- post: index, number first, number next, number documents, number terms, texts
+--- add-documents: index, number first, number next, number documents, number terms, texts
 --- probe
 --@ is an index
 if count > 0 and not repeated then
@@ -33,7 +33,7 @@ if writes and count > 0 then
 end
 --@ tell index
 
---- unpost: index, texts
+--- remove-documents: index, texts
 --- probe
 --@ is an index
 -- Of each run its segment, and its first and last position in that. What is left of the fields is reckoned here, since
@@ -100,17 +100,29 @@ if writes and #index.left > 0 then
 end
 --@ tell index
 
---- match: index, number newest, text shards
+--- search: index, number newest, text shards
 --- probe
 --@ is an index
 --- apply
--- Of each shard three characters, which its name ends with. Told are the segments from the newest on, as they are: of
--- each its number, its marks, and the shards.
+-- Of each shard three characters, which its name ends with.
+local low, high = math.max(0, index.next - newest), index.next - 1
+--@ segments
+
+--- read-marks: index, number position, number count
+--- probe
+--@ is an index
+--- apply
+local low, high, shards = position, math.min(position + count, index.next) - 1, ''
+--@ segments
+
+--- fragment segments
+-- Those with a position from `low` to `high`, from the newest on, as they are: of each its number, its marks, and the
+-- shards. Before them where the index stands, the number of the oldest that was looked at, and how many there are.
 --@ tell index
 local oldest_at, count_at, wanted = said + 1, said + 2, {}
 for j = 1, #shards, 3 do wanted[#wanted + 1] = sub(shards, j, j + 2) end
-local segment, oldest = math.floor((index.next - 1) / SEGMENT), math.floor(math.max(0, index.next - newest) / SEGMENT)
-if index.length == 0 or newest == 0 then oldest = segment + 1 end
+local segment, oldest = math.floor(high / SEGMENT), math.floor(low / SEGMENT)
+if index.length == 0 or low > high then oldest = segment + 1 end
 reply[oldest_at], reply[count_at], said = 0, 0, count_at
 while segment >= oldest do
   local name = string.format('%.0f', segment)
@@ -122,12 +134,12 @@ while segment >= oldest do
     reply[said] = segment
     for j = 1, #names do
       reply[said + j] = fields[j]
-      if fields[j] then matched_bytes = matched_bytes - #fields[j] end
+      if fields[j] then searched_bytes = searched_bytes - #fields[j] end
     end
     said = said + #names
     reply[count_at] = reply[count_at] + 1
   end
-  if matched_bytes <= 0 then
+  if searched_bytes <= 0 then
     reply[oldest_at] = segment
     break
   end
@@ -141,5 +153,5 @@ if index.is_wrong then return { WRONG_TYPE, now, sub(index.field, 7) } end
 call('HSET', meta, index.field, string.format('%.0f %.0f %.0f', index.next, index.documents, index.terms))
 
 --- fragment tell index
-reply[said + 1], reply[said + 2] = index.next, index.documents
-said = said + 2
+reply[said + 1], reply[said + 2], reply[said + 3] = index.next, index.documents, index.terms
+said = said + 3

@@ -10,8 +10,8 @@ pub(crate) struct KeySet<'a> {
     pub(crate) logs: NamePositions<'a>,
     /// But for the values.
     pub(crate) maps: NamePositions<'a>,
-    pub(crate) leases: NamePositions<'a>,
     pub(crate) indexes: NamePositions<'a>,
+    pub(crate) lease: Option<&'a str>,
     /// Of values. Those that are set come first.
     pub(crate) keys: NamePositions<'a>,
     pub(crate) set_count: u64,

@@ -1,25 +1,28 @@
 
 -- Logs: each is one list. What is written here is explained in operations.lua.
 
---- append: log, texts
+--- append: log, limit reset, texts
 --- probe
 --@ is a log
 --@ log may come
 --- apply
---@ append
---@ tell extent
-
---- reset-log: log, texts
---- probe
---@ is a log
---@ log may come
---- apply
-if writes and log.length > 0 then
+if reset == 1 and writes and log.length > 0 then
   call('UNLINK', log.list)
   log.first, log.length = log.first + log.length, 0
   call('HSET', meta, log.field, log.first)
 end
---@ append
+if writes and count > 0 then
+  if not log.first then
+    call('UNLINK', log.list)
+    call('HSET', meta, log.field, 0)
+    log.first = 0
+  end
+  local was_empty = log.length == 0
+  for first = from, from + count - 1, 4000 do
+    log.length = call('RPUSH', log.list, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
+  end
+  if was_empty and expires > 0 then call('PEXPIREAT', log.list, expires) end
+end
 --@ tell extent
 
 --- read: log, limit backwards, number max_records, number max_bytes
@@ -33,12 +36,13 @@ if backwards == 1 then
 end
 --@ range
 
---- overflow: log, limit most, limit keep, limit max_records, limit max_bytes
+--- read-over: log, limit backwards, limit only_over, limit leave, limit max_records, limit max_bytes
 --- probe
 --@ is a log
 --- apply
-local low, high, backwards = 0, -1, 0
-if log.length > most then high = math.min(log.length - keep, max_records) - 1 end
+-- Most calls have nothing to read. What they limit hardly varies, and is part of their shape.
+local low, high = 0, log.length > only_over and log.length - leave - 1 or -1
+if backwards == 1 then low = math.max(0, high - max_records + 1) else high = math.min(high, max_records - 1) end
 --@ range
 
 --- read-at: log, number max_bytes, text spans
@@ -135,20 +139,6 @@ if log.is_wrong then return { WRONG_TYPE, now, sub(log.field, 5) } end
 
 --- fragment log may come
 if count > 0 and not log.named and log.length == 0 and not repeated then coming = coming + 1 end
-
---- fragment append
-if writes and count > 0 then
-  if not log.first then
-    call('UNLINK', log.list)
-    call('HSET', meta, log.field, 0)
-    log.first = 0
-  end
-  local was_empty = log.length == 0
-  for first = from, from + count - 1, 4000 do
-    log.length = call('RPUSH', log.list, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
-  end
-  if was_empty and expires > 0 then call('PEXPIREAT', log.list, expires) end
-end
 
 --- fragment tell extent
 reply[said + 1], reply[said + 2] = log.first or 0, log.length

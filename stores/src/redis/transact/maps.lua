@@ -50,7 +50,7 @@ else
   --@ take room
 end
 
---- map-get-all: map, limit max_entries, limit max_bytes
+--- map-get-all: map, limit max_entries, limit max_bytes, limit keys_only
 --- probe
 --@ is a map
 --- apply
@@ -61,10 +61,11 @@ if fits and map.length > 0 then
   local names = call('HKEYS', map.hash)
   for j = 1, #names do
     if bytes > max_bytes then break end
-    bytes = bytes + #names[j] + call('HSTRLEN', map.hash, names[j])
+    bytes = bytes + #names[j] + (keys_only == 1 and 0 or call('HSTRLEN', map.hash, names[j]))
   end
   fits = bytes <= max_bytes and bytes <= room_bytes
-  if fits then all = call('HGETALL', map.hash) end
+  if fits and keys_only == 0 then all = call('HGETALL', map.hash) end
+  for j = 1, fits and keys_only == 1 and #names or 0 do all[2 * j - 1], all[2 * j] = names[j], '' end
 end
 if fits then
   local total = #all / 2
@@ -117,24 +118,52 @@ for first = 1, keys_only == 0 and #fitting or 0, 4000 do
 end
 --@ tell page
 
---- map-put: map, texts
+--- map-set: map, limit reset, limit removes, texts
 --- probe
---@ is a map
+-- So many keys to remove, and then of each entry its key and its text. To reset a map is to say that nothing in it
+-- counts: also what is no map.
+if reset == 0 then
+  --@ is a map
+end
+local count = count - removes
 --@ map may come
 --- apply
--- Of each entry its key and its text.
-local created = 0
+local added, removed = 0, 0
+if writes and removes > 0 and map.length > 0 then
+  for first = from, from + removes - 1, 4000 do
+    removed = removed + call('HDEL', map.hash, unpack(ARGV, first, math.min(first + 3999, from + removes - 1)))
+  end
+  map.length = map.length - removed
+end
+from, count = from + removes, count - removes
+if reset == 1 and writes and map.known then
+  removed = map.length
+  -- What is put again was not removed.
+  for first = from, map.length > 0 and from + count - 1 or 0, 8000 do
+    local again = {}
+    for j = first, math.min(first + 7999, from + count - 1), 2 do again[#again + 1] = ARGV[j] end
+    added = added - call('HDEL', map.hash, unpack(again))
+  end
+  removed = removed + added
+  call('UNLINK', map.hash)
+  map.length = 0
+end
 if writes and count > 0 then
+  local created = 0
   --@ map comes
   for first = from, from + count - 1, 4000 do
     created = created + call('HSET', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
   end
   --@ map has come
+  added = added + created
+elseif map.known and map.length == 0 and (removed > 0 or reset == 1) and writes then
+  call('HDEL', meta, map.field)
+  map.known = false
 end
-said = said + 1
-reply[said] = created
+reply[said + 1], reply[said + 2] = added, removed
+said = said + 2
 
---- map-increment: map, text key, text amount
+--- map-add: map, text key, text amount
 --- probe
 local count = 1
 --@ is a map
@@ -158,46 +187,6 @@ if writes then
   --@ map has come
 else
   reply[said] = map.length > 0 and call('HSTRLEN', map.hash, key) <= 20 and call('HGET', map.hash, key) or 0
-end
-
---- map-remove: map, texts
---- probe
---@ is a map
---- apply
-local removed = 0
-for first = from, writes and map.length > 0 and from + count - 1 or 0, 4000 do
-  removed = removed + call('HDEL', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
-end
-map.length = map.length - removed
-if removed > 0 and map.length == 0 then
-  --@ map goes
-end
-said = said + 1
-reply[said] = removed
-
---- map-reset: map, texts
---- probe
---@ map may come
---- apply
--- Also what is no map.
-said = said + 1
-reply[said] = writes and map.length or 0
-if writes then
-  if map.known then
-    call('UNLINK', map.hash)
-    map.length = 0
-    if count == 0 then
-      --@ map goes
-    end
-  end
-  if count > 0 then
-    local created = 0
-    --@ map comes
-    for first = from, from + count - 1, 4000 do
-      created = created + call('HSET', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
-    end
-    --@ map has come
-  end
 end
 
 --- mark: log, map, texts
@@ -230,7 +219,3 @@ end
 --- fragment map has come
 map.length = map.length + created
 if was_empty and expires > 0 then call('PEXPIREAT', map.hash, expires) end
-
---- fragment map goes
-call('HDEL', meta, map.field)
-map.known = false

@@ -28,7 +28,7 @@ pub(crate) const MOST_SHAPES: usize = 64;
 const SHORT: usize = 64;
 /// Arguments before those that the shape is about: writer, stamp, deadline, and what is wanted.
 const LEADING: u64 = 4;
-/// What begins a request after those: flags, how many logs, maps, leases, indexes and keys of values it names, and how
+/// What begins a request after those: flags, how many logs, maps, indexes, leases and keys of values it names, and how
 /// many of those keys it sets.
 const HEADER: u64 = 7;
 /// The code of all steps.
@@ -61,7 +61,8 @@ impl TransactScripts {
 
     pub(crate) fn choose_script(&self, parts: &[RequestPart]) -> ChosenScript {
         // These change another number of fields each time: no shape of theirs comes again.
-        let changes_fields = |part: &RequestPart| matches!(part, RequestPart::Step("post" | "unpost"));
+        let changes_fields =
+            |part: &RequestPart| matches!(part, RequestPart::Step("add-documents" | "remove-documents"));
         if parts.len() <= SHORT && !parts.iter().any(changes_fields) {
             let shape: Vec<_> = parts.iter().filter_map(|part| part.as_shape_part()).collect();
             if let Some(script) = self.shapes.script_for(shape, |shape| LuaScript::new(&self.steps.shape_script(shape)))
@@ -78,7 +79,7 @@ struct StepTemplates {
     steps: Vec<StepTemplate>,
 }
 
-/// An operation or expectation.
+/// An operation, an expectation, or a step on an index; or what one of them takes for each key.
 struct StepTemplate {
     name: &'static str,
     parameters: Vec<Parameter>,
@@ -91,7 +92,6 @@ enum Parameter {
     Key,
     Log,
     Map,
-    Lease,
     Index,
     Limit(&'static str),
     Number(&'static str),
@@ -109,7 +109,6 @@ impl Parameter {
             None if text == "key" => Self::Key,
             None if text == "log" => Self::Log,
             None if text == "map" => Self::Map,
-            None if text == "lease" => Self::Lease,
             None if text == "index" => Self::Index,
             None if text == "keys" => Self::Keys,
             None => Self::Texts,
@@ -143,7 +142,7 @@ impl StepTemplates {
     }
 
     fn general_script(&self) -> String {
-        let counted = ["flags", "log_count", "map_count", "lease_count", "index_count", "key_count", "set_count"];
+        let counted = ["flags", "log_count", "map_count", "index_count", "lease_count", "key_count", "set_count"];
         let mut header = String::new();
         for (name, index) in counted.iter().zip(LEADING + 1..) {
             _ = writeln!(header, "local {name} = tonumber(ARGV[{index}])");
@@ -153,7 +152,7 @@ impl StepTemplates {
             "local precondition, writes, sliding, whole, renews, makes_room = \
              flags % 8, flags % 16 >= 8, flags % 32 >= 16, flags % 64 >= 32, flags % 128 >= 64, flags >= 128\n\
              local parts_at = {}\n\
-             local keys_at = parts_at + log_count + map_count + lease_count + index_count",
+             local keys_at = parts_at + log_count + map_count + index_count + lease_count",
             LEADING + HEADER
         );
         let branches = |code: fn(&StepTemplate) -> &str| {
@@ -173,9 +172,9 @@ impl StepTemplates {
 
     fn shape_script(&self, shape: &[RequestPart<'static>]) -> String {
         let mut numbers = shape.iter();
-        let [flags, logs, maps, leases, indexes, keys, set] =
+        let [flags, logs, maps, indexes, leases, keys, set] =
             [(); HEADER as usize].map(|()| next_shape_number(&mut numbers));
-        let keys_at = LEADING + logs + maps + leases + indexes;
+        let keys_at = LEADING + logs + maps + indexes + leases;
         let mut arguments = Straight { numbers, next: keys_at + keys + 1 };
         let (mut probes, mut operations) = (String::new(), String::new());
         while let Some(part) = arguments.numbers.next() {
@@ -193,7 +192,7 @@ impl StepTemplates {
         let header = format!(
             "local precondition, writes, sliding, whole, renews, makes_room = \
              {precondition}, {writes}, {sliding}, {whole}, {renews}, {makes_room}\n\
-             local log_count, map_count, lease_count, index_count = {logs}, {maps}, {leases}, {indexes}\n\
+             local log_count, map_count, index_count, lease_count = {logs}, {maps}, {indexes}, {leases}\n\
              local key_count, set_count = {keys}, {set}\n\
              local parts_at, keys_at = {LEADING}, {keys_at}",
         );
@@ -232,7 +231,6 @@ fn bind_parameters(parameters: &[Parameter], arguments: &mut impl ArgumentSource
         Parameter::Key => format!("local slot = {}\nlocal key = ARGV[keys_at + slot]\n", arguments.fixed()),
         Parameter::Log => format!("local log = logs[{}]\n", arguments.fixed()),
         Parameter::Map => format!("local map = maps[{}]\n", arguments.fixed()),
-        Parameter::Lease => format!("local lease = leases[{}]\n", arguments.fixed()),
         Parameter::Index => format!("local index = indexes[{}]\n", arguments.fixed()),
         Parameter::Limit(name) => format!("local {name} = {}\n", arguments.fixed()),
         Parameter::Number(name) => format!("local {name} = tonumber({})\n", arguments.varying()),

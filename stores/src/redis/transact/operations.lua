@@ -1,10 +1,10 @@
--- What each operation and expectation does within transact.lua: what it probes, and what it applies. Here are the
+-- What each operation, expectation and step on an index does within transact.lua: what it probes, and what it applies. Here are the
 -- expectations and what is about a bucket as a whole; the rest is in values.lua, maps.lua, logs.lua and
 -- indexes.lua.
 --
 -- `--- NAME: PARAMETERS` begins one, in the order in which encode.rs writes them. A parameter is
 --   key           one of the keys of values: `key` is its name and `slot` its place in `members`
---   log           one of the bucket's logs: `log` is a table, see step 2; likewise `map`, `lease` and `index`
+--   log           one of the bucket's logs: `log` is a table, see step 2; likewise `map` and `index`
 --   limit NAME    a small number that the same kind of transaction has again and again: part of its shape
 --   number NAME   any other number
 --   text NAME     a text
@@ -64,14 +64,14 @@ if not repeated then
     local map = maps[j]
     map.known, map.length, map.is_wrong = false, 0, nil
   end
-  for j = 1, lease_count do leases[j].text = false end
+  lease_text = false
   for j = 1, index_count do
     local index = indexes[j]
     index.known, index.next, index.documents, index.terms, index.length, index.is_wrong = false, 0, 0, 0, 0, nil
   end
 end
 
---- lease: lease, text holder, number milliseconds
+--- lease: text holder, number milliseconds
 --- probe
 --@ owner
 if not repeated and milliseconds > 0 and not owner then coming = coming + 1 end
@@ -80,10 +80,10 @@ if not repeated and milliseconds > 0 and not owner then coming = coming + 1 end
 if writes and (not owner or owner == holder) then
   if milliseconds > 0 then
     owner, ends = holder, now + milliseconds
-    call('HSET', meta, lease.field, string.format('%.0f %s', ends, holder))
+    call('HSET', meta, lease_field, string.format('%.0f %s', ends, holder))
   elseif owner then
     owner = nil
-    call('HDEL', meta, lease.field)
+    call('HDEL', meta, lease_field)
   end
 end
 reply[said + 1], reply[said + 2], reply[said + 3] = owner == holder and 1 or 0, owner or '', owner and ends - now or 0
@@ -91,15 +91,15 @@ said = said + 3
 
 --- describe: limit parts
 --- apply
-local fields = call('HMGET', meta, 'ttl_seconds', 'sliding_ms')
+local fields = call('HMGET', meta, 'ttl_seconds', 'sliding_ms', 'created_at')
 local total = held and 0 or call('SCARD', keys)
 if held or total <= STRANGERS then
   --@ names
   total = #names
 end
-reply[said + 1], reply[said + 2] = fields[1] or '', fields[2] or ''
-reply[said + 3], reply[said + 4], reply[said + 5] = expires > 0 and expires - now or -1, total, 0
-local parts_told_at, looked = said + 5, 0
+reply[said + 1], reply[said + 2], reply[said + 3] = fields[1] or '', fields[2] or '', fields[3] or ''
+reply[said + 4], reply[said + 5], reply[said + 6] = expires > 0 and expires - now or -1, total, 0
+local parts_told_at, looked = said + 6, 0
 said = parts_told_at
 if parts == 1 then
   local all, history = call('HSCAN', meta, '0', 'COUNT', '1000')[2], call('HGET', meta, 'log:history')
@@ -179,7 +179,7 @@ end
 
 --- fragment owner
 -- Who has the lease, if anybody, and until when.
-local ends, owner = string.match(lease.text or '', '^(%d+) (.+)$')
+local ends, owner = string.match(lease_text or '', '^(%d+) (.+)$')
 ends = tonumber(ends)
 if owner and ends <= now then owner = nil end
 

@@ -2,38 +2,49 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::{
-    AppendOperation, BucketId, BucketKind, DescribeOperation, Entry, EntryState, ExistingBucket, Expectation,
-    ExpectedEntry, ExpectedLog, ExpectedRoom, GetAllOperation, GetOperation, IncrementOperation, LeaseOperation,
-    LogEnd, MatchOperation, NewBucket, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
-    PostOperation, Posting, Precondition, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
-    ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Span, Transaction, UnpostOperation,
-    redis::transact::encode::EncodedRequest,
+    AddDocumentsStep, AddOperation, AppendOperation, BucketId, DescribeOperation, Document, Entry, EntryState,
+    ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, GetAllOperation, GetOperation, IndexStep,
+    IndexedTransaction, LeaseRequest, NewBucket, Operation, PositionMark, PositionedRecord, Precondition,
+    ReadAtOperation, ReadMarksStep, ReadOperation, RemoveDocumentsStep, ReplaceOldestOperation, RewriteOperation,
+    SearchStep, SetOperation, Span, Transaction, redis::transact::encode::EncodedRequest,
 };
 
-fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {
+fn request(expectations: Vec<Expectation>, operations: Vec<Operation>) -> IndexedTransaction {
     let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: true });
-    let bucket = BucketId { kind: BucketKind::Session, name: "b".into() };
-    Transaction { bucket, precondition, expectations, operations }
+    Transaction { bucket: BucketId::session("b"), precondition, expectations, operations }.into()
 }
 
 fn put(key: &str, text: &str) -> Operation {
-    let entries = vec![Entry { key: key.into(), text: text.into() }];
-    Operation::Put(PutOperation { map_name: "values".into(), entries })
+    let put = vec![Entry { key: key.into(), text: text.into() }];
+    Operation::Set(SetOperation { map_name: "values".into(), reset: false, remove: Vec::new(), put })
 }
 
 fn get(max_bytes: u64) -> Operation {
     Operation::Get(GetOperation { map_name: "values".into(), keys: vec!["k".into(), "x".into()], max_bytes })
 }
 
-/// Each expectation and operation that there is: of values, or of another map.
-fn everything(map: &str) -> Transaction {
+/// Each expectation, operation and step that there is, in all its forms: of values, or of another map.
+fn everything(map: &str) -> IndexedTransaction {
     let (map_name, key, log) = (|| map.to_owned(), || "k".to_owned(), || "l".to_owned());
     let two = || vec!["x".to_owned(), "y".to_owned()];
     let entries = || two().into_iter().map(|key| Entry { key, text: "1".into() }).collect::<Vec<_>>();
     let marks = || vec![PositionMark { map_name: "marks".into(), key: "k".into(), record_index: 1 }];
     let records = || vec![PositionedRecord { position: 1, text: "x".into() }];
     let expected = ExpectedEntry { map_name: map_name(), key: key(), state: EntryState::Equal, text: "x".into() };
-    let mut transaction = transaction(
+    let get_all = |cursor| {
+        let limits = GetAllOperation { map_name: map_name(), cursor, max_entries: 1, max_bytes: 2, keys_only: false };
+        Operation::GetAll(limits)
+    };
+    let set = |reset| {
+        let remove = vec!["z".to_owned()];
+        Operation::Set(SetOperation { map_name: map_name(), reset, remove, put: entries() })
+    };
+    let append = |reset| Operation::Append(AppendOperation { log: log(), reset, records: two(), marks: marks() });
+    let read = |only_over, leave| {
+        let read = ReadOperation { log: log(), newest: true, only_over, leave, max_records: 2, max_bytes: 3 };
+        Operation::Read(read)
+    };
+    let mut request = request(
         vec![
             Expectation::Entry(expected),
             Expectation::Log(ExpectedLog { log: log(), first: Some(1), next: None }),
@@ -41,41 +52,37 @@ fn everything(map: &str) -> Transaction {
         ],
         vec![
             Operation::Get(GetOperation { map_name: map_name(), keys: two(), max_bytes: 1 }),
-            Operation::GetAll(GetAllOperation { map_name: map_name(), max_entries: 1, max_bytes: 2 }),
-            Operation::Page(PageOperation {
-                map_name: map_name(),
-                cursor: String::new(),
-                max_entries: 1,
-                max_bytes: 2,
-                keys_only: false,
-            }),
-            Operation::Put(PutOperation { map_name: map_name(), entries: entries() }),
-            Operation::Increment(IncrementOperation { map_name: map_name(), key: key(), amount: -1 }),
-            Operation::Remove(RemoveOperation { map_name: map_name(), keys: two() }),
-            Operation::ResetMap(ResetMapOperation { map_name: map_name(), entries: entries() }),
-            Operation::Append(AppendOperation { log: log(), records: two(), marks: marks() }),
-            Operation::Read(ReadOperation { log: log(), end: LogEnd::Newest, max_records: 2, max_bytes: 3 }),
+            get_all(None),
+            get_all(Some(String::new())),
+            set(false),
+            set(true),
+            Operation::Add(AddOperation { map_name: map_name(), key: key(), amount: -1 }),
+            append(false),
+            append(true),
+            read(0, 0),
+            read(1, 2),
             Operation::ReadAt(ReadAtOperation {
                 log: log(),
                 spans: vec![Span { position: 1, count: 2 }],
                 max_bytes: 3,
             }),
-            Operation::Overflow(OverflowOperation { log: log(), limit: 1, keep: 2, max_records: 3, max_bytes: 4 }),
             Operation::ReplaceOldest(ReplaceOldestOperation { log: log(), count: 2, records: two() }),
             Operation::Rewrite(RewriteOperation { log: log(), records: records() }),
-            Operation::ResetLog(ResetLogOperation { log: log(), records: two(), marks: marks() }),
-            Operation::Lease(LeaseOperation { lease: log(), holder: key(), milliseconds: 1 }),
-            Operation::Post(PostOperation {
-                index: log(),
-                documents: vec![Posting { position: 1, mark: 1, terms: vec![1] }],
-            }),
-            Operation::Unpost(UnpostOperation { index: log(), positions: vec![1] }),
-            Operation::Match(MatchOperation { index: log(), terms: vec![1], newest: 1, max_bytes: 1 }),
             Operation::Describe(DescribeOperation { parts: true }),
         ],
     );
-    transaction.precondition = Precondition::Replace(NewBucket { time_to_live: None });
-    transaction
+    request.transaction.precondition = Precondition::Replace(NewBucket { time_to_live: None });
+    request.lease = Some(LeaseRequest { name: log(), holder: key(), milliseconds: 1 });
+    request.steps = vec![
+        IndexStep::AddDocuments(AddDocumentsStep {
+            index: log(),
+            documents: vec![Document { position: 1, mark: 1, terms: vec![1] }],
+        }),
+        IndexStep::RemoveDocuments(RemoveDocumentsStep { index: log(), positions: vec![1] }),
+        IndexStep::Search(SearchStep { index: log(), terms: vec![1], newest: 1, around: 1, max_bytes: 1 }),
+        IndexStep::ReadMarks(ReadMarksStep { index: log(), from_position: 0, count: 1 }),
+    ];
+    request
 }
 
 #[test]
@@ -83,8 +90,8 @@ fn each_step_is_written_with_the_parameters_that_its_code_reads() {
     let steps = StepTemplates::parse(STEPS).steps;
     let mut seen = BTreeSet::new();
     for map in ["values", "notes"] {
-        let transaction = everything(map);
-        let request = EncodedRequest::new(&transaction);
+        let everything = everything(map);
+        let request = EncodedRequest::new(&everything);
         let is_header = |part: &&RequestPart| !matches!(part, RequestPart::Step(_));
         let mut parts = request.parts().iter().skip_while(is_header).peekable();
         while let Some(RequestPart::Step(name)) = parts.next() {
@@ -106,10 +113,7 @@ fn each_step_is_written_with_the_parameters_that_its_code_reads() {
                             Some(RequestPart::Text(_) | RequestPart::Owned(_) | RequestPart::Number(_))
                         )
                     }),
-                    (
-                        Parameter::Key | Parameter::Log | Parameter::Map | Parameter::Lease | Parameter::Index,
-                        RequestPart::Fixed(1..),
-                    )
+                    (Parameter::Key | Parameter::Log | Parameter::Map | Parameter::Index, RequestPart::Fixed(1..))
                     | (Parameter::Limit(_), RequestPart::Fixed(_)) => true,
                     _ => false,
                 };
@@ -130,8 +134,8 @@ fn each_step_is_written_with_the_parameters_that_its_code_reads() {
 fn texts_never_become_part_of_a_script() {
     let transact = TransactScripts::new(usize::MAX);
     let text = |key, value| {
-        let transaction = transaction(vec![], vec![put(key, value)]);
-        let chosen = transact.choose_script(EncodedRequest::new(&transaction).parts());
+        let request = request(vec![], vec![put(key, value)]);
+        let chosen = transact.choose_script(EncodedRequest::new(&request).parts());
         assert!(chosen.holds_shape);
         chosen.script
     };
@@ -144,7 +148,7 @@ fn texts_never_become_part_of_a_script() {
 fn only_short_shapes_get_a_script() {
     let transact = TransactScripts::new(1);
     let holds_shape =
-        |operations| transact.choose_script(EncodedRequest::new(&transaction(vec![], operations)).parts()).holds_shape;
+        |operations| transact.choose_script(EncodedRequest::new(&request(vec![], operations)).parts()).holds_shape;
     assert!(!holds_shape((0..20).map(|n| put(&format!("k{n}"), "1")).collect()));
     assert!(holds_shape(vec![get(1)]));
 }

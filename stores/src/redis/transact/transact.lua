@@ -1,4 +1,4 @@
--- One transaction on one bucket, all or none. See wit/key-value.wit for what it promises, encode.rs for how requests
+-- One transaction on one bucket, all or none. See wit/deps/store for what it promises, encode.rs for how requests
 -- are written, decode.rs for how replies are read.
 --
 -- Three steps: open the bucket; probe whatever the operations will touch (expectations, types, counters,
@@ -20,23 +20,24 @@
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- The stamp is the transaction's number and, behind a point, the deadline.
 local writer, stamp, deadline, wanted = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- How many logs, maps (but for the values), leases, indexes and keys of values the operations speak of, and how many of
--- those keys, the first ones, they set; where their names are among the arguments, those of the first four as fields of the metadata; the precondition, and whether it renews, whether
--- anything is written, the time to live slides, the set of all keys is touched, more is removed than written.
+-- How many logs, maps (but for the values), indexes, leases (one at most) and keys of values the request speaks of, and
+-- how many of those keys, the first ones, it sets; where their names are among the arguments, those of the first four as
+-- fields of the metadata; the precondition, and whether it renews, whether anything is written, the time to live slides,
+-- the set of all keys is touched, more is removed than written.
 --@ shape
 local base = string.sub(meta, 1, -9) -- without `__meta__`
 local call, try, type, tonumber, byte, sub = redis.call, redis.pcall, type, tonumber, string.byte, string.sub
 local UNDERSCORE = 95
 
 -- Preconditions, statuses and failures, as encode.rs and decode.rs number them.
-local LIFE, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there; 4: replace it
-local APPLIED, REPEATED, ABSENT, EXPIRED, EXISTS, ANOTHER_LIFE, UNMET = 0, 1, 2, 3, 4, 5, 6
+local GENERATION, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there; 4: replace it
+local APPLIED, REPEATED, ABSENT, EXPIRED, EXISTS, GENERATION_MISMATCH, UNMET = 0, 1, 2, 3, 4, 5, 6
 local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE, FULL, TOO_MANY_PARTS,
   TOO_MANY_VALUES, TOO_DEEP, NOT_ABOVE = 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
 
 -- Step 1: open. ------------------------------------------------------------------------------------
 
-local part_count, fields = log_count + map_count + lease_count + index_count, nil
+local part_count, fields = log_count + map_count + index_count + lease_count, nil
 if part_count == 0 then fields = try('HMGET', meta, 'created_at', 'sliding_ms')
 elseif part_count == 1 then fields = try('HMGET', meta, 'created_at', 'sliding_ms', ARGV[parts_at + 1])
 else
@@ -88,22 +89,22 @@ if not exists and (repeated or not creates) then
   return { (listed == 1 or expires ~= -2) and EXPIRED or ABSENT, now, 0, '' }
 end
 if precondition == CREATE_NEW and exists and not repeated then return { EXISTS, now, 0, generation } end
-if precondition == LIFE then
-  if wanted ~= generation then return { ANOTHER_LIFE, now, 0, generation } end
+if precondition == GENERATION then
+  if wanted ~= generation then return { GENERATION_MISMATCH, now, 0, generation } end
   generation = '' -- who named it knows it
 end
 
 -- Step 2: probe. -----------------------------------------------------------------------------------
 -- Operations speak of parts and keys by number, so that each is looked at once. `members` tells with 1 which
--- keys are in the bucket. A log that the metadata does not know has no `first`, such a map is not `known`: what is
+-- keys are in the bucket, and with 2 which the transaction removed with all others. A log that the metadata does not know has no `first`, such a map is not `known`: what is
 -- stored under its name is not seen, and goes when it comes into being; likewise an index. `coming` parts do so in this
 -- transaction.
 -- `held` is the set of all keys, if it is not large, as long as nothing has changed it. Others can put names into it
 -- that are no keys. The set is `dated` once it has been given the bucket's expiry.
 
-local logs, maps, leases, indexes, members, held, coming, dated = {}, {}, {}, {}, {}, nil, 0, false
+local logs, maps, indexes, members, held, coming, dated = {}, {}, {}, {}, nil, 0, false
 -- What is left to read: entries and records, bytes of them, and places in lists that Redis goes past on its way.
-local room, room_bytes, hops, matched_bytes = ROOM_PIECES, ROOM_BYTES, MOST_HOPS, MATCHED_BYTES
+local room, room_bytes, hops, searched_bytes = ROOM_PIECES, ROOM_BYTES, MOST_HOPS, SEARCHED_BYTES
 for j = 1, log_count do
   local field = ARGV[parts_at + j]
   local log = { field = field, named = exists and fields[2 + j], length = 0 }
@@ -131,12 +132,8 @@ for j = 1, map_count do
   end
   maps[j] = map
 end
-for j = 1, lease_count do
-  local at = log_count + map_count + j
-  leases[j] = { field = ARGV[parts_at + at], text = exists and fields[2 + at] }
-end
 for j = 1, index_count do
-  local at = log_count + map_count + lease_count + j
+  local at = log_count + map_count + j
   local field = ARGV[parts_at + at]
   local index = { field = field, hash = base .. '__index.' .. sub(field, 7) .. '__', next = 0, documents = 0, terms = 0, length = 0 }
   local next, documents, terms = string.match(exists and fields[2 + at] or '', '^(%d+) (%d+) (%d+)$')
@@ -147,6 +144,7 @@ for j = 1, index_count do
   end
   indexes[j] = index
 end
+local lease_field, lease_text = ARGV[parts_at + part_count], lease_count > 0 and exists and fields[2 + part_count]
 
 if exists then
   if key_count > 0 and key_count <= 4000 then

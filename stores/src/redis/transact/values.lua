@@ -25,7 +25,7 @@ else
   end
 end
 
---- get-all: limit max_entries, limit max_bytes
+--- get-all: limit max_entries, limit max_bytes, limit keys_only
 --- apply
 local names, total, bytes, values, fits = held, nil, 0, {}, false
 if not names then
@@ -40,7 +40,10 @@ while names do
   end
   total, bytes, values = #names, 0, {}
   fits = total <= max_entries and total <= room and (total == 0 or room_bytes > 0)
-  if fits and total > 0 then
+  if fits and keys_only == 1 then
+    for j = 1, total do bytes, values[j] = bytes + #names[j], '' end
+    fits = bytes <= max_bytes and bytes <= room_bytes
+  elseif fits and total > 0 then
     -- Of one or two so much is read at once that it is seen whether it is over the limit, and of most values that is
     -- all. Of more, the lengths come first: what is over the limit is not read. A value that was evicted, or is no
     -- string, is false.
@@ -117,13 +120,18 @@ for first = 1, keys_only == 0 and #fitting or 0, 4000 do
 end
 --@ tell page
 
+--- set:
+--- apply
+-- How many entries are added and removed: counted by what follows.
+reply[said + 1], reply[said + 2] = 0, 0
+said = said + 2
+
 --- put: key, text value
 --- probe
 if exists and type(try('STRLEN', base .. key)) == 'table' then return { WRONG_TYPE, now, key } end
 --- apply
-said = said + 1
-reply[said] = writes and members[slot] ~= 1 and 1 or 0
 if writes then
+  if members[slot] ~= 1 then reply[said - 1] = reply[said - 1] + 1 end
   --@ set
 end
 
@@ -135,10 +143,14 @@ if exists and members[slot] ~= 1 and type(try('STRLEN', base .. key)) == 'table'
 end
 --- apply
 if writes then
+  -- What was there before was counted as removed.
+  local at, by = said - 1, 1
+  if members[slot] == 2 then at, by = said, -1 end
+  reply[at] = reply[at] + by
   --@ set
 end
 
---- increment: key, text amount
+--- add: key, text amount
 --- probe
 if exists and not repeated then
   -- As much of it as a counter can have, and one more.
@@ -166,17 +178,14 @@ end
 
 --- remove: key
 --- apply
-said = said + 1
-reply[said] = 0
 if writes and members[slot] == 1 then
-  reply[said] = call('UNLINK', base .. key)
+  reply[said] = reply[said] + call('UNLINK', base .. key)
   call('SREM', keys, key)
   members[slot], held, dated = 0, nil, false
 end
 
 --- clear:
 --- apply
-local names = {}
 if writes then
   local all, addresses = held or call('SMEMBERS', keys), {}
   for j = 1, #all do
@@ -189,12 +198,14 @@ if writes then
     call('UNLINK', unpack(addresses, first, math.min(first + 3999, #addresses)))
   end
   call('UNLINK', keys)
-  names = all
+  local names, before = all, members
   --@ only keys
+  reply[said] = #names
   members, held, dated = {}, {}, false
+  for j = 1, set_count do
+    if before[j] == 1 then members[j] = 2 end
+  end
 end
-said = said + 1
-reply[said] = #names
 
 --- fragment set
 -- `value` becomes that of `key`.

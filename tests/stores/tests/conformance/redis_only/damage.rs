@@ -113,7 +113,7 @@ async fn each_kind_of_damage_is_reported_and_repaired_where_possible(s: Arc<Stor
             if !["DEL {k}", "SET {__writers__} x"].contains(&command) {
                 assert_eq!(s.everything().await, whole, "{command}");
             }
-            s.apply("b", existing(), [put("new", "1"), append("l", &["l2"]), increment("n", 1)]).await;
+            s.apply("b", existing(), [put("new", "1"), append("l", &["l2"]), add("n", 1)]).await;
         }
         s.delete("b").await;
         // What broken metadata named can't be found by them.
@@ -213,7 +213,7 @@ async fn running_writers_are_neither_reported_as_damage_nor_disturbed(s: Arc<Sto
                 let name = format!("s{}", round % 12);
                 let precondition: Precondition = if round % 3 == 0 { create() } else { create_for(HOUR) };
                 let changes = match round % 5 {
-                    0 => vec![put("k", "1"), increment("n", 1), append("l", &["x"])],
+                    0 => vec![put("k", "1"), add("n", 1), append("l", &["x"])],
                     1 => vec![remove("k"), put("m", "2"), put_in("notes", &[("x", "1")])],
                     2 => vec![remove_all(), append("l", &["y"])],
                     _ => vec![append("history", &["h"]), put("k", "4")],

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use keepline_stores::{Operation, Status, Transaction};
+use keepline_stores::{BucketId, IndexedTransaction, Status, kind};
 use keepline_stores_tests::{raw::RawRedis, requests::*, stores::StoreUnderTest};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -20,7 +20,7 @@ pub(super) fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> 
 pub(super) async fn seeded(s: &StoreUnderTest, precondition: keepline_stores::Precondition) {
     let operations = [
         put("k", "\"text\""),
-        increment("n", 42),
+        add("n", 42),
         put_in("notes", &[("x", "1"), ("y", "2")]),
         append("history", &["h0", "h1"]),
         append("l", &["l0", "l1"]),
@@ -37,8 +37,9 @@ pub(super) fn keys_of_b(raw: &RawRedis) -> Vec<String> {
 fn a_bucket_is_stored_where_and_how_the_layout_says() {
     run(async |s| {
         let receipt = s.ask(&transaction("b", create_for(86_400 * Duration::from_secs(1)), [])).await;
+        let generation = receipt.generation.unwrap();
         seeded(&s, existing()).await;
-        s.apply("b", existing(), [lease("work", "me:1", HOUR), replace_oldest("history", 1, NONE)]).await;
+        s.apply("b", existing(), ([replace_oldest("history", 1, NONE)], lease("work", "me:1", HOUR))).await;
         let raw = s.raw();
         let expected = ["__history__", "__keys__", "__log.l__", "__map.notes__", "__meta__", "__writers__", "k", "n"]
             .map(|key| format!("b:{key}"));
@@ -58,15 +59,15 @@ fn a_bucket_is_stored_where_and_how_the_layout_says() {
         let until: i64 = lease.strip_suffix(" me:1").unwrap().parse().unwrap();
         assert!((until - raw.now() - 3_600_000).abs() < 30_000, "{lease}");
         let fields = [
-            ("created_at", &*receipt.generation),
+            ("created_at", &*generation),
             ("log:history", "1"),
             ("log:l", "0"),
             ("map:notes", "1"),
             ("ttl_seconds", "86400.0"),
         ];
         assert_eq!(meta, map(&fields));
-        let (seconds, micros) = receipt.generation.split_once('.').unwrap();
-        assert!(micros.len() == 6 && seconds.parse::<i64>().unwrap() > 1_700_000_000, "{}", receipt.generation);
+        let (seconds, micros) = generation.split_once('.').unwrap();
+        assert!(micros.len() == 6 && seconds.parse::<i64>().unwrap() > 1_700_000_000, "{generation}");
     });
 }
 
@@ -92,16 +93,20 @@ fn a_plain_session_has_only_the_keys_and_fields_of_the_original() {
 #[test]
 fn each_other_kind_has_a_prefix_of_its_own() {
     run(async |s| {
-        let names = ["@user:", "@node:", "@definition:", "@dataset:", "@service:"];
-        for (kind, infix) in KINDS[1..].iter().zip(names) {
-            s.apply(bucket(*kind, "b"), create(), [put("k", "1"), put_in("notes", &[("x", "1")]), append("l", &["x"])])
-                .await;
+        for kind in kind::REGISTERED.into_iter().skip(1).chain(["x", "not-registered-0"]) {
+            let infix = format!("@{kind}:");
+            s.apply(
+                BucketId::new(kind, "b"),
+                create(),
+                [put("k", "1"), put_in("notes", &[("x", "1")]), append("l", &["x"])],
+            )
+            .await;
             let parts =
                 ["__sessions__", "b:__keys__", "b:__log.l__", "b:__map.notes__", "b:__meta__", "b:__writers__", "b:k"];
             assert_eq!(s.raw().keys(), parts.map(|part| format!("{infix}{part}")));
             assert_eq!(s.raw().on::<Vec<String>>("SMEMBERS", &format!("{infix}__sessions__"), &[]), ["b"]);
             assert_eq!(s.list(10).await, [""; 0], "no session");
-            s.delete(bucket(*kind, "b")).await;
+            s.delete(BucketId::new(kind, "b")).await;
             assert_eq!(s.raw().keys(), [format!("{infix}b:__writers__")]);
             s.raw().on::<()>("DEL", &format!("{infix}b:__writers__"), &[]);
         }
@@ -111,14 +116,15 @@ fn each_other_kind_has_a_prefix_of_its_own() {
 #[test]
 fn a_cluster_keeps_buckets_of_one_name_and_different_kinds_apart() {
     keepline_stores_tests::stores::run(StoreUnderTest::cluster(), async |s| {
-        for kind in KINDS {
-            s.apply(bucket(kind, "b"), create(), [put("k", "1")]).await;
+        let kinds = kind::REGISTERED.into_iter().chain(["not-registered-0"]);
+        for kind in kinds.clone() {
+            s.apply(BucketId::new(kind, "b"), create(), [put("k", "1")]).await;
         }
         // CRC16 of `b` modulo 4096, where sessions have always been, and of `@user:b`.
         let keys: BTreeSet<_> = s.raw().keys().into_iter().filter(|key| key.ends_with("}:b:k")).collect();
-        assert_eq!(keys.len(), 6, "{keys:?}");
+        assert_eq!(keys.len(), 7, "{keys:?}");
         assert!(keys.contains("{0ce4}:b:k") && keys.contains("@user:{0d60}:b:k"), "{keys:?}");
-        for kind in KINDS {
+        for kind in kinds {
             assert_eq!(s.list_kind(kind, 10).await, ["b"]);
         }
     });
@@ -145,18 +151,14 @@ fn a_time_to_live_is_stored_in_the_format_of_the_original() {
 fn each_transaction_is_one_round_trip() {
     run(async |s| {
         seeded(&s, create_for(HOUR)).await;
-        let calls: [Transaction; 5] = [
+        let calls: [IndexedTransaction; 5] = [
             transaction("b", existing(), [get_all()]),
-            transaction(
-                "b",
-                create(),
-                [put("a", "1"), increment("n", 1), append("l", &["x"]), get_all(), read_all("l")],
-            ),
+            transaction("b", create(), [put("a", "1"), add("n", 1), append("l", &["x"]), get_all(), read_all("l")]),
             expecting(
                 "new",
                 create_sliding(HOUR),
                 [absent("a"), log_at("l", 0, 0)],
-                [put("a", "1"), overflow("l", 1, 1, 1, 1)],
+                [put("a", "1"), read_surplus("l", 1, 1, 1, 1)],
             ),
             transaction("b", replace(), [put_in("notes", &[("a", "1")]), page("notes", "", 10, ALL), describe()]),
             transaction("absent", existing(), [remove_all()]),
@@ -173,23 +175,23 @@ fn each_transaction_is_one_round_trip() {
 fn every_key_of_a_bucket_has_the_expiry_of_the_bucket_or_none() {
     run(async |s| {
         for (precondition, expires) in [(create_for(HOUR), true), (create_sliding(HOUR), true), (create(), false)] {
-            let steps: [&[Operation]; 13] = [
-                &[],
-                &[put("a", "1"), increment("n", 1), append("history", &["x"]), append("l", &["x", "y"])],
-                &[put("a", "2"), increment("n", 1), append("history", &["x"]), append("l", &["x"]), put("b", "1")],
-                &[remove("a"), increment("m", 5), rewrite("l", 0, "X"), replace_oldest("history", 2, &["xx"])],
-                &[remove_all(), replace_oldest("history", ALL, NONE), replace_oldest("l", ALL, NONE)],
-                &[put("a", "1"), append("history", &["x"]), append("l", &["x"]), append("m", &["x"])],
-                &[get_all()],
-                &[increment("n", 1)],
-                &[append("m", &["x"])],
-                &[put_in("notes", &[("x", "1")]), increment_in("counts", "n", 1), lease("work", "me", HOUR)],
-                &[append_marked("l", &["x"], &[("marks", "x", 0)]), put_in("notes", &[("x", "2"), ("y", "1")])],
-                &[reset_map("notes", &[("z", "1")]), reset_log("l", &["y"]), remove_in("counts", &["n"])],
-                &[put_in("counts", &[("n", "1")])],
+            let steps: [Work; 13] = [
+                Work::default(),
+                [put("a", "1"), add("n", 1), append("history", &["x"]), append("l", &["x", "y"])].into(),
+                [put("a", "2"), add("n", 1), append("history", &["x"]), append("l", &["x"]), put("b", "1")].into(),
+                [remove("a"), add("m", 5), rewrite("l", 0, "X"), replace_oldest("history", 2, &["xx"])].into(),
+                [remove_all(), replace_oldest("history", ALL, NONE), replace_oldest("l", ALL, NONE)].into(),
+                [put("a", "1"), append("history", &["x"]), append("l", &["x"]), append("m", &["x"])].into(),
+                [get_all()].into(),
+                [add("n", 1)].into(),
+                [append("m", &["x"])].into(),
+                ([put_in("notes", &[("x", "1")]), add_in("counts", "n", 1)], lease("work", "me", HOUR)).into(),
+                [append_marked("l", &["x"], &[("marks", "x", 0)]), put_in("notes", &[("x", "2"), ("y", "1")])].into(),
+                [reset_map("notes", &[("z", "1")]), reset_log("l", &["y"]), remove_in("counts", &["n"])].into(),
+                [put_in("counts", &[("n", "1")])].into(),
             ];
             for step in steps {
-                s.apply("b", precondition.clone(), step).await;
+                s.apply("b", precondition.clone(), step.clone()).await;
                 let raw = s.raw();
                 let meta = raw.expires_at("b:__meta__");
                 assert_eq!(meta > 0, expires);
@@ -242,14 +244,14 @@ fn a_session_of_the_original_is_resumed_and_continued() {
                 }
             }
 
-            let operations = [get_all(), increment("answer_count", 1), put("new", "1"), append("history", &["x"])];
+            let operations = [get_all(), add("answer_count", 1), put("new", "1"), append("history", &["x"])];
             let receipt = s.ask(&transaction("b", life("1795186917.032595"), operations)).await;
             assert_eq!(receipt.status, Status::Applied);
             let all = entries(&[("answer_count", "7"), ("last_answer", "\"caf\\u00e9\"")]);
-            assert_eq!(receipt.outcomes, [all, counter(8), changed(1), extent(0, 2)]);
+            assert_eq!(receipt.outcomes, [all, counter(8), changed(1, 0), extent(0, 2)]);
             let description = s.describe("b").await;
             assert_eq!(description.time_to_live, expiring.then(|| time_to_live(HOUR, false)));
-            assert_eq!(description.values, 3);
+            assert_eq!((description.values, description.created_at), (3, 1_795_186_917_032));
             let meta = raw.expires_at("b:__meta__");
             for key in keys_of_b(raw) {
                 assert_eq!(raw.expires_at(&key), meta, "{key}");

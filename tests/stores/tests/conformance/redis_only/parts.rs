@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline_stores::{BucketKind, Expectation, Failure, FailureCode, Operation, Outcome, Status, Transaction};
+use keepline_stores::{BucketId, Expectation, Failure, FailureCode, IndexedTransaction, Operation, Status};
 use keepline_stores_tests::{requests::*, stores::StoreUnderTest};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -14,17 +14,17 @@ fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
 }
 
 /// A bucket with a part of every sort.
-fn everything() -> [Operation; 5] {
-    [
+fn everything() -> impl Into<Work> {
+    let operations = [
         put("k", "1"),
         put_in("notes", &[("a:b", "1")]),
         append("history", &["{}"]),
         append_marked("turns", &["x"], &[("places", "x", 0)]),
-        lease("work", "me", HOUR),
-    ]
+    ];
+    (operations, lease("work", "me", HOUR))
 }
 
-async fn refused(s: &StoreUnderTest, asked: &Transaction) -> (FailureCode, String) {
+async fn refused(s: &StoreUnderTest, asked: &IndexedTransaction) -> (FailureCode, String) {
     let before = s.everything().await;
     let Failure { code, subject, .. } = s.try_send(asked).await.unwrap_err();
     s.assert_unchanged(&before, asked).await;
@@ -63,7 +63,7 @@ fn each_part_is_where_the_layout_says_and_all_expire_at_one_instant() {
         assert!(is_at_one_instant() > passed);
         // What is empty is unknown.
         s.apply("b", existing(), [remove_in("notes", &["a:b"]), reset_map::<&str, &str>("places", &[])]).await;
-        s.apply("b", existing(), [lease("work", "me", Duration::ZERO)]).await;
+        s.take_lease("b", lease("work", "me", Duration::ZERO)).await;
         let fields: Vec<String> = s.raw().on("HKEYS", "b:__meta__", &[]);
         assert!(fields.contains(&ours[1].to_owned()));
         assert!(![ours[0], ours[2], ours[3]].iter().any(|gone| fields.contains(&(*gone).to_owned())), "{fields:?}");
@@ -76,7 +76,7 @@ fn each_part_is_where_the_layout_says_and_all_expire_at_one_instant() {
 fn buckets_of_other_kinds_have_separate_prefixes() {
     let case = async |s: Arc<StoreUnderTest>| {
         s.apply("b", create(), [put("k", "1")]).await;
-        s.apply(bucket(BucketKind::User, "b"), create(), [put("k", "2"), put_in("sessions", &[("b", "3")])]).await;
+        s.apply(BucketId::user("b"), create(), [put("k", "2"), put_in("sessions", &[("b", "3")])]).await;
         let keys = s.raw().keys();
         let of_user = |rest: &str| keys.iter().filter(|key| key.starts_with("@user:") && key.ends_with(rest)).count();
         for rest in [":b:k", ":b:__map.sessions__", ":b:__meta__", ":__sessions__", ":b:__keys__", ":b:__writers__"] {
@@ -84,7 +84,7 @@ fn buckets_of_other_kinds_have_separate_prefixes() {
         }
         assert_eq!(s.apply_one("b", get("k")).await, entries(&[("k", "1")]));
         assert_eq!(s.delete("b").await.0, Status::Applied);
-        assert_eq!(s.apply_one(bucket(BucketKind::User, "b"), get("k")).await, entries(&[("k", "2")]));
+        assert_eq!(s.apply_one(BucketId::user("b"), get("k")).await, entries(&[("k", "2")]));
     };
     run(case);
     keepline_stores_tests::stores::run(StoreUnderTest::cluster(), case);
@@ -99,7 +99,7 @@ fn remains_of_an_earlier_bucket_are_invisible_and_removed() {
         let reads = [get_in("notes", &["old"], ALL), get_all_in("notes"), read_all("turns"), get_all_in("places")];
         let none = whole::<&str>(0, &[]);
         assert_eq!(s.apply("b", create(), reads).await, [nothing(), nothing(), none, nothing()]);
-        assert_eq!(s.apply("b", existing(), everything()).await[1], changed(1));
+        assert_eq!(s.apply("b", existing(), everything()).await[1], changed(1, 0));
         let reads = [get_all_in("notes"), read_all("turns"), get_all_in("places")];
         let new = [entries(&[("a:b", "1")]), whole(0, &["x"]), entries(&[("x", "0")])];
         assert_eq!(s.apply("b", existing(), reads).await, new);
@@ -125,7 +125,7 @@ fn a_map_or_log_of_a_wrong_type_is_reported_and_left_unchanged() {
                     get_all_in(name),
                     page(name, "", 1, 1),
                     put_in(name, &[("k", "1")]),
-                    increment_in(name, "k", 1),
+                    add_in(name, "k", 1),
                     remove_in(name, &["k"]),
                     append_marked("other", &["x"], &[(name, "k", 0)]),
                 ],
@@ -133,7 +133,7 @@ fn a_map_or_log_of_a_wrong_type_is_reported_and_left_unchanged() {
                     append(name, &["x"]),
                     read_all(name),
                     read_at(name, &[(0, 1)], ALL),
-                    overflow(name, 0, 0, 1, 1),
+                    read_surplus(name, 1, 0, 1, 1),
                     replace_oldest(name, 1, &["x"]),
                     rewrite(name, 0, "x"),
                     reset_log(name, &["x"]),
@@ -144,7 +144,7 @@ fn a_map_or_log_of_a_wrong_type_is_reported_and_left_unchanged() {
                 let asked = transaction("b", existing(), [put("k", "2"), operation]);
                 assert_eq!(refused(&s, &asked).await, wrong, "{asked:?}");
                 // An expectation that comes first is reported first.
-                let unmet = expecting("b", existing(), [present("nobody")], asked.operations);
+                let unmet = expecting("b", existing(), [present("nobody")], asked.transaction.operations);
                 assert_eq!(s.ask(&unmet).await.status, Status::Unmet);
             }
             let expected: Expectation = if name == "notes" { room_in(name, 1) } else { log_at(name, 0, None) };
@@ -152,10 +152,10 @@ fn a_map_or_log_of_a_wrong_type_is_reported_and_left_unchanged() {
         }
         // The rest of the bucket is served.
         assert_eq!(s.apply_one("b", get("k")).await, entries(&[("k", "1")]));
-        let described = s.describe("b").await;
-        assert_eq!((described.maps.len(), described.logs.len()), (1, 0));
+        let parts = s.describe("b").await.parts;
+        assert_eq!(parts.iter().map(|part| &*part.name).collect::<Vec<_>>(), ["places"]);
         // To reset a map is to say that nothing in it counts.
-        assert_eq!(s.apply_one("b", reset_map("notes", &[("a", "1")])).await, changed(0));
+        assert_eq!(s.apply_one("b", reset_map("notes", &[("a", "1")])).await, changed(1, 0));
         assert_eq!(s.apply_one("b", get_all_in("notes")).await, entries(&[("a", "1")]));
         assert_eq!(s.delete("b").await.0, Status::Applied);
         assert!(s.raw().keys().iter().all(|key| key.ends_with("__writers__")), "{:?}", s.raw().keys());
@@ -177,14 +177,15 @@ fn an_entry_that_is_not_text_is_named_by_reads_and_refused_by_writes() {
         assert_eq!(s.apply("b", existing(), reads).await, [some, unreadable(&[("a", "1")], &["bytes", "list"])]);
         let read = s.apply("b", existing(), [page("values", "", 10, ALL), page("notes", "", 10, ALL)]).await;
         for (page, names) in read.into_iter().zip([&["bytes", "list"][..], &["bytes"]]) {
-            let Outcome::Page(mut page) = page else { panic!("{page:?}") };
-            page.unreadable.sort_unstable();
+            let page = entries_of(page);
+            let mut unreadable = page.unreadable().to_vec();
+            unreadable.sort_unstable();
             assert_eq!(
-                (page.entries.len(), &*page.unreadable),
+                (page.entries.len(), &*unreadable),
                 (1, &*names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>())
             );
         }
-        for operation in [put("list", "1"), increment("list", 1)] {
+        for operation in [put("list", "1"), add("list", 1)] {
             let asked = transaction("b", existing(), [operation]);
             assert_eq!(refused(&s, &asked).await, (FailureCode::WrongType, "list".into()));
         }
@@ -192,13 +193,13 @@ fn an_entry_that_is_not_text_is_named_by_reads_and_refused_by_writes() {
         assert_eq!(refused(&s, &asked).await, (FailureCode::WrongType, "list".into()));
         let there = expecting("b", existing(), [present("bytes"), absent("gone"), equal("a", "1")], []);
         assert_eq!(s.ask(&there).await.status, Status::Applied);
-        assert_eq!(s.apply_one("b", remove_in("values", &["list", "bytes", "gone"])).await, changed(2));
+        assert_eq!(s.apply_one("b", remove_in("values", &["list", "bytes", "gone"])).await, changed(0, 2));
         s.raw().on::<()>("RPUSH", "b:list", &["x"]);
         // Not the bucket's, as far as it knows.
         let asked = transaction("b", existing(), [reset_map("values", &[("list", "1")])]);
         assert_eq!(refused(&s, &asked).await, (FailureCode::WrongType, "list".into()));
         s.raw().on::<()>("SADD", "b:__keys__", &["list"]);
-        assert_eq!(s.apply_one("b", reset_map("values", &[("list", "2")])).await, changed(2));
+        assert_eq!(s.apply_one("b", reset_map("values", &[("list", "2")])).await, changed(0, 1));
         assert_eq!(s.apply_one("b", get_all()).await, entries(&[("list", "2")]));
     });
 }
@@ -207,17 +208,20 @@ fn an_entry_that_is_not_text_is_named_by_reads_and_refused_by_writes() {
 fn expired_leases_are_ignored_and_removed_when_there_are_too_many() {
     run(async |s| {
         let names: Vec<_> = (0..60).map(|n| format!("l{n}")).collect();
-        let leases: Vec<_> = names.iter().map(|name| lease(name, "me", HOUR)).collect();
-        s.apply("b", create(), leases).await;
-        let more = || transaction("b", existing(), ["m1", "m2", "m3", "m4", "m5"].map(|name| lease(name, "me", HOUR)));
+        s.apply("b", create(), []).await;
+        for name in &names {
+            assert!(s.take_lease("b", lease(name, "me", HOUR)).await.held);
+        }
+        let records = ["m1", "m2", "m3", "m4"].map(|log| append(log, &["x"]));
+        let more = || transaction("b", existing(), (records.clone(), lease("m5", "me", HOUR)));
         let full = s.try_send(&more()).await.unwrap_err();
         assert_eq!((full.code, &*full.subject, full.limit), (FailureCode::TooLarge, "parts", 64));
         s.pass_time(2 * HOUR);
         assert_eq!(s.ask(&more()).await.status, Status::Applied);
         assert_eq!(s.raw().on::<u64>("HLEN", "b:__meta__", &[]), 2 + 5);
         // Garbage is nobody's lease.
-        s.raw().on::<()>("HSET", "b:__meta__", &["lease:m1", "garbage"]);
-        let Outcome::Lease(state) = s.apply_one("b", lease("m1", "you", HOUR)).await else { panic!("no lease") };
+        s.raw().on::<()>("HSET", "b:__meta__", &["lease:m5", "garbage"]);
+        let state = s.take_lease("b", lease("m5", "you", HOUR)).await;
         assert_eq!((state.held, &*state.holder), (true, "you"));
     });
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keepline_stores::{BucketKind, Deadline, EntryState, FailureCode, Operation, Outcome, Status};
+use keepline_stores::{Deadline, EntryState, FailureCode, Operation, Status, kind};
 use keepline_stores_tests::{raw::RawRedis, requests::*};
 
 use super::layout::{keys_of_b, run, seeded};
@@ -18,18 +18,18 @@ fn meetings() -> Vec<(&'static str, &'static str, Vec<Operation>)> {
             read_all(log),
             count(log),
             read_at(log, &[(0, 1)], ALL),
-            overflow(log, 0, 0, ALL, ALL),
+            read_surplus(log, 1, 0, ALL, ALL),
             replace_oldest(log, 1, &["x"]),
             rewrite(log, 0, "x"),
         ]
     };
-    let values = vec![put("k", "1"), put("new", "1"), increment("n", 1)];
-    let notes = vec![put_in("notes", &[("x", "1")]), put_in("notes", &[("new", "1")]), increment_in("notes", "n", 1)];
+    let values = vec![put("k", "1"), put("new", "1"), add("n", 1)];
+    let notes = vec![put_in("notes", &[("x", "1")]), put_in("notes", &[("new", "1")]), add_in("notes", "n", 1)];
     let writes =
         [values.clone(), notes.clone(), vec![append("l", &["x"]), append("new", &["x"]), remove("k")]].concat();
     vec![
-        ("b:k", "k", vec![put("k", "1"), increment("k", 1)]),
-        ("b:n", "n", vec![put("n", "1"), increment("n", 1)]),
+        ("b:k", "k", vec![put("k", "1"), add("k", 1)]),
+        ("b:n", "n", vec![put("n", "1"), add("n", 1)]),
         ("b:__history__", "history", log("history")),
         ("b:__log.l__", "l", log("l")),
         ("b:__map.notes__", "notes", notes),
@@ -89,14 +89,14 @@ fn reads_of_maps_name_entries_of_a_wrong_type_instead_of_failing() {
             let outcomes = s.apply("b", existing(), [get("k"), get_in("values", &["n", "k"], ALL), get_all()]).await;
             let both = unreadable(&[("n", "42")], &["k"]);
             assert_eq!(outcomes, [unreadable(&[], &["k"]), both.clone(), both], "{kind}");
-            let Outcome::Page(page) = s.apply_one("b", page("values", "", 10, ALL)).await else { panic!("no page") };
-            assert_eq!((page.entries.len(), &page.unreadable[..]), (1, &["k".to_owned()][..]));
+            let page = entries_of(s.apply_one("b", page("values", "", 10, ALL)).await);
+            assert_eq!((page.entries.len(), page.unreadable()), (1, &["k".to_owned()][..]));
             assert_eq!(s.apply("b", existing(), [get("n"), read_all("l")]).await[0], entries(&[("n", "42")]));
             s.assert_unchanged(&before, ()).await;
-            assert_eq!(s.apply("b", existing(), [remove("k"), get("k")]).await, [changed(1), nothing()], "{kind}");
+            assert_eq!(s.apply("b", existing(), [remove("k"), get("k")]).await, [changed(0, 1), nothing()], "{kind}");
             break_it(s.raw(), "b:n", kind);
-            assert_eq!(s.apply("b", existing(), [remove_all(), get_all()]).await, [changed(1), nothing()], "{kind}");
-            assert_eq!(s.apply_one("b", increment("n", 1)).await, counter(1));
+            assert_eq!(s.apply("b", existing(), [remove_all(), get_all()]).await, [changed(0, 1), nothing()], "{kind}");
+            assert_eq!(s.apply_one("b", add("n", 1)).await, counter(1));
             s.delete("b").await;
         }
     });
@@ -146,7 +146,7 @@ fn a_bucket_with_wrong_types_can_be_deleted_and_created_again() {
                 s.raw().on::<()>("DEL", "b:__writers__", &[]);
                 let reads = [get("k"), get_all(), get_all_in("notes"), count("history"), count("l")];
                 let outcomes = s.apply("b", create_new(), reads).await;
-                let empty = [nothing(), nothing(), nothing(), counted(0, 0), counted(0, 0)];
+                let empty = [nothing(), nothing(), nothing(), extent(0, 0), extent(0, 0)];
                 assert_eq!(outcomes, empty, "{address} is a {kind}");
                 seeded(&s, existing()).await;
                 assert_eq!(s.apply_one("b", read_all("l")).await, whole(0, &["l0", "l1"]));
@@ -167,7 +167,7 @@ fn a_registry_of_a_wrong_type_is_reported_and_left_unchanged() {
         };
         wrong_type(s.try_send(&transaction("new", create(), [put("k", "1")])).await.unwrap_err());
         wrong_type(s.try_send(&transaction("new", existing(), [put("k", "1")])).await.unwrap_err());
-        wrong_type(s.store.list_buckets(BucketKind::Session, "", 10, Deadline::NEVER).await.unwrap_err());
+        wrong_type(s.store.list_buckets(kind::SESSION, "", 10, Deadline::NEVER).await.unwrap_err());
         s.assert_unchanged(&before, ()).await;
         // Who needs no registry does not suffer.
         assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", "42")]));
@@ -190,7 +190,7 @@ fn foreign_names_are_never_returned() {
             s.raw().on::<()>("HSET", &format!("b:__map.{log}__"), &["x", "1"]);
         }
         let now = s.describe("b").await;
-        assert_eq!((now.logs, now.maps, now.values), (described.logs, described.maps, described.values));
+        assert_eq!((now.parts, now.values), (described.parts, described.values));
         s.raw().on::<()>("HSET", "b:__map.notes__", &["bad key", "1", "line\nbreak", "1", "", "1"]);
         assert_eq!(s.apply_one("b", get_all_in("notes")).await, entries(&[("x", "1"), ("y", "2")]));
         assert_eq!(s.delete("b").await, (Status::Applied, vec!["k".to_owned(), "n".to_owned()]));
@@ -230,21 +230,21 @@ fn remains_of_a_dead_session_are_invisible_and_removed_by_the_next() {
                 read_all("history"),
                 read_all("l"),
             ];
-            let expected = vec![nothing(); 5].into_iter().chain([counted(0, 0), counted(0, 0)]);
+            let expected = vec![nothing(); 5].into_iter().chain([extent(0, 0), extent(0, 0)]);
             assert_eq!(s.apply("b", create_for(HOUR), reads).await, expected.collect::<Vec<_>>());
             let raw = s.raw();
             for key in ["k", "n", "list", "__keys__", "__history__"] {
                 assert_eq!(raw.expires_at(&format!("b:{key}")), -2, "{key}");
             }
-            assert_eq!(s.apply_one("b", read_all("unnamed")).await, counted(0, 0));
+            assert_eq!(s.apply_one("b", read_all("unnamed")).await, extent(0, 0));
             let writes = [
-                increment("counter", 1),
+                add("counter", 1),
                 put("orphan", "1"),
                 append("l", &["x"]),
                 append("unnamed", &["x"]),
                 put_in("notes", &[("x", "1")]),
             ];
-            let expected = [counter(1), changed(1), extent(0, 1), extent(0, 1), changed(1)];
+            let expected = [counter(1), changed(1, 0), extent(0, 1), extent(0, 1), changed(1, 0)];
             assert_eq!(s.apply("b", existing(), writes).await, expected);
             let outcomes = s.apply("b", existing(), [read_all("unnamed"), get_all_in("notes")]).await;
             assert_eq!(outcomes, [whole(0, &["x"]), entries(&[("x", "1")])]);
@@ -266,13 +266,13 @@ fn leftovers_of_any_type_do_not_stop_a_creation() {
                 break_it(s.raw(), address, kind);
                 let operations = [
                     put("k", "1"),
-                    increment("n", 1),
+                    add("n", 1),
                     append("history", &["x"]),
                     append("l", &["x"]),
                     put_in("notes", &[("x", "1")]),
                 ];
                 let outcomes = s.apply("b", create_new(), operations).await;
-                let expected = [changed(1), counter(1), extent(0, 1), extent(0, 1), changed(1)];
+                let expected = [changed(1, 0), counter(1), extent(0, 1), extent(0, 1), changed(1, 0)];
                 assert_eq!(outcomes, expected, "{address} is a {kind}");
                 s.delete("b").await;
                 assert_eq!(keys_of_b(s.raw()), [""; 0], "{address} is a {kind}");
@@ -300,11 +300,11 @@ fn text_that_is_not_utf8_is_reported_and_left_unchanged() {
         ];
         let outcomes = s.apply("b", existing(), reads).await;
         let records = whole(0, &["l0", "l1", "l\u{fffd}2"]);
-        let one = spans(0, 3, &[(2, &["l\u{fffd}2"])]);
+        let one = runs(0, 3, &[(2, &["l\u{fffd}2"])]);
         let notes = unreadable(&[("y", "2")], &["x"]);
         let all = unreadable(&[("n", "42")], &["k"]);
         assert_eq!(outcomes, [unreadable(&[], &["k"]), all, records, one, notes.clone(), notes]);
-        let failure = s.try_send(&transaction("b", existing(), [increment("k", 1)])).await.unwrap_err();
+        let failure = s.try_send(&transaction("b", existing(), [add("k", 1)])).await.unwrap_err();
         assert_eq!((failure.code, &*failure.subject), (FailureCode::NotACounter, "k"));
         let lookalike = [equal("k", "\"\u{fffd}\u{fffd}\"")];
         assert_eq!(s.ask(&expecting("b", existing(), lookalike, [])).await.status, Status::Unmet);
@@ -313,7 +313,7 @@ fn text_that_is_not_utf8_is_reported_and_left_unchanged() {
             Status::Applied
         );
         s.assert_unchanged(&before, ()).await;
-        assert_eq!(s.apply_one("b", put("k", "1")).await, changed(0));
+        assert_eq!(s.apply_one("b", put("k", "1")).await, changed(0, 0));
     });
 }
 
@@ -327,9 +327,9 @@ fn foreign_names_in_the_key_set_are_harmless() {
         let operations = [get_all(), get("n"), put("a", "1"), remove("gone")];
         let receipt = s.ask(&transaction("b", existing(), operations)).await;
         let both = entries(&[("k", "\"text\""), ("n", "42")]);
-        assert_eq!(receipt.outcomes, [both, entries(&[("n", "42")]), changed(1), changed(0)]);
+        assert_eq!(receipt.outcomes, [both, entries(&[("n", "42")]), changed(1, 0), changed(0, 0)]);
         s.apply("b", existing(), [remove_all()]).await;
-        assert_eq!(s.apply("b", existing(), [get_all(), count("history")]).await, [nothing(), counted(0, 2)]);
+        assert_eq!(s.apply("b", existing(), [get_all(), count("history")]).await, [nothing(), extent(0, 2)]);
         assert_eq!(s.delete("b").await.0, Status::Applied);
         assert!(!s.is_there("b").await);
     });
