@@ -15,8 +15,8 @@ mod sync;
 use std::{path::Path, time::Duration};
 
 use keepline_stores::{
-    Deadline, DeleteRequest, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FoundDocuments,
-    IndexStep, IndexedTransaction, ManualClock, Outcome, Precondition, Receipt, Status, Store as _, Writer,
+    Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FoundDocuments, IndexStep,
+    IndexedTransaction, ManualClock, Outcome, Precondition, Receipt, Status, Store as _, Writer,
 };
 use keepline_stores_tests::{random, requests::*, until::until_true};
 use rusqlite::Connection;
@@ -89,9 +89,5 @@ async fn apply_step(store: &DirectoryStore, bucket: &str, step: IndexStep) -> Fo
 }
 
 async fn delete(store: &DirectoryStore, bucket: &str) -> Status {
-    store.delete(Writer::new().advance(), &deletion(bucket), Deadline::NEVER).await.unwrap().status
-}
-
-fn deletion(bucket: &str) -> DeleteRequest {
-    DeleteRequest { bucket: session(bucket), generation: None, max_keys: 0 }
+    store.delete(Writer::new().advance(), &deletion_of(bucket), Deadline::NEVER).await.unwrap().status
 }

@@ -80,8 +80,7 @@ fn deletions_of_one_call_share_a_commit_and_a_sync_and_fail_one_by_one() {
         }
         // Whether the first has expired is in doubt.
         bench.clock.jump_ahead(DAY);
-        let mut requests: Vec<_> = (0..34).map(|n| deletion(&format!("s{n}"))).collect();
-        requests.iter_mut().for_each(|request| request.max_keys = 1);
+        let mut requests: Vec<_> = (0..34).map(|n| deletion_of(&format!("s{n}"))).collect();
         requests[1].generation = Some("another".into());
         requests[2].bucket.name = "no name".into();
         let (before, mut writer) = (store.counters(), Writer::new());
@@ -106,7 +105,7 @@ fn deletions_of_one_call_share_a_commit_and_a_sync_and_fail_one_by_one() {
         }
         let again = store.delete_each(&writer, &requests[3..32], Deadline::NEVER).await;
         assert!(again.iter().all(|again| again.as_ref().is_ok_and(|again| again.status == Status::Repeated)));
-        let twice = store.delete_each(writer.advance(), &[deletion("s1"), deletion("s1")], Deadline::NEVER).await;
+        let twice = store.delete_each(writer.advance(), &[deletion_of("s1"), deletion_of("s1")], Deadline::NEVER).await;
         assert!(twice.iter().all(|twice| twice.as_ref().is_err_and(|failure| failure.code == FailureCode::Invalid)));
         assert_eq!(send(&store, &transaction("s1", existing(), [])).await.unwrap().status, Status::Applied);
     });
