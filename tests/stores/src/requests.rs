@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use keepline_stores::{
-    AddDocumentsStep, AddOperation, AppendOperation, BucketId, ChangedEntries, CounterValue, DeleteRequest, DescribeOperation,
-    Description, Document, Entry, EntryState, ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom,
-    FoundDocuments, FoundEntries, GetAllOperation, GetOperation, IndexExtent, IndexStep, IndexedTransaction,
-    LeaseRequest, LogExtent, LogRecords, MarkRun, NewBucket, Operation, Outcome, PositionMark, PositionedRecord,
-    Precondition, ReadAtOperation, ReadMarksStep, ReadOperation, RecordRun, RemoveDocumentsStep,
+    AddDocumentsStep, AddOperation, AppendOperation, BucketId, ChangedEntries, CounterValue, DeleteRequest,
+    DescribeOperation, Description, Document, Entry, EntryState, ExistingBucket, Expectation, ExpectedEntry,
+    ExpectedLog, ExpectedRoom, FoundDocuments, FoundEntries, GetAllOperation, GetOperation, IndexExtent, IndexStep,
+    IndexedTransaction, LeaseRequest, LogExtent, LogRecords, MarkRun, NewBucket, Operation, Outcome, PositionMark,
+    PositionedRecord, Precondition, ReadAtOperation, ReadMarksStep, ReadOperation, RecordRun, RemoveDocumentsStep,
     ReplaceOldestOperation, RewriteOperation, SearchStep, SetOperation, Size, Span, TermHits, TimeToLive, Transaction,
     names::VALUES,
 };
@@ -349,13 +349,7 @@ fn append_to<T: AsRef<str>>(log: &str, reset: bool, records: &[T], marks: &[(&st
 }
 
 /// Read from an end of a log that has more than `only_over` records, but never the newest that are to be left.
-pub fn read(
-    log: &str,
-    newest: bool,
-    (only_over, leave): (u64, u64),
-    max_records: u64,
-    max_bytes: u64,
-) -> Operation {
+pub fn read(log: &str, newest: bool, (only_over, leave): (u64, u64), max_records: u64, max_bytes: u64) -> Operation {
     Operation::Read(ReadOperation { log: log.into(), newest, only_over, leave, max_records, max_bytes })
 }
 
@@ -559,12 +553,7 @@ pub fn indexed(next: u64, documents: u64, occurrences: u64) -> FoundDocuments {
 }
 
 /// What was found in an index from a position on: runs of marks, and where each term occurs, as offsets from there.
-pub fn found(
-    extent: IndexExtent,
-    from_position: u64,
-    runs: &[(u32, &[u16])],
-    terms: &[&[u32]],
-) -> FoundDocuments {
+pub fn found(extent: IndexExtent, from_position: u64, runs: &[(u32, &[u16])], terms: &[&[u32]]) -> FoundDocuments {
     let runs = runs.iter().map(|(offset, marks)| MarkRun { offset: *offset, marks: marks.to_vec() }).collect();
     let terms = terms.iter().map(|offsets| TermHits { offsets: offsets.to_vec() }).collect();
     FoundDocuments { extent, from_position, runs, terms }

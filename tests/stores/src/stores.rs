@@ -13,8 +13,8 @@ use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
     BucketId, Deadline, DeleteRequest, Deletion, Description, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
     FoundDocuments, IndexStep, IndexedReceipt, IndexedTransaction, LeaseRequest, LeaseState, ManualClock, MemoryLimits,
-    MemoryStore, Operation, Outcome, Precondition, Receipt, RedisOptions, RedisStore, SessionLimitPolicy, Status, Store,
-    Writer, kind, part,
+    MemoryStore, Operation, Outcome, Precondition, Receipt, RedisOptions, RedisStore, SessionLimitPolicy, Status,
+    Store, Writer, kind, part,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;

@@ -6,9 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use keepline_stores::{
-    Deadline, EntryState, Failure, IndexedReceipt, IndexedTransaction, Status, Store, Writer, part,
-};
+use keepline_stores::{Deadline, EntryState, Failure, IndexedReceipt, IndexedTransaction, Status, Store, Writer, part};
 
 use crate::requests::*;
 
@@ -66,7 +64,10 @@ pub fn transaction(sent: &Sent) -> IndexedTransaction {
                 put("last", &sent.id),
             ],
             // One writer of each process: positions rise in an index.
-            add_documents(&index_name(&writer), if number == 0 { vec![document(round, &terms(round))] } else { vec![] }),
+            add_documents(
+                &index_name(&writer),
+                if number == 0 { vec![document(round, &terms(round))] } else { vec![] },
+            ),
         ),
     )
 }

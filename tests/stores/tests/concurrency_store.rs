@@ -53,7 +53,8 @@ async fn records_folded_into_an_index_by_many_writers_are_indexed_once(s: Arc<St
         let mut writer = Writer::new();
         for round in 0..20 {
             let record = (number * 20 + round).to_string();
-            let asked = transaction("b", create(), [append("terms", &[&record]), read_surplus("terms", 10, 5, 64, ALL)]);
+            let asked =
+                transaction("b", create(), [append("terms", &[&record]), read_surplus("terms", 10, 5, 64, ALL)]);
             let (status, outcomes) = sent(&store, writer.advance(), &asked).await;
             assert_eq!(status, Status::Applied);
             let Some(surplus) = run_of(&outcomes[1]) else { continue };
@@ -147,8 +148,7 @@ async fn transactions_sent_twice_by_all_count_once(s: Arc<StoreUnderTest>) {
 async fn late_retries_of_many_new_writers_count_once(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     all_at_once(&s, async |store, number| {
-        let once =
-            |round| transaction("b", existing(), [add("n", 1), append("l", &[format!("{number}:{round}")])]);
+        let once = |round| transaction("b", existing(), [add("n", 1), append("l", &[format!("{number}:{round}")])]);
         let writers: Vec<_> = (0..ROUNDS).map(|_| Writer::new().advance().clone()).collect();
         for (round, writer) in writers.iter().enumerate() {
             assert_eq!(sent(&store, writer, &once(round)).await.0, Status::Applied);
@@ -247,13 +247,8 @@ async fn buckets_deleted_and_created_all_the_time_are_whole_or_not_there(s: Arc<
                     other => panic!("{other:?}"),
                 }
             } else {
-                let operations = [
-                    add("a", 1),
-                    put("b", "1"),
-                    put("c", "1"),
-                    append("l", &["x"]),
-                    page_of_keys("values", "", 10),
-                ];
+                let operations =
+                    [add("a", 1), put("b", "1"), put("c", "1"), append("l", &["x"]), page_of_keys("values", "", 10)];
                 let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), operations)).await;
                 assert_eq!(status, Status::Applied);
                 let Outcome::Counter(n) = &outcomes[0] else { panic!("{outcomes:?}") };

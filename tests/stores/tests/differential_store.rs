@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
 use keepline_stores::{
-    BucketId, BucketPage, Deadline, DeleteRequest, Deletion, Document, EntryState, Expectation, Failure, IndexedReceipt,
-    IndexedTransaction, LeaseState, Operation, Outcome, Precondition, Size, Status, Writer, capability, check, kind,
+    BucketId, BucketPage, Deadline, DeleteRequest, Deletion, Document, EntryState, Expectation, Failure,
+    IndexedReceipt, IndexedTransaction, LeaseState, Operation, Outcome, Precondition, Size, Status, Writer, capability,
+    check, kind,
 };
 use keepline_stores_tests::{random, requests::*, stores::StoreUnderTest};
 
@@ -91,7 +92,8 @@ impl Side {
     /// With the name that a life has on this side.
     fn translated(&self, asked: &Asked) -> IndexedTransaction {
         let mut transaction = asked.transaction.clone();
-        if let (Some(index), Precondition::Existing(existing)) = (asked.life, &mut transaction.transaction.precondition) {
+        if let (Some(index), Precondition::Existing(existing)) = (asked.life, &mut transaction.transaction.precondition)
+        {
             existing.generation = Some(self.generation(index));
         }
         transaction

@@ -66,13 +66,13 @@ fn guarded(own_breaker: bool) -> (StoreGuard, Arc<Intercepted<Moody>>) {
 
 /// A call that changes nothing.
 async fn ask_of(store: &dyn Store) -> Result<IndexedReceipt, Failure> {
-    let transaction = IndexedTransaction {
+    let transaction = Transaction {
         bucket: BucketId::session("s"),
         precondition: Precondition::Existing(ExistingBucket { generation: None, renew: true }),
         expectations: vec![],
         operations: vec![],
     };
-    store.transact(&Writer::new(), &transaction, Deadline::NEVER).await
+    store.transact(&Writer::new(), &transaction.into(), Deadline::NEVER).await
 }
 
 async fn ask(guard: &StoreGuard) -> Result<Result<IndexedReceipt, Failure>, Missed> {

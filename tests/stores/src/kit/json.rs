@@ -325,8 +325,7 @@ fn told_documents(found: FoundDocuments) -> Value {
         "next": large(found.extent.next), "documents": large(found.extent.documents),
         "occurrences": large(found.extent.occurrences),
     });
-    let runs: Vec<_> =
-        found.runs.into_iter().map(|run| json!({ "offset": run.offset, "marks": run.marks })).collect();
+    let runs: Vec<_> = found.runs.into_iter().map(|run| json!({ "offset": run.offset, "marks": run.marks })).collect();
     let terms: Vec<_> = found.terms.into_iter().map(|term| json!({ "offsets": term.offsets })).collect();
     json!({ "extent": extent, "from-position": large(found.from_position), "runs": runs, "terms": terms })
 }

@@ -24,9 +24,11 @@ fn harmless() -> Work {
         reset_log("n", &["new"]),
         get_all(),
     ];
-    let steps: Work =
-        (add_documents("i", [document(2, &[1, 9])]), (remove_documents("j", [0]), add_documents("new", [document(0, &[1])])))
-            .into();
+    let steps: Work = (
+        add_documents("i", [document(2, &[1, 9])]),
+        (remove_documents("j", [0]), add_documents("new", [document(0, &[1])])),
+    )
+        .into();
     (operations, (steps, lease("more", "me", HOUR))).into()
 }
 

@@ -96,9 +96,7 @@ async fn any_operation_that_creates_values_is_refused_at_their_limit(s: Arc<Stor
         let before = s.describe("small").await.values;
         s.apply("small", existing(), work.clone()).await;
         let after = s.describe("small").await.values;
-        let puts_values = |operation: &Operation| {
-            matches!(operation, Operation::Set(set) if set.map_name == "values" && !set.put.is_empty())
-        };
+        let puts_values = |operation: &Operation| matches!(operation, Operation::Set(set) if set.map_name == "values" && !set.put.is_empty());
         if after > before || work.operations.iter().any(puts_values) {
             creating.push(work);
         }

@@ -73,9 +73,7 @@ impl Reference {
         FoundDocuments {
             extent: self.extent(),
             from_position,
-            runs: runs
-                .map(|run| MarkRun { offset: offset(run[0]), marks: run.iter().map(mark).collect() })
-                .collect(),
+            runs: runs.map(|run| MarkRun { offset: offset(run[0]), marks: run.iter().map(mark).collect() }).collect(),
             terms: terms.iter().map(|term| TermHits { offsets: offsets(term) }).collect(),
         }
     }
@@ -84,9 +82,8 @@ impl Reference {
     fn found_within(&self, terms: &[u32], newest: u64, around: u32, max_bytes: u64) -> FoundDocuments {
         let around = around.min(limits::MAX_AROUND).into();
         let oldest = self.next.saturating_sub(newest.min(limits::MAX_NEWEST));
-        let near_hits = self.hits(terms, oldest).into_iter().flat_map(|hit| {
-            hit.saturating_sub(around).max(oldest)..=hit + 1
-        });
+        let near_hits =
+            self.hits(terms, oldest).into_iter().flat_map(|hit| hit.saturating_sub(around).max(oldest)..=hit + 1);
         let firsts: BTreeSet<_> = [oldest].into_iter().chain(near_hits).collect();
         let fits = |found: &FoundDocuments| {
             let marks: usize = found.runs.iter().map(|run| 8 + 2 * run.marks.len()).sum();
@@ -169,7 +166,8 @@ async fn random_index_operations_match_a_reference_made_of_sets(s: Arc<StoreUnde
                 let (first, count) = (rng.u64(0..reference.next + 5), rng.u32(0..3000));
                 let marked = s.apply_step("b", read_marks("i", first, count)).await;
                 let positions = first..(first + u64::from(count)).min(reference.next);
-                let marks: Vec<_> = positions.map(|at| reference.documents.get(&at).map_or(0, |one| one.mark)).collect();
+                let marks: Vec<_> =
+                    positions.map(|at| reference.documents.get(&at).map_or(0, |one| one.mark)).collect();
                 let told = marked.runs.into_iter().flat_map(|run| run.marks).collect::<Vec<_>>();
                 assert_eq!(told, marks, "{count} from {first}");
             }
@@ -223,7 +221,8 @@ async fn documents_far_apart_are_kept_and_found(s: Arc<StoreUnderTest>) {
     assert!(found.terms.iter().all(|term| term.offsets == [131_071]));
     let some: Vec<_> = (0..32).map(at).collect();
     assert_eq!(s.apply_step("b", remove_documents("i", some)).await, indexed(at(1999) + 1, 1968, 3936));
-    let refused = s.try_send(&transaction("b", existing(), remove_documents("i", (0..33).map(at).collect::<Vec<_>>()))).await;
+    let refused =
+        s.try_send(&transaction("b", existing(), remove_documents("i", (0..33).map(at).collect::<Vec<_>>()))).await;
     assert_eq!(refused.unwrap_err().code, FailureCode::TooLarge);
 }
 

@@ -4,9 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
-use keepline_stores::{
-    Deadline, Failure, FailureCode, IndexStep, IndexedReceipt, IndexedTransaction, Store, Writer,
-};
+use keepline_stores::{Deadline, Failure, FailureCode, IndexStep, IndexedReceipt, IndexedTransaction, Store, Writer};
 use keepline_stores_tests::{
     intercept::{Intercept, Intercepted},
     kit,

@@ -12,8 +12,7 @@ use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
     BucketId, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, FoundDocuments, IndexedTransaction, NotApart,
     Outcome, Receipt, RedisOptions, RedisStore, RemovalOutcome, Status, Store, Transfer, TransferStore, Transferred,
-    Writer, kind,
-    transfer::list_all_buckets,
+    Writer, kind, transfer::list_all_buckets,
 };
 use keepline_stores_tests::{
     intercept::{Intercept, Intercepted},
@@ -75,10 +74,7 @@ async fn fill(store: &dyn TransferStore, id: &BucketId) {
     let steps: Work = (add_documents("recall", documents), add_documents("emptied", [document(3, &[1])])).into();
     let work = (operations, (steps, lease("work", "me", Duration::from_secs(3600))));
     ask(store, &transaction(id, precondition, work)).await;
-    let cut = [
-        replace_oldest::<&str>("emptied", 1, &[]),
-        replace_oldest::<&str>("turns", 300, &[]),
-    ];
+    let cut = [replace_oldest::<&str>("emptied", 1, &[]), replace_oldest::<&str>("turns", 300, &[])];
     let cut = (cut, (remove_documents("recall", [7, 700]), remove_documents("emptied", [3])));
     ask(store, &transaction(id, unused(), cut)).await;
 }
