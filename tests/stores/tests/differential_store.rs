@@ -484,7 +484,8 @@ fn comparable_receipt(receipt: IndexedReceipt) -> (impl Debug, Vec<u64>) {
         }
         Outcome::Described(mut description) => {
             times.extend(description.expires_in.as_mut().map(std::mem::take));
-            times.push(std::mem::take(&mut description.created_at));
+            // Redis goes by its own clock, which does not show the time that was only made believe.
+            description.created_at = u64::from(description.created_at > 0);
             Outcome::Described(description)
         }
         other => other,

@@ -11,7 +11,7 @@ use clap::Args;
 use keepline::{
     Deadline, Keepline, Sessions,
     pipe::{Effect, Question},
-    store::BucketKind,
+    store::kind,
 };
 use serde_json::{Map, Value, json};
 use tokio::{sync::Notify, time::Instant};
@@ -266,7 +266,7 @@ impl TestSessions {
         forget_in_batches(&mut sessions, &self.name).await?;
         // The tombstone, too: this user stores nothing any more.
         let bucket = self.owner_bucket_name(&mut sessions).await?;
-        buckets::delete_bucket_if_exists(keepline.store(), BucketKind::User, &bucket).await?;
+        buckets::delete_bucket_if_exists(keepline.store(), kind::USER, &bucket).await?;
         Ok(())
     }
 }
