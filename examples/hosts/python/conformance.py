@@ -1,7 +1,7 @@
-"""Replays the conformance kit against the store: `python conformance.py [--real-time] [FOLDER]`. The kit's README has
+"""Replays the conformance kit against the store: `python conformance.py [--real-time] [--floors] [FOLDER]`. The kit's README has
 the format.
 
-The store's file is opened anew for each step, as by another process: whatever one step acknowledged, the next must
+With `--floors` its limits are as low as the contract allows. The store's file is opened anew for each step, as by another process: whatever one step acknowledged, the next must
 find. The writers of a race have a thread and a connection each. With `--real-time` the clock is not moved but waited
 for, and cases that would take long are skipped. Calls here are never repeated, so cases that repeat one are skipped.
 """
@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from checks import Failure
+from checks import FLOORS, LIMITS, Failure
 from kit import argument, differs, expand, spelled
 from store import SqliteStore
 
@@ -39,20 +39,21 @@ def send(store, step, known):
         try:
             return {"ok": spelled(work())}
         except Failure as failure:
-            return {"err": spelled(failure.record)}
+            return {"err": spelled(failure.problem)}
 
     match step["call"]:
         case "transact":
             return result(lambda: store.transact(given("transaction")))
         case "transact-each":
             return spelled(store.transact_each(given("transactions")))
+        case "leases.transact-each":
+            return spelled(store.transact_each_leased(given("transactions")))
+        case "delete-each":
+            return spelled(store.delete_each(given("requests")))
         case "list-buckets":
             return result(lambda: store.list_buckets(step["kind"], given("cursor"), step["limit"]))
-        case "delete-bucket":
-            bucket, generation = given("bucket"), given("generation")
-            return result(lambda: store.delete_bucket(bucket, generation, step["max-keys"]))
-        case "capabilities":
-            return spelled(store.capabilities())
+        case "about":
+            return spelled(store.about())
         case unknown:
             raise SystemExit(f"the kit has a call that this replayer does not know: {unknown}")
 
@@ -167,13 +168,15 @@ def replay(steps, open_store, real_time=False):
         return str(problem)
 
 
-def is_skipped(case, capabilities, real_time=False):
+def is_skipped(case, about, real_time=False):
     """Whether a case is not for this store, or not for this replayer."""
-    fits = all(capabilities[name] for name in case.get("needs", []))
-    fits = fits and not any(capabilities[name] for name in case.get("lacks", []))
+    has, lower = set(about["capabilities"]), {limit["name"] for limit in about["limits"]}
+    needs, lacks = set(case.get("needs", [])), set(case.get("lacks", []))
     steps = case["steps"] + [one for step in case["steps"] for writer in step.get("writers", []) for one in writer]
-    left_out = any(step["call"] in LEFT_OUT or "identity" in step for step in steps)
+    # This store has no such function.
+    left_out = any(step["call"] in LEFT_OUT or "identity" in step or step["call"].startswith("indexes.") for step in steps)
     is_long = any(step["call"] == "advance" and step["milliseconds"] > SHORT for step in case["steps"])
+    fits = needs <= has and not lacks & has and not lower & set(case.get("limits", []))
     return not fits or left_out or (real_time and is_long)
 
 
@@ -182,19 +185,20 @@ def folder_of(arguments):
     return pathlib.Path(arguments[0]) if arguments else default
 
 
-def cases(folder):
-    """All cases of a folder, each with the name of its file."""
+def cases(folder, about):
+    """All cases of a folder, each with the name of its file, for a store that says this about itself."""
+    limits = LIMITS | {limit["name"]: limit["value"] for limit in about["limits"]}
     for file in sorted(folder.glob("*.json")):
         for case in json.loads(file.read_text(encoding="utf-8"))["cases"]:
-            yield file.name, case | {"steps": expand(case["steps"])}
+            yield file.name, case | {"steps": expand(case["steps"], limits)}
 
 
-def replay_until_in_time(case, real_time):
+def replay_until_in_time(case, real_time, limits):
     """What of a case does not hold. It is begun again, with an empty store, while the machine is too busy for it."""
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                return replay(case["steps"], lambda clock: SqliteStore(f"{scratch}/store.db", PATIENCE, clock), real_time)
+                return replay(case["steps"], lambda clock: SqliteStore(f"{scratch}/store.db", PATIENCE, clock, limits), real_time)
             except Late:
                 pass
     return f"the machine was too busy {TRIES} times"
@@ -202,16 +206,16 @@ def replay_until_in_time(case, real_time):
 
 def main():
     arguments = sys.argv[1:]
-    real_time = "--real-time" in arguments
-    if real_time:
-        arguments.remove("--real-time")
+    flags = {flag for flag in ("--real-time", "--floors") if flag in arguments}
+    real_time, limits = "--real-time" in flags, FLOORS if "--floors" in flags else {}
+    folder = folder_of([one for one in arguments if one not in flags])
     passed = failed = skipped = 0
-    capabilities = SqliteStore(":memory:").capabilities()
-    for file, case in cases(folder_of(arguments)):
-        if is_skipped(case, capabilities, real_time):
+    about = SqliteStore(":memory:", limits=limits).about()
+    for file, case in cases(folder, about):
+        if is_skipped(case, about, real_time):
             skipped += 1
             continue
-        problem = replay_until_in_time(case, real_time)
+        problem = replay_until_in_time(case, real_time, limits)
         if problem:
             print(f"{file}: {case['name']}: {problem}", file=sys.stderr)
         passed, failed = passed + (problem is None), failed + (problem is not None)

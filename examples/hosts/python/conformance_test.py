@@ -51,10 +51,10 @@ def is_caught(case, scratch):
 
 
 def main():
-    capabilities = SqliteStore(":memory:").capabilities()
+    about = SqliteStore(":memory:").about()
     caught, missed = 0, []
-    for _, case in cases(folder_of(sys.argv[1:])):
-        if any(step["call"] == "race" for step in case["steps"]) and not is_skipped(case, capabilities):
+    for _, case in cases(folder_of(sys.argv[1:]), about):
+        if any(step["call"] == "race" for step in case["steps"]) and not is_skipped(case, about):
             with tempfile.TemporaryDirectory() as scratch:
                 if is_caught(case, scratch):
                     caught += 1

@@ -6,25 +6,28 @@ conformance/README.md describes it.
 import json
 
 # Members that are integers even where the kit, for the sake of JSON, spells them as texts.
-INTEGERS = {"milliseconds", "max-bytes", "max-entries", "max-records", "limit", "keep", "count", "position", "first",
-            "next", "amount", "newest"}
+INTEGERS = {"milliseconds", "max-bytes", "max-entries", "max-records", "limit", "only-over", "leave", "count", "position",
+            "from-position", "positions", "first", "next", "amount", "newest"}
 SAFE = 2**53 - 1
 
 
-def expand(value):
-    """Replaces the kit's two abbreviations."""
+def expand(value, limits=None):
+    """Replaces the kit's abbreviations. `limits`: those of the store, by name."""
     if isinstance(value, list):
-        return [expand(one) for one in value]
+        return [expand(one, limits) for one in value]
     if not isinstance(value, dict):
         return value
+    if "$limit" in value:
+        name, more = value["$limit"]
+        return limits[name] + more
+    value = {name: expand(one, limits) if name in ("$text", "$list") else one for name, one in value.items()}
     if "$text" in value:
         text, times = value["$text"]
         return text * times
     if "$list" in value:
         count, template, sign = [*value["$list"], "#"][:3]
-        template = expand(template)
         return [numbered(template, sign, place) for place in range(count)]
-    return {name: expand(one) for name, one in value.items()}
+    return {name: expand(one, limits) for name, one in value.items()}
 
 
 def numbered(value, sign, place):
@@ -47,10 +50,10 @@ def argument(value, known, name=""):
         return int(value)
     if name == "precondition":
         return variant(value, known)
-    if name in ("operations", "expectations"):
+    if name in ("operations", "expectations", "steps"):
         return [variant(one, known) for one in value]
     if isinstance(value, list):
-        return [argument(one, known) for one in value]
+        return [argument(one, known, name) for one in value]
     if isinstance(value, dict) and "$sum" in value:
         return str(sum(int(argument(one, known)) for one in value["$sum"]))
     if isinstance(value, dict):

@@ -5,10 +5,11 @@ Nothing here begins or ends a transaction: whatever raises, store.py rolls back.
 
 import re
 
-from checks import MAX_BYTES, MAX_PIECES, PIECE_BYTES, Failure
+from checks import PIECE_BYTES, Failure
 
-MAX_RECORDS = 10_000
-MAX_VALUES = 20_000
+# Records that are replaced at a time.
+MAX_REPLACED = 10_000
+PAGE = 100
 COUNTER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 TOP = 2**63 - 1
 
@@ -17,7 +18,8 @@ SCHEMA = """
 create table if not exists clock (one integer primary key, now integer not null);
 create table if not exists bucket (
     id integer primary key autoincrement, kind text not null, name text not null, generation text not null,
-    milliseconds integer, sliding integer not null, expires_at integer, unique (kind, name));
+    milliseconds integer, sliding integer not null, expires_at integer, created_at integer not null default 0,
+    unique (kind, name));
 create index if not exists expiry on bucket (expires_at) where expires_at is not null;
 create table if not exists entry (
     bucket integer references bucket on delete cascade, map text, key text, text blob not null,
@@ -33,42 +35,44 @@ create table if not exists lease (
     primary key (bucket, name)) without rowid;
 """
 
+# What adds the columns that files of earlier versions lack.
+MIGRATION = {
+    "generation": "alter table bucket rename column incarnation to generation",
+    "created_at": "alter table bucket add column created_at integer not null default 0",
+}
+
 
 class Room:
-    """What all answers of a transaction may have, together."""
+    """What all outcomes of a transaction may hold, together."""
 
-    def __init__(self):
-        self.pieces, self.bytes = MAX_PIECES, MAX_BYTES
+    def __init__(self, limits):
+        self.pieces, self.bytes, self.each = limits["reply-pieces"], limits["reply-bytes"], limits["reply-pieces-each"]
 
-    def limited(self, tag, step):
+    def limited(self, tag, operation):
         """The operation, asking for no more than there is room for."""
-        most = min(MAX_RECORDS, self.pieces)
+        most = min(self.each, self.pieces)
         limits = {"max-pieces": most}
-        if "max-bytes" in step:
-            limits["max-bytes"] = min(step["max-bytes"], self.bytes)
-        if "max-entries" in step:
-            limits["max-entries"] = min(step["max-entries"], most)
-        if tag == "page":  # A page is a step forward, room or not.
-            limits["max-entries"] = min(step["max-entries"] or 100, most) or 1
-        if "max-records" in step:
-            limits["max-records"] = min(step["max-records"], most) if self.bytes > 0 else 0
+        if "max-bytes" in operation:
+            limits["max-bytes"] = min(operation["max-bytes"], self.bytes)
+        if "max-entries" in operation:
+            limits["max-entries"] = min(operation["max-entries"], most)
+            if operation["cursor"] is not None:  # A page is a step forward, room or not.
+                limits["max-entries"] = min(operation["max-entries"] or PAGE, most) or 1
+        if "max-records" in operation:
+            limits["max-records"] = min(operation["max-records"], most) if self.bytes > 0 else 0
         if tag == "read-at" and self.bytes == 0:
             limits["max-pieces"] = 0
-        return step | limits
+        return operation | limits
 
-    def take(self, asked, outcome):
-        """What an operation is answered with takes its room."""
-        tag, answer = outcome
-        if tag == "oversize":
-            return
-        records = list(answer.get("records", []))
-        for span in answer.get("spans", []):
-            records += span["records"]
+    def take(self, tag, outcome):
+        """Makes room for what an operation returned."""
+        _, answer = outcome
+        texts = [record for run in answer.get("runs", []) for record in run["records"]]
         for entry in answer.get("entries", []):
-            records.append(entry["text"] if asked == "get" else entry["key"] + entry["text"])
-        count = len(records) + len(answer.get("unreadable", []))
+            texts.append(entry["text"] if tag == "get" else entry["key"] + entry["text"])
+        count = len(texts) + len((answer.get("missing") or {}).get("unreadable", []))
         self.pieces = max(0, self.pieces - count)
-        self.bytes = max(0, self.bytes - count * PIECE_BYTES - sum(len(text.encode()) for text in records))
+        self.bytes = max(0, self.bytes - count * PIECE_BYTES - sum(len(text.encode()) for text in texts))
 
 
 def fitting(texts, max_bytes, at_least=1):
@@ -82,16 +86,12 @@ def fitting(texts, max_bytes, at_least=1):
     return fit
 
 
-def decoded(texts):
-    return [text.decode() for text in texts]
-
-
 class Life:
     """One life of a bucket: its row and what hangs on it."""
 
     def __init__(self, db, row):
         self.db = db
-        self.id, self.generation, self.milliseconds, self.sliding, self.expires_at = row
+        self.id, self.generation, self.milliseconds, self.sliding, self.expires_at, self.created_at = row
 
     def one(self, sql, *values):
         return self.db.execute(sql, (self.id, *values)).fetchone()
@@ -131,15 +131,6 @@ class Life:
         sql = f"select text from record where {span} order by position {order}"
         return (text for (text,) in self.db.execute(sql, (self.id, log, start, end)))
 
-    def append(self, step, first, end):
-        texts = step["records"]
-        if texts or first != self.bounds(step["log"])[0]:
-            self.move(step["log"], first, end + len(texts))
-            self.write(step["log"], end, texts)
-        for mark in step["marks"]:
-            self.set(mark["map-name"], mark["key"], str(end + mark["record-index"]))
-        return "extent", self.extent(step["log"])
-
     def holds(self, tag, expected, operations):
         if tag == "entry":
             found, state = self.text(expected["map-name"], expected["key"]), expected["state"]
@@ -160,9 +151,9 @@ class Life:
                " union select 'lease', name from lease where bucket = ?1 and until > ?2")
         return set(self.all(sql, now))
 
-    def apply(self, tag, step, now, room):
-        outcome = getattr(self, "do_" + tag.replace("-", "_"))(room.limited(tag, step), now)
-        if "max-bytes" in step:
+    def apply(self, tag, operation, now, room):
+        outcome = getattr(self, "do_" + tag.replace("-", "_"))(room.limited(tag, operation), now)
+        if "max-bytes" in operation:
             room.take(tag, outcome)
         return outcome
 
@@ -171,42 +162,48 @@ class Life:
         found = [(key, text) for key, text in found if text is not None]
         size = sum(len(text) for _, text in found)
         if size > step["max-bytes"] or len(found) > step["max-pieces"]:
-            return "oversize", {"bytes": size, "entries": len(found)}
-        return "entries", {"entries": [{"key": k, "text": t.decode()} for k, t in found], "unreadable": []}
+            return oversize(size, len(found))
+        return entries(found)
 
     def do_get_all(self, step, _):
+        text = "x''" if step["keys-only"] else "text"
+        if step["cursor"] is not None:
+            return self.page(step, text)
         count = self.entries(step["map-name"])
         if count > step["max-entries"]:
-            return "oversize", {"bytes": 0, "entries": count}
-        sql = "select coalesce(sum(length(key) + length(text)), 0) from entry where bucket = ? and map = ?"
+            return oversize(0, count)
+        sql = f"select coalesce(sum(length(key) + length({text})), 0) from entry where bucket = ? and map = ?"
         size = self.one(sql, step["map-name"])[0]
         if size > step["max-bytes"]:
-            return "oversize", {"bytes": size, "entries": count}
-        rows = self.all("select key, text from entry where bucket = ? and map = ? order by key", step["map-name"])
-        return "entries", {"entries": [{"key": k, "text": t.decode()} for k, t in rows], "unreadable": []}
+            return oversize(size, count)
+        sql = f"select key, {text} from entry where bucket = ? and map = ? order by key"
+        return entries(self.all(sql, step["map-name"]))
 
-    def do_page(self, step, _):
+    def page(self, step, text):
         limit = step["max-entries"]
-        text = "x''" if step["keys-only"] else "text"
         sql = f"select key, {text} from entry where bucket = ? and map = ? and key > ? order by key limit ?"
         rows = self.all(sql, step["map-name"], step["cursor"], limit + 1)
-        size, entries, unreadable = 0, [], []
+        size, found, unreadable = 0, [], []
         for key, text in rows[:limit]:
             if size + len(key) + len(text) > step["max-bytes"]:
                 unreadable.append(key)
             else:
                 size += len(key) + len(text)
-                entries.append({"key": key, "text": text.decode()})
-        cursor = rows[limit - 1][0] if len(rows) > limit else ""
-        return "page", {"entries": entries, "unreadable": unreadable, "cursor": cursor}
+                found.append((key, text))
+        return entries(found, unreadable, rows[limit - 1][0] if len(rows) > limit else "")
 
-    def do_put(self, step, _):
-        new = sum(self.text(step["map-name"], entry["key"]) is None for entry in step["entries"])
-        for entry in step["entries"]:
-            self.set(step["map-name"], entry["key"], entry["text"])
-        return "changed", {"count": new}
+    def do_set(self, step, _):
+        name, before = step["map-name"], self.entries(step["map-name"])
+        added = sum(self.text(name, entry["key"]) is None for entry in step["put"])
+        if step["reset"]:
+            self.db.execute("delete from entry where bucket = ? and map = ?", (self.id, name))
+        sql = "delete from entry where bucket = ? and map = ? and key = ?"
+        self.db.executemany(sql, [(self.id, name, key) for key in step["remove"]])
+        for entry in step["put"]:
+            self.set(name, entry["key"], entry["text"])
+        return "changed", {"added": added, "removed": before + added - self.entries(name)}
 
-    def do_increment(self, step, _):
+    def do_add(self, step, _):
         key = step["key"]
         found = self.text(step["map-name"], key)
         before = "0" if found is None else found.decode()
@@ -218,67 +215,55 @@ class Life:
         self.set(step["map-name"], key, str(value))
         return "counter", {"value": value}
 
-    def do_remove(self, step, _):
-        sql = "delete from entry where bucket = ? and map = ? and key = ?"
-        removed = sum(self.db.execute(sql, (self.id, step["map-name"], key)).rowcount for key in step["keys"])
-        return "changed", {"count": removed}
-
-    def do_reset_map(self, step, now):
-        sql = "delete from entry where bucket = ? and map = ?"
-        removed = self.db.execute(sql, (self.id, step["map-name"])).rowcount
-        self.do_put(step, now)
-        return "changed", {"count": removed}
-
     def do_append(self, step, _):
-        return self.append(step, *self.bounds(step["log"]))
-
-    def do_reset_log(self, step, _):
-        end = self.bounds(step["log"])[1]
-        return self.append(step, end, end)
-
-    def records(self, log, start, texts):
-        return "records", {"extent": self.extent(log), "first": start, "records": decoded(texts)}
+        log, texts = step["log"], step["records"]
+        first, end = self.bounds(log)
+        start = end if step["reset"] else first
+        if texts or start != first:
+            self.move(log, start, end + len(texts))
+            self.write(log, end, texts)
+        for mark in step["marks"]:
+            self.set(mark["map-name"], mark["key"], str(end + mark["record-index"]))
+        return "extent", self.extent(log)
 
     def do_read(self, step, _):
-        first, end = self.bounds(step["log"])
-        count = step["max-records"]
-        if step["end"] == "newest":
-            texts = self.texts(step["log"], max(first, end - count), end, newest_first=True)
-            fit = fitting(texts, step["max-bytes"])[::-1]
-            return self.records(step["log"], end - len(fit), fit)
-        fit = fitting(self.texts(step["log"], first, first + count), step["max-bytes"])
-        return self.records(step["log"], first if fit else end, fit)
-
-    def do_overflow(self, step, _):
-        first, end = self.bounds(step["log"])
-        count = min(end - first - step["keep"], step["max-records"])
-        if end - first <= step["limit"] or count <= 0:
-            return "extent", self.extent(step["log"])
-        fit = fitting(self.texts(step["log"], first, first + count), step["max-bytes"])
-        return self.records(step["log"], first, fit)
+        log = step["log"]
+        first, end = self.bounds(log)
+        stop = max(first, end - step["leave"])
+        count = min(step["max-records"], stop - first)
+        if end - first <= step["only-over"] or count == 0:
+            return "extent", self.extent(log)
+        if step["newest"]:
+            fit = fitting(self.texts(log, stop - count, stop, newest_first=True), step["max-bytes"])[::-1]
+            return self.records(log, [(stop - len(fit), fit)])
+        return self.records(log, [(first, fitting(self.texts(log, first, first + count), step["max-bytes"]))])
 
     def do_read_at(self, step, _):
-        first, end = self.bounds(step["log"])
-        spans, size, count = [], 0, 0
+        log = step["log"]
+        first, end = self.bounds(log)
+        runs, size, count = [], 0, 0
         for span in step["spans"]:
             # A run may begin before the log does, and end after it.
             start = max(span["position"], first)
             stop = min(span["position"] + span["count"], end, start + step["max-pieces"] - count)
             if start >= stop:
                 continue
-            texts = self.texts(step["log"], start, stop)
-            fit = fitting(texts, step["max-bytes"] - size, at_least=0 if spans else 1)
+            fit = fitting(self.texts(log, start, stop), step["max-bytes"] - size, at_least=0 if runs else 1)
             if fit:
-                spans.append({"first": start, "records": decoded(fit)})
+                runs.append((start, fit))
             size, count = size + sum(map(len, fit)), count + len(fit)
             if len(fit) < stop - start:
                 break
-        return "spans", {"extent": self.extent(step["log"]), "spans": spans}
+        return self.records(log, runs)
+
+    def records(self, log, runs):
+        runs = [{"first": first, "records": [text.decode() for text in texts]} for first, texts in runs]
+        return "records", {"extent": self.extent(log), "runs": runs}
 
     def do_replace_oldest(self, step, _):
         log, texts = step["log"], step["records"]
         first, end = self.bounds(log)
-        count = min(step["count"], end - first, MAX_RECORDS)
+        count = min(step["count"], end - first, MAX_REPLACED)
         if len(texts) > count:
             raise Failure("invalid", log, f"there are only {count} records to replace")
         if count > 0:
@@ -294,35 +279,45 @@ class Life:
             self.write(step["log"], record["position"], [record["text"]])
         return "extent", self.extent(step["log"])
 
-    def do_lease(self, step, now):
-        name, mine, until = step["lease"], step["holder"], now + step["milliseconds"]
+    def do_describe(self, step, now):
+        parts = []
+        if step["parts"]:
+            for (name,) in self.all("select name from log where bucket = ? order by name"):
+                first, end = self.bounds(name)
+                parts.append({"kind": "log", "name": name, "position": first, "count": end - first, "bytes": 0})
+            sql = "select map, count(*) from entry where bucket = ? and map <> 'values' group by map order by map"
+            parts += ({"kind": "map", "name": name, "position": 0, "count": count, "bytes": 0} for name, count in self.all(sql))
+        ttl = self.milliseconds and {"milliseconds": self.milliseconds, "sliding": bool(self.sliding)}
+        expires_in = self.expires_at and self.expires_at - now
+        return "described", {"time-to-live": ttl, "created-at": self.created_at, "expires-in": expires_in,
+                             "values": self.entries("values"), "parts": parts}
+
+    def lease(self, request, now):
+        """Takes, renews or gives back a lease, and returns its state."""
+        name, mine, until = request["name"], request["holder"], now + request["milliseconds"]
         # Those that have run out, and one's own.
         sql = "delete from lease where bucket = ? and (until <= ? or (name = ? and holder = ?))"
         self.db.execute(sql, (self.id, now, name, mine))
-        held = self.one("select holder, until from lease where bucket = ? and name = ?", name)
-        holder, ends = held or ("", now)
-        if held is None and step["milliseconds"] > 0:
+        holder, ends = self.one("select holder, until from lease where bucket = ? and name = ?", name) or ("", now)
+        if holder == "" and request["milliseconds"] > 0:
             self.db.execute("insert into lease values (?, ?, ?, ?)", (self.id, name, mine, until))
             holder, ends = mine, until
-        return "lease", {"held": holder == mine, "holder": holder, "expires-in": ends - now}
+        return {"held": holder == mine, "holder": holder, "expires-in": ends - now}
 
-    def do_describe(self, step, now):
-        maps = logs = []
-        if step["parts"]:
-            sql = "select map, count(*) from entry where bucket = ? and map <> 'values' group by map order by map"
-            maps = [{"map-name": name, "entries": count} for name, count in self.all(sql)]
-            names = self.all("select name from log where bucket = ? order by name")
-            logs = [{"log": name, "extent": self.extent(name)} for (name,) in names]
-        ttl = self.milliseconds and {"milliseconds": self.milliseconds, "sliding": bool(self.sliding)}
-        expires_in = self.expires_at and self.expires_at - now
-        described = {"time-to-live": ttl, "expires-in": expires_in, "values": self.entries("values")}
-        return "described", described | {"maps": maps, "logs": logs, "indexes": []}
+
+def entries(found, unreadable=(), cursor="", size=None):
+    missing = {"unreadable": list(unreadable), "cursor": cursor, "oversize": size}
+    texts = [{"key": key, "text": text.decode()} for key, text in found]
+    return "entries", {"entries": texts, "missing": missing if unreadable or cursor or size else None}
+
+
+def oversize(total, count):
+    return entries([], size={"bytes": total, "entries": count})
 
 
 def keys_set(operations, map_name):
-    """The keys of a map that the operations set."""
+    """The keys of a map to which the operations give a text."""
     for tag, step in operations:
-        sets = [step] if tag == "increment" else step.get("marks", [])
-        if tag in ("put", "reset-map"):
-            sets = [{"map-name": step["map-name"]} | entry for entry in step["entries"]]
-        yield from (one["key"] for one in sets if one["map-name"] == map_name)
+        if tag in ("add", "set") and step["map-name"] == map_name:
+            yield from [step["key"]] if tag == "add" else (entry["key"] for entry in step["put"])
+        yield from (mark["key"] for mark in step.get("marks", []) if mark["map-name"] == map_name)

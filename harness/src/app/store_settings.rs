@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use keepline::{
     Deadline,
     config::Config,
-    store::{BucketKind, Description, Failure, Store, Writer},
+    store::{Description, Failure, Store, Writer, kind, part},
 };
 use serde_json::{Map, Value};
 
@@ -34,9 +34,9 @@ impl StoreSettings {
     /// Reads some sessions, in two round trips and without counting a use. `None`: there are no sessions.
     pub async fn infer_from_store(store: &Arc<dyn Store>, limit: Duration) -> Result<Option<Self>, Failure> {
         let deadline = Deadline::after(limit);
-        let page = store.list_buckets(BucketKind::Session, "", SAMPLED_SESSIONS, deadline).await?;
+        let page = store.list_buckets(kind::SESSION, "", SAMPLED_SESSIONS, deadline).await?;
         let names = page.names.iter().take(SAMPLED_SESSIONS as usize);
-        let looks: Vec<_> = names.map(|name| describe(BucketKind::Session, name)).collect();
+        let looks: Vec<_> = names.map(|name| describe(kind::SESSION, name)).collect();
         if looks.is_empty() {
             return Ok(None);
         }
@@ -79,18 +79,22 @@ impl StoreSettings {
     }
 }
 
+fn has_part(description: &Description, kind: &str, name: &str) -> bool {
+    description.parts.iter().any(|part| part.kind == kind && part.name == name)
+}
+
 fn has_log(description: &Description, name: &str) -> bool {
-    description.logs.iter().any(|log| log.log == name)
+    has_part(description, part::LOG, name)
 }
 
 /// Whether recall has indexed a bucket's transcript.
 fn is_indexed(description: &Description) -> bool {
-    has_log(description, TERMS_LOG) || description.indexes.iter().any(|index| index.index == RECALL_INDEX)
+    has_log(description, TERMS_LOG) || has_part(description, part::INDEX, RECALL_INDEX)
 }
 
 /// Whether a session has messages but no index of them.
 pub async fn lacks_index(store: &Arc<dyn Store>, session: &str) -> Result<bool, Failure> {
-    let look = describe(BucketKind::Session, session);
+    let look = describe(kind::SESSION, session);
     let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await?;
     Ok(bucket_description(receipt).is_some_and(|found| has_log(&found, TRANSCRIPT) && !is_indexed(&found)))
 }

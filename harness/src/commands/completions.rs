@@ -21,7 +21,7 @@ use clap_complete::{
 use keepline::{
     Deadline,
     config::{FIELDS, Kind, Profile},
-    store::BucketKind,
+    store::kind,
 };
 
 use crate::{
@@ -80,9 +80,9 @@ pub fn answer_completion_request(command_line: fn() -> Command) -> Option<ExitCo
 
 fn with_candidates(command: Command) -> Command {
     let command = command.mut_args(|argument| match argument.get_id().as_str() {
-        "session" | "sessions" => argument.add(ArgValueCandidates::new(|| bucket_candidates(BucketKind::Session))),
+        "session" | "sessions" => argument.add(ArgValueCandidates::new(|| bucket_candidates(kind::SESSION))),
         "user" if argument.get_action().takes_values() => {
-            argument.add(ArgValueCandidates::new(|| bucket_candidates(BucketKind::User)))
+            argument.add(ArgValueCandidates::new(|| bucket_candidates(kind::USER)))
         }
         "profile" => argument.add(ArgValueCandidates::new(profile_candidates)),
         "set" | "to" => argument.add(ArgValueCompleter::new(assignment_candidates)),
@@ -128,7 +128,7 @@ fn configured_filter_fields() -> Vec<String> {
 }
 
 /// The names of sessions or users; empty if the store can't be read.
-fn bucket_candidates(kind: BucketKind) -> Vec<CompletionCandidate> {
+fn bucket_candidates(kind: &str) -> Vec<CompletionCandidate> {
     let names = || {
         let config = app::quiet_config(GLOBAL.get().context("no command line is completed")?)?;
         let runtime = runtime::build_single_threaded()?;

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use futures::{Stream, stream};
 use indicatif::ProgressBar;
-use keepline::store::{BucketId, BucketKind, Deadline, Status, Store, Writer};
+use keepline::store::{BucketId, Deadline, DeleteRequest, Status, Store, Writer, kind};
 
 use crate::terminal::{self, format_count};
 
 /// The kinds of buckets that belong to sessions, in order of deletion.
-pub const SESSION_BUCKET_KINDS: [BucketKind; 3] = [BucketKind::Session, BucketKind::Node, BucketKind::User];
+pub const SESSION_BUCKET_KINDS: [&str; 3] = [kind::SESSION, kind::NODE, kind::USER];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketCounts {
@@ -20,10 +20,10 @@ pub struct BucketCounts {
 }
 
 impl BucketCounts {
-    pub fn count_bucket(&mut self, kind: BucketKind) {
+    pub fn count_bucket(&mut self, kind: &str) {
         match kind {
-            BucketKind::Session => self.sessions += 1,
-            BucketKind::Node => self.nodes += 1,
+            kind::SESSION => self.sessions += 1,
+            kind::NODE => self.nodes += 1,
             _ => self.users += 1,
         }
     }
@@ -45,7 +45,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 const PAGE: u32 = 1000;
 
 /// The names of all buckets of a kind, page by page.
-pub fn pages(store: &Arc<dyn Store>, kind: BucketKind) -> impl Stream<Item = Result<Vec<String>>> {
+pub fn pages(store: &Arc<dyn Store>, kind: &'static str) -> impl Stream<Item = Result<Vec<String>>> {
     stream::try_unfold(Some(String::new()), move |cursor: Option<String>| async move {
         let Some(cursor) = cursor else { return Ok(None) };
         let page = store.list_buckets(kind, &cursor, PAGE, Deadline::after(TIMEOUT)).await;
@@ -78,9 +78,8 @@ impl Drop for BucketScan {
 }
 
 /// Deletes a bucket. False if it did not exist.
-pub async fn delete_bucket_if_exists(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Result<bool> {
-    let (mut writer, bucket) = (Writer::new(), BucketId { kind, name: name.into() });
-    let deadline = Deadline::after(TIMEOUT);
-    let deletion = store.delete_bucket(writer.advance(), &bucket, None, 0, deadline).await;
+pub async fn delete_bucket_if_exists(store: &Arc<dyn Store>, kind: &str, name: &str) -> Result<bool> {
+    let request = DeleteRequest { bucket: BucketId::new(kind, name), generation: None, max_keys: 0 };
+    let deletion = store.delete(Writer::new().advance(), &request, Deadline::after(TIMEOUT)).await;
     Ok(matches!(deletion?.status, Status::Applied | Status::Repeated))
 }

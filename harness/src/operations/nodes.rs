@@ -6,7 +6,7 @@ use anyhow::Result;
 use keepline::{
     Deadline, Keepline,
     sessions::Transcript,
-    store::{BucketKind, EntryPage, Operation, Outcome, PageOperation, Writer},
+    store::{FoundEntries, GetAllOperation, Operation, Outcome, Writer, kind},
 };
 use serde::Deserialize;
 
@@ -49,15 +49,15 @@ impl SessionNode {
 pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<SessionNode>> {
     let (mut nodes, mut pages) = (Vec::new(), PageLimits::default());
     while let Some(page) = read_node_page(keepline, session, pages.cursor()).await? {
-        let is_new = !page.entries.is_empty();
+        let (is_new, next) = (!page.entries.is_empty(), page.cursor().to_owned());
         pages.count_kept_texts(page.entries.iter().map(|entry| &*entry.text), "use `keepline session export`")?;
         for entry in page.entries {
             nodes.push(SessionNode { bucket: entry.key, ..parse_lenient(&entry.text).unwrap_or_default() });
         }
-        if page.cursor.is_empty() {
+        if next.is_empty() {
             break;
         }
-        pages.turn_to(page.cursor, is_new)?;
+        pages.turn_to(next, is_new)?;
     }
     nodes.sort_by(|one, other| {
         (&one.app_id, &one.node_id, &one.bucket).cmp(&(&other.app_id, &other.node_id, &other.bucket))
@@ -67,20 +67,20 @@ pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Ses
 }
 
 /// `None`: there is no such session.
-async fn read_node_page(keepline: &Keepline, session: &str, cursor: &str) -> Result<Option<EntryPage>> {
+async fn read_node_page(keepline: &Keepline, session: &str, cursor: &str) -> Result<Option<FoundEntries>> {
     let Some(name) = keepline.session_ids().bucket_name(session) else { return Ok(None) };
-    let page = PageOperation {
+    let page = GetAllOperation {
         map_name: NODES_MAP.to_owned(),
-        cursor: cursor.to_owned(),
+        cursor: Some(cursor.to_owned()),
         max_entries: PAGE_NODES,
         max_bytes: PAGE_BYTES,
         keys_only: false,
     };
-    let transaction = read_only_transaction(BucketKind::Session, &name, Operation::Page(page));
+    let transaction = read_only_transaction(kind::SESSION, &name, Operation::GetAll(page));
     let deadline = Deadline::after(TIMEOUT);
     let receipt = keepline.store().transact(Writer::new().advance(), &transaction, deadline).await?;
-    Ok(receipt.outcomes.into_iter().find_map(|outcome| match outcome {
-        Outcome::Page(page) => Some(page),
+    Ok(receipt.receipt.outcomes.into_iter().find_map(|outcome| match outcome {
+        Outcome::Entries(page) => Some(page),
         _ => None,
     }))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use keepline::{
     Deadline, Sessions,
-    store::{BucketKind, Description, Store, Transaction, Writer},
+    store::{Description, IndexedTransaction, Store, Writer, kind, part},
 };
 use serde::Serialize;
 
@@ -80,10 +80,10 @@ pub struct UserPage {
 /// About `limit` users from a cursor on, sorted, in one wait and one for each 64 of them. Forgotten users are left out.
 pub async fn user_page(store: &Arc<dyn Store>, cursor: &str, limit: u32) -> Result<UserPage> {
     let deadline = Deadline::after(TIMEOUT);
-    let page = store.list_buckets(BucketKind::User, cursor, limit, deadline).await?;
+    let page = store.list_buckets(kind::USER, cursor, limit, deadline).await?;
     let mut users = Vec::new();
     for names in page.names.chunks(USERS_PER_BATCH) {
-        let looks: Vec<Transaction> = names.iter().map(|name| describe(BucketKind::User, name)).collect();
+        let looks: Vec<IndexedTransaction> = names.iter().map(|name| describe(kind::USER, name)).collect();
         let receipts = store.transact_each(Writer::new().advance(), &looks, deadline).await;
         for (name, receipt) in names.iter().zip(receipts) {
             match receipt {
@@ -102,8 +102,8 @@ pub async fn user_page(store: &Arc<dyn Store>, cursor: &str, limit: u32) -> Resu
 
 fn count_user_contents(name: &str, description: &Description) -> UserCounts {
     let entries = |map: &str| {
-        let found = description.maps.iter().find(|found| found.map_name == map);
-        found.map_or(0, |found| found.entries)
+        let found = description.parts.iter().find(|found| found.kind == part::MAP && found.name == map);
+        found.map_or(0, |found| found.count)
     };
     UserCounts {
         name: name.to_owned(),

@@ -15,7 +15,7 @@ use keepline::{
     Keepline, Plugin,
     config::Config,
     sessions::{SessionErrorCode, chat_messages},
-    store::{BucketId, BucketKind, Transfer, TransferStore, Transferred, transfer::WeighedBucket},
+    store::{BucketId, Transfer, TransferStore, Transferred, transfer::WeighedBucket},
 };
 use keepline_json::{decode_string, for_each_member};
 
@@ -100,7 +100,7 @@ impl MessageReplacement<'_> {
         // It tells best what is wrong with an id.
         sessions_without_deadline(&self.keepline).describe(id.into()).await?;
         let name = self.keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
-        let session = BucketId { kind: BucketKind::Session, name };
+        let session = BucketId::session(name);
         let staging = StagingStore::new(self.config)?;
         let aside: Arc<dyn TransferStore> = staging.store.clone();
         let mut buckets = Vec::new();

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use keepline::store::{
-    BucketKind, Failure, NewBucket, Operation, Outcome, Precondition, Status, Transaction, fuzzing, names,
+    BucketId, Failure, FoundDocuments, IndexStep, Operation, Outcome, Status, fuzzing, kind, limits::MAX_NEWEST, names,
 };
 use keepline_stores_tests::requests::{
-    ALL, append, append_marked, bucket, describe, get_all_in, get_all_within, get_in, get_within, increment, lease,
-    overflow, page, page_of_keys, put, put_in, read_at, read_oldest, remove_all, remove_in, replace_oldest, reset_log,
-    rewrite,
+    ALL, Work, add, append, append_marked, create, describe, get_all_in, get_all_within, get_in, get_within, lease,
+    page, page_of_keys, put, put_in, read_at, read_marks, read_oldest, read_surplus, remove_all, remove_documents,
+    remove_in, replace_oldest, reset_log, rewrite, search_within,
 };
 use redis::Value;
 
@@ -25,58 +25,60 @@ pub fn holds(data: &[u8]) {
 }
 
 fn transaction(asked: u8, reply: Value) {
-    let operations = operations(asked);
-    let transaction = Transaction {
-        bucket: bucket(if asked.is_multiple_of(2) { BucketKind::Session } else { BucketKind::User }, "s"),
-        precondition: Precondition::Create(NewBucket { time_to_live: None }),
-        expectations: Vec::new(),
-        operations,
-    };
-    let receipt = match fuzzing::receipt(reply, &transaction) {
-        Ok(Some(receipt)) => receipt,
+    let bucket = BucketId::new(if asked.is_multiple_of(2) { kind::SESSION } else { kind::USER }, "s");
+    let request = keepline_stores_tests::requests::transaction(bucket, create(), work(asked));
+    let indexed = match fuzzing::receipt(reply, &request) {
+        Ok(Some(indexed)) => indexed,
         Ok(None) => return,
         Err(failure) => return is_told(&failure),
     };
+    let (receipt, operations) = (&indexed.receipt, &request.transaction.operations);
     let is_answered = matches!(receipt.status, Status::Applied | Status::Repeated);
-    assert_eq!(receipt.outcomes.len(), if is_answered { transaction.operations.len() } else { 0 });
-    for (operation, outcome) in transaction.operations.iter().zip(&receipt.outcomes) {
-        match (operation, outcome) {
-            (Operation::Get(get), Outcome::Entries(found)) => {
-                let keys = found.entries.iter().map(|entry| &entry.key).chain(&found.unreadable);
-                assert!(keys.clone().all(|key| get.keys.contains(key)), "{found:?}");
-                assert!(keys.count() <= get.keys.len(), "{found:?}");
-            }
-            (Operation::GetAll(all), Outcome::Entries(found)) => {
-                assert!(found.entries.is_sorted_by(|a, b| a.key < b.key) && found.unreadable.is_sorted());
-                let keys = found.entries.iter().map(|entry| &entry.key).chain(&found.unreadable);
-                keys.for_each(|key| assert_is_key(&all.map_name, key));
-            }
-            (Operation::Page(page), Outcome::Page(found)) => {
-                let keys = found.entries.iter().map(|entry| &entry.key).chain(&found.unreadable);
-                keys.for_each(|key| assert_is_key(&page.map_name, key));
-                assert!(!page.keys_only || found.entries.iter().all(|entry| entry.text.is_empty()));
-            }
-            (Operation::Get(_) | Operation::GetAll(_), Outcome::Oversize(_))
-            | (Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_), Outcome::Changed(_))
-            | (Operation::Increment(_), Outcome::Counter(_))
-            | (
-                Operation::Append(_)
-                | Operation::Overflow(_)
-                | Operation::ReplaceOldest(_)
-                | Operation::Rewrite(_)
-                | Operation::ResetLog(_),
-                Outcome::Extent(_),
-            )
-            | (Operation::Read(_) | Operation::Overflow(_), Outcome::Records(_))
-            | (Operation::ReadAt(_), Outcome::Spans(_))
-            | (Operation::Lease(_), Outcome::Lease(_)) => {}
-            (Operation::Describe(_), Outcome::Described(description)) => {
-                assert!(description.maps.iter().all(|map| names::is_part(&map.map_name)), "{description:?}");
-                assert!(description.logs.iter().all(|log| names::is_part(&log.log)), "{description:?}");
-            }
-            other => panic!("an answer of the wrong kind: {other:?}"),
+    assert_eq!(receipt.outcomes.len(), if is_answered { operations.len() } else { 0 });
+    assert_eq!(indexed.found.len(), if is_answered { request.steps.len() } else { 0 });
+    assert_eq!(indexed.lease.is_some(), is_answered && request.lease.is_some());
+    operations.iter().zip(&receipt.outcomes).for_each(|(operation, outcome)| assert_answers(operation, outcome));
+    request.steps.iter().zip(&indexed.found).for_each(|(step, found)| assert_finds(step, found));
+}
+
+fn assert_answers(operation: &Operation, outcome: &Outcome) {
+    match (operation, outcome) {
+        (Operation::Get(get), Outcome::Entries(found)) => {
+            let keys = found.entries.iter().map(|entry| &entry.key).chain(found.unreadable());
+            assert!(keys.clone().all(|key| get.keys.contains(key)), "{found:?}");
+            assert!(keys.count() <= get.keys.len(), "{found:?}");
         }
+        (Operation::GetAll(all), Outcome::Entries(found)) => {
+            let is_sorted = found.entries.is_sorted_by(|a, b| a.key < b.key) && found.unreadable().is_sorted();
+            assert!(all.cursor.is_some() || is_sorted, "{found:?}");
+            let keys = found.entries.iter().map(|entry| &entry.key).chain(found.unreadable());
+            keys.for_each(|key| assert_is_key(&all.map_name, key));
+        }
+        (Operation::Set(_), Outcome::Changed(_))
+        | (Operation::Add(_), Outcome::Counter(_))
+        | (
+            Operation::Append(_) | Operation::Read(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_),
+            Outcome::Extent(_),
+        )
+        | (Operation::ReadAt(_), Outcome::Records(_)) => {}
+        (Operation::Read(_), Outcome::Records(read)) => {
+            assert!(matches!(&*read.runs, [run] if !run.records.is_empty()), "{read:?}");
+        }
+        (Operation::Describe(_), Outcome::Described(description)) => {
+            assert!(description.parts.iter().all(|part| names::is_part(&part.name)), "{description:?}");
+        }
+        other => panic!("an answer of the wrong kind: {other:?}"),
     }
+}
+
+fn assert_finds(step: &IndexStep, found: &FoundDocuments) {
+    let terms = if let IndexStep::Search(search) = step { search.terms.len() } else { 0 };
+    assert_eq!(found.terms.len(), terms, "{found:?}");
+    let looked_at = found.extent.next - found.from_position;
+    assert!(looked_at <= MAX_NEWEST || matches!(step, IndexStep::ReadMarks(_)), "{found:?}");
+    assert!(found.terms.iter().flat_map(|hits| &hits.offsets).all(|offset| u64::from(*offset) < looked_at));
+    let end = found.runs.last().map_or(0, |run| u64::from(run.offset) + run.marks.len() as u64);
+    assert!(end <= looked_at, "{found:?}");
 }
 
 fn assert_is_key(map: &str, key: &str) {
@@ -85,25 +87,32 @@ fn assert_is_key(map: &str, key: &str) {
 }
 
 /// What a question asks, what an answer asks, and what is rarer.
-fn operations(asked: u8) -> Vec<Operation> {
+fn work(asked: u8) -> Work {
     match asked {
-        0 => vec![get_all_within(1 << 20, 1000)],
-        1 => vec![put("k", "1"), increment("n", 1), append("history", &["{}"])],
-        2 => vec![get_within("k", 99), get_in("notes", &["a", "b"], 99)],
-        3 => vec![read_oldest("history", 9, 999), overflow("history", 2, 1, 9, 999), read_at("history", &[(1, 2)], 99)],
-        4 => vec![page_of_keys("values", "", 9), page("notes", "", 9, 99), remove_all(), get_all_in("notes")],
-        5 => vec![
-            put_in("notes", &[("a", "1")]),
-            remove_in("notes", &["b"]),
-            append_marked("turns", &["1"], &[("marks", "m", 0)]),
-            replace_oldest("a", 1, &["1"]),
-            rewrite("b", 0, "1"),
-            reset_log("c", &["1"]),
-            lease("l", "me", Duration::from_secs(1)),
-            read_oldest("d", ALL, ALL),
-        ],
-        7 => vec![describe()],
-        _ => Vec::new(),
+        0 => [get_all_within(1 << 20, 1000)].into(),
+        1 => [put("k", "1"), add("n", 1), append("history", &["{}"])].into(),
+        2 => [get_within("k", 99), get_in("notes", &["a", "b"], 99)].into(),
+        3 => [read_oldest("history", 9, 999), read_surplus("history", 2, 1, 9, 999), read_at("history", &[(1, 2)], 99)]
+            .into(),
+        4 => [page_of_keys("values", "", 9), page("notes", "", 9, 99), remove_all(), get_all_in("notes")].into(),
+        5 => {
+            let operations = [
+                put_in("notes", &[("a", "1")]),
+                remove_in("notes", &["b"]),
+                append_marked("turns", &["1"], &[("marks", "m", 0)]),
+                replace_oldest("a", 1, &["1"]),
+                rewrite("b", 0, "1"),
+                reset_log("c", &["1"]),
+                read_oldest("d", ALL, ALL),
+            ];
+            (operations, lease("l", "me", Duration::from_secs(1))).into()
+        }
+        7 => {
+            let search = search_within("recall", &[1, 2, 257], 5000, 8, 999);
+            let steps = (search, (read_marks("recall", 1000, 3000), remove_documents("other", [1])));
+            ([describe()], steps).into()
+        }
+        _ => Work::default(),
     }
 }
 

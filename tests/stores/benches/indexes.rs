@@ -1,6 +1,6 @@
 //! Measures an index on each store, in one run: `cargo bench -p keepline-stores -p keepline-stores-tests --bench indexes`.
 //!
-//! Documents have 48 terms each, spread as words are; they are posted 64 at a time. Looked for are 8 terms that 390 of 6,000
+//! Documents have 48 terms each, spread as words are; they are added 64 at a time. Looked for are 8 terms that 390 of 6,000
 //! documents have on average, which is harsh. `wall` is what a caller waits for, alone; `in Redis` is the script's time by
 //! Redis's own count. `KEEPLINE_DOCUMENTS` sets how large the index becomes (100,000).
 
@@ -14,15 +14,17 @@ use std::{
 use fastrand::Rng;
 use keepline_local_redis::RedisServer;
 use keepline_stores::{
-    BucketId, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, MemoryLimits, MemoryStore, Operation, Outcome,
-    Posting, RedisStore, Status, Store, Writer,
+    BucketId, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Document, IndexedReceipt, MemoryLimits,
+    MemoryStore, RedisStore, Status, Store, Writer,
 };
 use keepline_stores_tests::{requests::*, servers};
 
 const TERMS: usize = 48;
 const FOLD: u64 = 64;
 const WORDS: f64 = 400_000.0;
-const MATCHES: usize = 500;
+/// As recall asks for.
+const AROUND: u32 = 6;
+const SEARCHES: usize = 500;
 
 fn main() {
     let documents: u64 = env::var("KEEPLINE_DOCUMENTS").map_or(100_000, |number| number.parse().unwrap());
@@ -59,7 +61,7 @@ fn main() {
 }
 
 /// Documents whose terms are spread as words are: the n-th is 1/n as frequent.
-fn corpus(documents: u64) -> Vec<Posting> {
+fn corpus(documents: u64) -> Vec<Document> {
     let mut rng = Rng::with_seed(1);
     let terms = |rng: &mut Rng| {
         let mut terms = BTreeSet::new();
@@ -70,11 +72,11 @@ fn corpus(documents: u64) -> Vec<Posting> {
         }
         terms.into_iter().collect()
     };
-    (0..documents).map(|position| Posting { position, mark: 1, terms: terms(&mut rng) }).collect()
+    (0..documents).map(|position| Document { position, mark: 1, terms: terms(&mut rng) }).collect()
 }
 
 /// Eight terms that 390 of the first 6,000 documents have.
-fn wanted(corpus: &[Posting]) -> Vec<u32> {
+fn wanted(corpus: &[Document]) -> Vec<u32> {
     let mut counts = BTreeMap::<u32, u32>::new();
     corpus
         .iter()
@@ -89,7 +91,7 @@ fn wanted(corpus: &[Posting]) -> Vec<u32> {
 async fn measure(
     name: &str,
     store: &dyn Store,
-    corpus: &[Posting],
+    corpus: &[Document],
     wanted: &[u32],
     scripts: impl Fn() -> Option<(u64, u64)>,
     bytes: impl Fn() -> u64,
@@ -111,43 +113,43 @@ async fn measure(
         if size > corpus.len() || next as usize == size {
             continue;
         }
-        let mut posts = Times::new(&scripts);
+        let mut additions = Times::new(&scripts);
         for documents in corpus[next as usize..size].chunks(FOLD as usize) {
-            posts.take(send(store, &mut writer, &id, post("recall", documents))).await;
+            additions.take(send(store, &mut writer, &id, add_documents("recall", documents))).await;
         }
         next = size as u64;
-        posts.print(&format!("post {FOLD} documents, up to {size}; for one"), FOLD);
-        let mut matches = Times::new(&scripts);
+        additions.print(&format!("add {FOLD} documents, up to {size}; for one"), FOLD);
+        let mut searches = Times::new(&scripts);
         let mut told = 0;
-        for _ in 0..MATCHES {
-            let outcome = matches.take(send(store, &mut writer, &id, find("recall", wanted))).await;
-            let found = found_in(outcome);
-            assert_eq!(found.marks.len() as u64, next.min(131_072));
-            told = 2 * found.marks.len() + 4 * found.terms.iter().map(|term| term.offsets.len()).sum::<usize>();
+        for _ in 0..SEARCHES {
+            let search = search_within("recall", wanted, ALL, AROUND, ALL);
+            let found = &searches.take(send(store, &mut writer, &id, search)).await.found[0];
+            told = found.runs.iter().map(|run| 8 + 2 * run.marks.len()).sum::<usize>()
+                + 4 * found.terms.iter().map(|term| term.offsets.len()).sum::<usize>();
         }
-        matches.print(&format!("match 8 terms in {size}, {told} bytes told"), 1);
+        searches.print(&format!("search 8 terms in {size}, {told} bytes told"), 1);
         let mut newest = Times::new(&scripts);
-        for _ in 0..MATCHES {
-            newest.take(send(store, &mut writer, &id, find_within("recall", wanted, 20_000, ALL))).await;
+        for _ in 0..SEARCHES {
+            newest.take(send(store, &mut writer, &id, search_within("recall", wanted, 20_000, AROUND, ALL))).await;
         }
         newest.print("  the newest 20,000", 1);
         println!("    {:6.0} bytes a document", (bytes() - empty) as f64 / size as f64);
     }
-    let mut unposts = Times::new(&scripts);
+    let mut removals = Times::new(&scripts);
     for n in 0..200 {
-        unposts.take(send(store, &mut writer, &id, unpost("recall", [n * next / 200]))).await;
+        removals.take(send(store, &mut writer, &id, remove_documents("recall", [n * next / 200]))).await;
     }
-    unposts.print("unpost a document", 1);
+    removals.print("remove a document", 1);
     let begin = Instant::now();
-    store.delete_bucket(writer.advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+    store.delete(writer.advance(), &deletion_of(&id), Deadline::NEVER).await.unwrap();
     println!("  delete all of it: {:.0} µs", micros(begin.elapsed()));
 }
 
-async fn send(store: &dyn Store, writer: &mut Writer, id: &BucketId, operation: Operation) -> Outcome {
-    let asked = transaction(id, create(), [operation]);
+async fn send(store: &dyn Store, writer: &mut Writer, id: &BucketId, work: impl Into<Work>) -> IndexedReceipt {
+    let asked = transaction(id, create(), work);
     let receipt = store.transact(writer.advance(), &asked, Deadline::NEVER).await.unwrap();
-    assert_eq!(receipt.status, Status::Applied);
-    receipt.outcomes.into_iter().next().unwrap()
+    assert_eq!(receipt.receipt.status, Status::Applied);
+    receipt
 }
 
 struct Times<'a, F> {

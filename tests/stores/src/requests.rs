@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use keepline_stores::{
-    AddDocumentsStep, AddOperation, AppendOperation, BucketId, ChangedEntries, CounterValue, DescribeOperation,
-    Description, Document, Entry, EntryState, ExistingBucket, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom,
-    FoundDocuments, FoundEntries, GetAllOperation, GetOperation, IndexExtent, IndexStep, IndexedTransaction,
-    LeaseRequest, LogExtent, LogRecords, MarkRun, NewBucket, Operation, Outcome, PositionMark, PositionedRecord,
-    Precondition, ReadAtOperation, ReadMarksStep, ReadOperation, RecordRun, RemoveDocumentsStep,
+    AddDocumentsStep, AddOperation, AppendOperation, BucketId, ChangedEntries, CounterValue, DeleteRequest,
+    DescribeOperation, Description, Document, Entry, EntryState, ExistingBucket, Expectation, ExpectedEntry,
+    ExpectedLog, ExpectedRoom, FoundDocuments, FoundEntries, GetAllOperation, GetOperation, IndexExtent, IndexStep,
+    IndexedTransaction, LeaseRequest, LogExtent, LogRecords, MarkRun, NewBucket, Operation, Outcome, PositionMark,
+    PositionedRecord, Precondition, ReadAtOperation, ReadMarksStep, ReadOperation, RecordRun, RemoveDocumentsStep,
     ReplaceOldestOperation, RewriteOperation, SearchStep, SetOperation, Size, Span, TermHits, TimeToLive, Transaction,
     names::VALUES,
 };
@@ -124,6 +124,11 @@ pub fn expecting(
     let Work { operations, steps, lease } = work.into();
     let (bucket, expectations) = (bucket.id(), expectations.into());
     IndexedTransaction { lease, transaction: Transaction { bucket, precondition, expectations, operations }, steps }
+}
+
+/// The deletion of a bucket, whichever generation it is.
+pub fn deletion_of(bucket: impl Named) -> DeleteRequest {
+    DeleteRequest { bucket: bucket.id(), generation: None, max_keys: 10 }
 }
 
 fn strings<T: AsRef<str>>(texts: &[T]) -> Vec<String> {

@@ -198,8 +198,8 @@ impl StoreUnderTest {
     }
 
     /// Send a transaction that the store can answer, as a certain try of a certain writer.
-    pub async fn ask_as(&self, writer: &Writer, transaction: &IndexedTransaction) -> IndexedReceipt {
-        self.store.transact(writer, transaction, Deadline::NEVER).await.unwrap()
+    pub async fn ask_as(&self, writer: &Writer, transaction: &IndexedTransaction) -> Receipt {
+        self.store.transact(writer, transaction, Deadline::NEVER).await.unwrap().receipt
     }
 
     /// Send transactions that the store can answer, together.

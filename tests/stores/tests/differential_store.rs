@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
 use keepline_stores::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, EntryState, Expectation, Failure, Operation, Outcome,
-    Posting, Precondition, Receipt, Status, Transaction, Writer, check,
+    BucketId, BucketPage, Deadline, DeleteRequest, Deletion, Document, EntryState, Expectation, Failure,
+    IndexedReceipt, IndexedTransaction, LeaseState, Operation, Outcome, Precondition, Size, Status, Writer, capability,
+    check, kind,
 };
 use keepline_stores_tests::{random, requests::*, stores::StoreUnderTest};
 
@@ -20,8 +21,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// of 1 % of it.
 const SLACK: Duration = Duration::from_secs(20 * 60);
 
-const BUCKETS: [(BucketKind, &str); 4] =
-    [(BucketKind::Session, "a"), (BucketKind::Session, "b"), (BucketKind::User, "a"), (BucketKind::Dataset, "c")];
+const BUCKETS: [(&str, &str); 5] =
+    [(kind::SESSION, "a"), (kind::SESSION, "b"), (kind::USER, "a"), (kind::DATASET, "c"), ("another-kind", "a")];
 const MAPS: [&str; 4] = ["values", "values", "notes", "map-2"];
 const HOLDERS: [&str; 2] = ["me", "you:2"];
 const KEYS: [&str; 5] = ["k", "l", "count", "n.2", "_x-"];
@@ -74,10 +75,8 @@ struct Side {
 
 impl Side {
     /// The same for the same life on both sides.
-    fn life(&mut self, generation: &str) -> Option<usize> {
-        if generation.is_empty() {
-            return None;
-        }
+    fn life(&mut self, generation: Option<&str>) -> Option<usize> {
+        let generation = generation?;
         let known = self.lives.iter().position(|life| life == generation);
         Some(known.unwrap_or_else(|| {
             self.lives.push(generation.into());
@@ -91,9 +90,10 @@ impl Side {
     }
 
     /// With the name that a life has on this side.
-    fn translated(&self, asked: &Asked) -> Transaction {
+    fn translated(&self, asked: &Asked) -> IndexedTransaction {
         let mut transaction = asked.transaction.clone();
-        if let (Some(index), Precondition::Existing(existing)) = (asked.life, &mut transaction.precondition) {
+        if let (Some(index), Precondition::Existing(existing)) = (asked.life, &mut transaction.transaction.precondition)
+        {
             existing.generation = Some(self.generation(index));
         }
         transaction
@@ -104,15 +104,15 @@ impl Side {
 #[derive(Clone, Debug)]
 struct Asked {
     life: Option<usize>,
-    transaction: Transaction,
+    transaction: IndexedTransaction,
 }
 
 #[derive(Clone, Debug)]
 enum Sent {
     Transaction(Asked),
     Transactions(Vec<Asked>),
-    /// Of a bucket, or of a life of it, naming so many keys.
-    Deletion(BucketId, Option<usize>, u32),
+    /// Each of a bucket, or of a life of it, naming so many keys.
+    Deletions(Vec<(BucketId, Option<usize>, u32)>),
 }
 
 struct Episode {
@@ -161,11 +161,12 @@ impl Episode {
             }
             kind => {
                 let (of, name) = self.pick(&BUCKETS);
-                let id = bucket(of, name);
+                let id = BucketId::new(of, name);
                 let writer = self.next_writer();
                 let sent = match kind {
-                    0..23 => Sent::Deletion(id, None, self.rng.u32(0..4)),
-                    23 => Sent::Deletion(id, Some(self.any_life()), 1),
+                    0..22 => Sent::Deletions(vec![(id, None, self.rng.u32(0..4))]),
+                    22 => Sent::Deletions(BUCKETS.map(|(of, name)| (BucketId::new(of, name), None, 1)).to_vec()),
+                    23 => Sent::Deletions(vec![(id, Some(self.any_life()), 1)]),
                     24..30 => {
                         // The same one twice, now and then.
                         let count = self.rng.usize(0..4);
@@ -175,7 +176,7 @@ impl Episode {
                             buckets[1] = buckets[0];
                         }
                         let each = buckets.into_iter().take(count);
-                        Sent::Transactions(each.map(|(of, name)| self.transaction(bucket(of, name))).collect())
+                        Sent::Transactions(each.map(|(of, name)| self.transaction(BucketId::new(of, name))).collect())
                     }
                     _ => Sent::Transaction(self.transaction(id)),
                 };
@@ -213,11 +214,19 @@ impl Episode {
                     let each: Vec<_> = each.iter().map(|asked| side.translated(asked)).collect();
                     store.transact_each(writer, &each, Deadline::NEVER).await
                 }
-                Sent::Deletion(id, life, most) => {
-                    let generation = life.map(|life| side.generation(life));
-                    let deleted = store.delete_bucket(writer, id, generation.as_deref(), *most, Deadline::NEVER);
-                    let Deletion { status, values, keys, .. } = deleted.await.unwrap();
-                    answers.push(format!("{:?} {values} {keys:?}", comparable_status(status)));
+                Sent::Deletions(each) => {
+                    let request = |(bucket, life, max_keys): &(BucketId, Option<usize>, u32)| DeleteRequest {
+                        bucket: bucket.clone(),
+                        generation: life.map(|life| side.generation(life)),
+                        max_keys: *max_keys,
+                    };
+                    let requests: Vec<_> = each.iter().map(request).collect();
+                    let mut told = Vec::new();
+                    for deleted in store.delete_each(writer, &requests, Deadline::NEVER).await {
+                        let Deletion { status, values, keys, .. } = deleted.unwrap();
+                        told.push(format!("{:?} {values} {keys:?}", comparable_status(status)));
+                    }
+                    answers.push(told.join("; "));
                     continue;
                 }
             };
@@ -225,8 +234,8 @@ impl Episode {
             for attempt in attempts {
                 told.push(match attempt {
                     Ok(receipt) => {
-                        self.seen.insert(format!("{:?}", receipt.status));
-                        let life = side.life(&receipt.generation);
+                        self.seen.insert(format!("{:?}", receipt.receipt.status));
+                        let life = side.life(receipt.receipt.generation.as_deref());
                         let (receipt, time) = comparable_receipt(receipt);
                         times.extend(time);
                         format!("{receipt:?} in life {life:?}")
@@ -251,7 +260,7 @@ impl Episode {
         let mut answers = Vec::new();
         for side in [&self.memory, &self.directory, &self.redis, &self.general] {
             let mut told = Vec::new();
-            for kind in KINDS {
+            for kind in kind::REGISTERED.into_iter().chain(["another-kind"]) {
                 let listed: BTreeSet<_> = side.under_test.list_kind(kind, 2).await.into_iter().collect();
                 let BucketPage { names, .. } =
                     side.under_test.store.list_buckets(kind, "", 1000, Deadline::NEVER).await.unwrap();
@@ -266,12 +275,14 @@ impl Episode {
         for (kind, name) in BUCKETS {
             let mut answers = Vec::new();
             for side in [&mut self.memory, &mut self.directory, &mut self.redis, &mut self.general] {
-                let found = INDEXES.map(|index| find(index, &TERMS));
-                let reads =
-                    MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get)).chain(found);
-                let read = transaction(bucket(kind, name), unused(), reads.chain([describe()]).collect::<Vec<_>>());
-                let receipt = side.under_test.ask(&read).await;
-                let life = side.life(&receipt.generation);
+                let found = INDEXES.map(|index| search(index, &TERMS));
+                let marks = INDEXES.map(|index| read_marks(index, self.position.saturating_sub(100_000), u32::MAX));
+                let reads = MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get));
+                let reads: Vec<_> = reads.chain([describe()]).collect();
+                let steps = found.into_iter().chain(marks).map(Work::from).collect::<Work>();
+                let read = transaction(BucketId::new(kind, name), unused(), (reads, steps));
+                let receipt = side.under_test.try_send(&read).await.unwrap();
+                let life = side.life(receipt.receipt.generation.as_deref());
                 answers.push(format!("{:?} in life {life:?}", comparable_receipt(receipt).0));
             }
             assert_same(usize::MAX, format!("the final state of {kind:?} {name}"), &answers);
@@ -289,14 +300,16 @@ impl Episode {
         let (life, precondition) = self.precondition();
         let expectations = if self.rng.u32(0..3) == 0 { 1..4 } else { 0..1 };
         let expectations: Vec<_> = (0..self.rng.usize(expectations)).map(|_| self.expectation()).collect();
-        let mut transaction = Transaction { bucket, precondition, expectations, operations: Vec::new() };
+        let mut transaction = expecting(bucket, precondition, expectations, []);
         for _ in 0..self.rng.usize(0..9) {
-            let operation = self.operation();
-            transaction.operations.push(operation);
+            let before = transaction.clone();
+            let Work { operations, steps, lease } = self.work();
+            transaction.transaction.operations.extend(operations);
+            transaction.steps.extend(steps);
+            transaction.lease = lease.or(transaction.lease);
             // Mostly what a store takes: a place is written once, and no more records replace fewer.
-            let capabilities = self.memory.under_test.store.capabilities();
-            if check::validate_transaction(&transaction, &capabilities).is_err() && self.rng.u32(0..200) != 0 {
-                transaction.operations.pop();
+            if check::validate_transaction(&transaction, &capability::ALL).is_err() && self.rng.u32(0..200) != 0 {
+                transaction = before;
             }
         }
         Asked { life, transaction }
@@ -361,7 +374,7 @@ impl Episode {
     }
 
     /// Mostly above all that there were.
-    fn documents(&mut self) -> Vec<Posting> {
+    fn documents(&mut self) -> Vec<Document> {
         let mut next = if self.rng.u32(0..12) == 0 { self.rng.u64(0..4000) } else { self.position };
         let mut documents = Vec::new();
         for _ in 0..self.rng.usize(0..12) {
@@ -369,27 +382,59 @@ impl Episode {
             self.rng.shuffle(&mut terms);
             terms.truncate(self.rng.usize(0..=TERMS.len()));
             terms.sort_unstable();
-            documents.push(Posting { position: next, mark: self.rng.u16(..), terms });
+            documents.push(Document { position: next, mark: self.rng.u16(..), terms });
             next += self.pick(&[1, 1, 1, 2, 900]);
         }
         self.position = self.position.max(next);
         documents
     }
 
+    fn work(&mut self) -> Work {
+        let index = self.pick(&INDEXES);
+        match self.rng.u32(0..34) {
+            0..2 => {
+                let time = self.pick(&[Duration::ZERO, 11 * HOUR / 2, 501 * HOUR / 2]);
+                lease("work", self.pick(&HOLDERS), time).into()
+            }
+            2..5 => add_documents(index, self.documents()).into(),
+            5 => {
+                let first = self.position.saturating_sub(self.rng.u64(0..3000));
+                let count = self.pick(&[1, 2, 30, 2000]);
+                remove_documents(index, (first..first + count).collect::<Vec<_>>()).into()
+            }
+            6..8 => {
+                let mut terms = TERMS;
+                self.rng.shuffle(&mut terms);
+                let (newest, max_bytes) = (self.pick(&[ALL, 0, 1, 1000, 2000]), self.pick(&[ALL, 0, 100, 4000]));
+                let terms = &terms[..self.rng.usize(0..=terms.len())];
+                search_within(index, terms, newest, self.rng.u32(0..10), max_bytes).into()
+            }
+            8 => {
+                let first = self.position.saturating_sub(self.rng.u64(0..3000));
+                read_marks(index, first, self.pick(&[0, 1, 30, 5000])).into()
+            }
+            9 => {
+                let mut all = examples();
+                all.swap_remove(self.rng.usize(0..all.len()))
+            }
+            _ => self.operation().into(),
+        }
+    }
+
     fn operation(&mut self) -> Operation {
         let (map, key, log) = (self.pick(&MAPS), self.pick(&KEYS), self.pick(&LOGS));
         let mut limit = || self.pick(&LIMITS);
         let limits = [limit(), limit(), limit(), limit()];
-        match self.rng.u32(0..34) {
+        match self.rng.u32(0..26) {
             0 => get_within(key, limits[0]),
             1..3 => get_in(map, &self.keys(), limits[0]),
             3..5 => get_all_in_within(map, limits[0], limits[1]),
             // One page, for cursors are each store's own.
             5 => page(map, "", 1000, ALL),
             6..9 => put_in(map, &self.entries()),
-            9..11 => increment_in(map, key, self.pick(&AMOUNTS)),
+            9..11 => add_in(map, key, self.pick(&AMOUNTS)),
             11..13 => remove_in(map, &self.keys()),
-            13 if self.rng.bool() => reset_map(map, &self.entries()),
+            13 if self.rng.bool() => set(map, self.rng.bool(), &[key], &self.entries()),
             13..15 => append(log, &self.records(0..5)),
             15 => append_marked(log, &["a", "b"], &[("notes", key, 1), ("map-2", key, 0)]),
             16 => read_oldest(log, limits[0], limits[1]),
@@ -399,7 +444,7 @@ impl Episode {
                     (0..self.rng.usize(0..4)).map(|_| (self.rng.u64(0..12), self.rng.u32(0..5))).collect();
                 read_at(log, &spans, limits[0])
             }
-            19 => overflow(log, limits[0], limits[1], limits[2], limits[3]),
+            19 => read_surplus(log, limits[0], limits[1], limits[2], limits[3]),
             20..22 => {
                 let records = self.records(0..3);
                 let count = records.len() as u64 + self.rng.u64(0..4);
@@ -408,24 +453,7 @@ impl Episode {
             22 => rewrite(log, self.rng.u64(0..12), self.pick(&RECORDS)),
             23 => rewrite_each(log, &[(self.rng.u64(0..6), "x"), (self.rng.u64(0..6), "")]),
             24 if self.rng.bool() => reset_log(log, &self.records(0..3)),
-            24..26 => lease("work", self.pick(&HOLDERS), self.pick(&[Duration::ZERO, 11 * HOUR / 2, 501 * HOUR / 2])),
-            26 => describe(),
-            27..30 => post(self.pick(&INDEXES), self.documents()),
-            30 => {
-                let first = self.position.saturating_sub(self.rng.u64(0..3000));
-                let count = self.pick(&[1, 2, 30, 2000]);
-                unpost(self.pick(&INDEXES), (first..first + count).collect::<Vec<_>>())
-            }
-            31..33 => {
-                let mut terms = TERMS;
-                self.rng.shuffle(&mut terms);
-                let (newest, max_bytes) = (self.pick(&[ALL, 0, 1, 1000, 2000]), self.pick(&[ALL, 0, 100, 4000]));
-                find_within(self.pick(&INDEXES), &terms[..self.rng.usize(0..=terms.len())], newest, max_bytes)
-            }
-            _ => {
-                let mut all = examples();
-                all.swap_remove(self.rng.usize(0..all.len()))
-            }
+            _ => describe(),
         }
     }
 }
@@ -437,31 +465,33 @@ fn comparable_status(status: Status) -> Status {
 
 /// What is to be the same, and what may be apart by as much time as Redis's clock went on: what is left of a life or a
 /// lease.
-fn comparable_receipt(receipt: Receipt) -> (impl Debug, Vec<u64>) {
+fn comparable_receipt(receipt: IndexedReceipt) -> (impl Debug, Vec<u64>) {
     let mut times = Vec::new();
-    let outcomes: Vec<_> = receipt
-        .outcomes
-        .into_iter()
-        .map(|outcome| match outcome {
-            // As far as each store counted.
-            Outcome::Oversize(size) => oversize(0, size.entries),
-            Outcome::Page(mut page) => {
-                page.entries.sort_by(|a, b| a.key.cmp(&b.key));
-                page.unreadable.sort_unstable();
-                Outcome::Page(page)
+    let IndexedReceipt { lease, receipt, found } = receipt;
+    let lease = lease.map(|LeaseState { held, holder, expires_in }| {
+        times.push(expires_in);
+        (held, holder)
+    });
+    let comparable = |outcome| match outcome {
+        Outcome::Entries(mut found) => {
+            // In no order on a page, and as far as each store counted where it is too much.
+            found.entries.sort_by(|a, b| a.key.cmp(&b.key));
+            if let Some(missing) = &mut found.missing {
+                missing.unreadable.sort_unstable();
+                missing.oversize = missing.oversize.map(|size| Size { bytes: 0, ..size });
             }
-            Outcome::Lease(mut lease) => {
-                times.push(std::mem::take(&mut lease.expires_in));
-                Outcome::Lease(lease)
-            }
-            Outcome::Described(mut description) => {
-                times.extend(description.expires_in.as_mut().map(std::mem::take));
-                Outcome::Described(description)
-            }
-            other => other,
-        })
-        .collect();
-    ((comparable_status(receipt.status), receipt.created, receipt.unmet, outcomes), times)
+            Outcome::Entries(found)
+        }
+        Outcome::Described(mut description) => {
+            times.extend(description.expires_in.as_mut().map(std::mem::take));
+            // Redis goes by its own clock, which does not show the time that was only made believe.
+            description.created_at = u64::from(description.created_at > 0);
+            Outcome::Described(description)
+        }
+        other => other,
+    };
+    let outcomes: Vec<_> = receipt.outcomes.into_iter().map(comparable).collect();
+    ((comparable_status(receipt.status), receipt.created, receipt.unmet, outcomes, lease, found), times)
 }
 
 /// The message is for people, and each store's own.

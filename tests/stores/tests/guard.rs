@@ -11,8 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use keepline_stores::{
-    BreakerOptions, BreakerState, BucketId, BucketKind, Deadline, ExistingBucket, Failure, FailureCode, MemoryStore,
-    Precondition, Receipt, Store, StoreCounters, StoreGuard, Transaction, Writer, guard::Missed,
+    BreakerOptions, BreakerState, BucketId, Deadline, ExistingBucket, Failure, FailureCode, IndexedReceipt,
+    MemoryStore, Precondition, Store, StoreCounters, StoreGuard, Transaction, Writer, guard::Missed,
 };
 use keepline_stores_tests::intercept::{Intercept, Intercepted};
 
@@ -65,17 +65,17 @@ fn guarded(own_breaker: bool) -> (StoreGuard, Arc<Intercepted<Moody>>) {
 }
 
 /// A call that changes nothing.
-async fn ask_of(store: &dyn Store) -> Result<Receipt, Failure> {
+async fn ask_of(store: &dyn Store) -> Result<IndexedReceipt, Failure> {
     let transaction = Transaction {
-        bucket: BucketId { kind: BucketKind::Session, name: "s".into() },
+        bucket: BucketId::session("s"),
         precondition: Precondition::Existing(ExistingBucket { generation: None, renew: true }),
         expectations: vec![],
         operations: vec![],
     };
-    store.transact(&Writer::new(), &transaction, Deadline::NEVER).await
+    store.transact(&Writer::new(), &transaction.into(), Deadline::NEVER).await
 }
 
-async fn ask(guard: &StoreGuard) -> Result<Result<Receipt, Failure>, Missed> {
+async fn ask(guard: &StoreGuard) -> Result<Result<IndexedReceipt, Failure>, Missed> {
     guard.call(soon(), |store| Box::pin(ask_of(store))).await
 }
 

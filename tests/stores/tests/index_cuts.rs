@@ -30,22 +30,24 @@ async fn hundreds_of_cut_connections_index_and_remove_everything_exactly_once() 
             let (mut writer, mut rng) = (Writer::new(), Rng::with_seed(seed ^ number));
             let (index, mut next, mut there) = (format!("i{number}"), 0_u64, BTreeMap::new());
             while proxy.cuts() < CUTS {
-                let operation = if rng.u32(0..3) > 0 || there.is_empty() {
+                let step = if rng.u32(0..3) > 0 || there.is_empty() {
                     let first = next;
                     next += rng.u64(1..40);
                     let documents: Vec<_> = (first..next).map(|n| document(n, &[3, 100 + rng.u32(0..500)])).collect();
                     there.extend(documents.iter().map(|document| (document.position, document.terms.clone())));
-                    post(&index, documents)
+                    add_documents(&index, documents)
                 } else {
                     let first = rng.u64(0..next);
                     let gone: Vec<_> = (first..(first + 20).min(next)).collect();
                     gone.iter().for_each(|position| _ = there.remove(position));
-                    unpost(&index, gone)
+                    remove_documents(&index, gone)
                 };
-                let asked = transaction("b", create(), [operation]);
+                let asked = transaction("b", create(), step);
                 let receipt = store.transact(writer.advance(), &asked, Deadline::NEVER).await.unwrap();
-                assert!(matches!(receipt.status, Status::Applied | Status::Repeated), "{:?}", receipt.status);
-                assert_eq!(receipt.outcomes, [indexed(next, there.len() as u64)]);
+                let status = receipt.receipt.status;
+                assert!(matches!(status, Status::Applied | Status::Repeated), "{status:?}");
+                let occurrences = there.values().map(Vec::len).sum::<usize>();
+                assert_eq!(receipt.found, [indexed(next, there.len() as u64, occurrences as u64)]);
             }
             (index, next, there)
         }
@@ -57,12 +59,13 @@ async fn hundreds_of_cut_connections_index_and_remove_everything_exactly_once() 
     }
     for (index, next, there) in done {
         let terms: Vec<_> = [3].into_iter().chain(100..300).collect();
-        let asked = transaction("b", existing(), [find(&index, &terms)]);
+        let asked: Work = (search(&index, &terms), read_marks(&index, 0, u32::MAX)).into();
+        let asked = transaction("b", existing(), asked);
         let receipt = direct.transact(Writer::new().advance(), &asked, Deadline::NEVER).await.unwrap();
-        let found = found_in(receipt.outcomes[0].clone());
-        assert_eq!((found.extent.next, found.first), (next, 0));
+        let [found, marked] = receipt.found.try_into().unwrap();
+        assert_eq!((found.extent.next, found.from_position), (next, 0));
         let marks = (0..next).map(|position| if there.contains_key(&position) { mark_of(position) } else { 0 });
-        assert!(found.marks.iter().copied().eq(marks));
+        assert!(marked.runs[0].marks.iter().copied().eq(marks));
         for (term, told) in terms.iter().zip(&found.terms) {
             let expected = there.iter().filter(|(_, terms)| terms.contains(term)).map(|(at, _)| *at);
             assert!(told.offsets.iter().map(|offset| u64::from(*offset)).eq(expected), "{term}");

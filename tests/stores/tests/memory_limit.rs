@@ -2,9 +2,9 @@
 
 use std::{env, fs, process::Command, sync::Arc};
 
-use keepline_stores::{Deadline, FailureCode, MemoryLimits, MemoryStore, Operation, Store, Transaction, Writer};
+use keepline_stores::{Deadline, FailureCode, IndexedTransaction, MemoryLimits, MemoryStore, Store, Writer};
 use keepline_stores_tests::requests::{
-    append, create, document, increment, post, put, put_in, replace_oldest, session, transaction,
+    Work, add, add_documents, append, create, document, put, put_in, replace_oldest, session, transaction,
 };
 
 const LIMIT: u64 = 64 << 20;
@@ -13,15 +13,15 @@ const SLACK: u64 = 10;
 const CHILD: &str = "KEEPLINE_TEST_FILLS";
 
 /// Fills a store until it is full, in one way each.
-type Fill = fn(u64) -> Vec<Transaction>;
+type Fill = fn(u64) -> Vec<IndexedTransaction>;
 
-fn one(bucket: &str, operations: Vec<Operation>) -> Vec<Transaction> {
-    vec![transaction(session(bucket), create(), operations)]
+fn one(bucket: &str, work: impl Into<Work>) -> Vec<IndexedTransaction> {
+    vec![transaction(session(bucket), create(), work)]
 }
 
 const FILLS: [(&str, Fill); 12] = [
     ("sessions", |n| one(&format!("s{n}"), vec![])),
-    ("counters", |n| one(&format!("s{n}"), vec![increment("answer_count", 1)])),
+    ("counters", |n| one(&format!("s{n}"), vec![add("answer_count", 1)])),
     ("short values", |n| one(&format!("s{}", n / 100), vec![put(&format!("key{n}"), "12345")])),
     ("values of a line", |n| one(&format!("s{}", n / 100), vec![put(&format!("key{n}"), &"x".repeat(65))])),
     ("values with long keys", |n| {
@@ -62,7 +62,7 @@ const FILLS: [(&str, Fill); 12] = [
                 document(n % 20 * 200 + at, &terms)
             })
             .collect();
-        one(&format!("s{}", n / 20), vec![post("recall", documents)])
+        one(&format!("s{}", n / 20), add_documents("recall", documents))
     }),
 ];
 

@@ -12,7 +12,7 @@ use keepline::{
     Deadline, Keepline,
     pipe::{Effect, Question},
     sessions::{chat_messages, user_bucket},
-    store::BucketKind,
+    store::kind,
 };
 use serde_json::{Map, Value, json};
 use tokio::{sync::Notify, time::Instant};
@@ -262,7 +262,7 @@ impl TestSessions {
         }
         forget_in_batches(&mut sessions, &self.name).await?;
         // The tombstone, too: this user stores nothing any more.
-        buckets::delete_bucket_if_exists(keepline.store(), BucketKind::User, &user_bucket(&self.name)).await?;
+        buckets::delete_bucket_if_exists(keepline.store(), kind::USER, &user_bucket(&self.name)).await?;
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use futures::TryStreamExt;
 use keepline::{
     Keepline,
     maintenance::TaskBucket,
-    store::{BucketId, BucketKind},
+    store::{BucketId, capability, kind},
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -62,7 +62,7 @@ async fn rebuild_indexes(
     stop: &watch::Receiver<bool>,
 ) -> Result<()> {
     let scope = require_recall(keepline)?;
-    if !keepline.store().capabilities().indexes {
+    if !keepline.store().about().can(capability::INDEXES) {
         bail!("this store has no indexes");
     }
     let found = if arguments.all {
@@ -74,10 +74,10 @@ async fn rebuild_indexes(
     let (mut sessions, mut nodes, mut busy) = (0_u64, 0_u64, Vec::new());
     for bucket in &found {
         match rebuild_transcript(keepline, scope, bucket, stop, || bar.tick()).await? {
-            TaskResult::Done if bucket.kind == BucketKind::Session => sessions += 1,
+            TaskResult::Done if bucket.kind == kind::SESSION => sessions += 1,
             TaskResult::Done => nodes += 1,
             TaskResult::Gone => {}
-            TaskResult::Busy => busy.push(format!("{}/{}", bucket.kind.name(), bucket.name)),
+            TaskResult::Busy => busy.push(format!("{}/{}", bucket.kind, bucket.name)),
             TaskResult::Stopped => return Err(interruption_error()),
         }
         bar.inc(1);
@@ -100,9 +100,9 @@ async fn rebuild_transcript(
     mut told: impl FnMut(),
 ) -> Result<TaskResult> {
     let BucketId { kind, name } = bucket;
-    let mut buckets = vec![TaskBucket { kind: kind.name().to_owned(), name: name.clone() }];
+    let mut buckets = vec![TaskBucket { kind: kind.clone(), name: name.clone() }];
     let mut tasks = vec![(buckets.clone(), RESET_TASK)];
-    if *kind == BucketKind::Session
+    if *kind == kind::SESSION
         && scope == RecallMode::User
         && let Some(owner) = session_owner(&mut keepline.sessions(), name).await?
     {
@@ -124,9 +124,9 @@ async fn rebuild_transcript(
 
 async fn list_all_transcripts(keepline: &Keepline) -> Result<Vec<BucketId>> {
     let mut found = Vec::new();
-    for kind in [BucketKind::Session, BucketKind::Node] {
+    for kind in [kind::SESSION, kind::NODE] {
         let names = pages(keepline.store(), kind).try_concat().await?;
-        found.extend(names.into_iter().map(|name| BucketId { kind, name }));
+        found.extend(names.into_iter().map(|name| BucketId::new(kind, name)));
     }
     found.sort_unstable();
     found.dedup();
@@ -141,8 +141,8 @@ async fn list_named_transcripts(keepline: &Keepline, sessions: &[String]) -> Res
         keepline.sessions().describe((&**id).into()).await?;
         let name = keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
         let nodes = session_nodes(keepline, id).await?.into_iter();
-        found.extend(nodes.map(|node| BucketId { kind: BucketKind::Node, name: node.bucket }));
-        found.push(BucketId { kind: BucketKind::Session, name });
+        found.extend(nodes.map(|node| BucketId::node(node.bucket)));
+        found.push(BucketId::session(name));
     }
     Ok(found)
 }

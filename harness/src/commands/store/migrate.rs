@@ -12,8 +12,8 @@ use clap::Args;
 use futures::{StreamExt, stream};
 use indicatif::HumanBytes;
 use keepline::store::{
-    Arrival, BucketId, BucketKind, Failure, FailureCode, NotApart, RedisOptions, RemovalOutcome, Transfer,
-    TransferStore, Transferred, transfer::list_all_buckets,
+    Arrival, BucketId, Failure, FailureCode, NotApart, RedisOptions, RemovalOutcome, Transfer, TransferStore,
+    Transferred, kind, transfer::list_all_buckets,
 };
 use serde_json::json;
 
@@ -135,7 +135,7 @@ async fn migrate_buckets(
     })?;
     let (buckets, unlisted) = find_source_buckets(&*transfer.from, arguments.scan).await?;
     let bar = progress_bar(buckets.len() as u64);
-    let of_other_kinds = buckets.iter().any(|bucket| bucket.kind != BucketKind::Session);
+    let of_other_kinds = buckets.iter().any(|bucket| bucket.kind != kind::SESSION);
     let mut tally = MigrationTally { of_other_kinds, unlisted, ..MigrationTally::default() };
     let mut done = HashMap::with_capacity(buckets.len());
     let stopped = ShutdownSignals::listen(Duration::ZERO)?.wait_until_grace_ends(|_| ());
@@ -274,11 +274,11 @@ fn store_error(failure: Failure) -> anyhow::Error {
 
 fn print_outcome(tally: &MigrationTally, as_json: bool) -> Result<()> {
     for (bucket, why) in &tally.left {
-        terminal::print_error(&format!("{} {}: {why}", bucket.kind.name(), bucket.name));
+        terminal::print_error(&format!("{} {}: {why}", bucket.kind, bucket.name));
     }
     if as_json {
         // A session is {"session": …, "why": …}; any other bucket is named by its kind.
-        let told = |(bucket, why): &(BucketId, String)| json!({bucket.kind.name(): bucket.name, "why": why});
+        let told = |(bucket, why): &(BucketId, String)| json!({bucket.kind.clone(): bucket.name, "why": why});
         let left: Vec<_> = tally.left.iter().map(told).collect();
         let all = json!({
             "copied": tally.copied,

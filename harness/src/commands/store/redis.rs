@@ -75,7 +75,7 @@ fn explain_redis_failure(failure: Failure) -> anyhow::Error {
 fn damage_json(damage: &[BucketDamage]) -> Value {
     let item = |damage: &BucketDamage| {
         json!({
-            "kind": damage.bucket.kind.name(),
+            "kind": damage.bucket.kind,
             "bucket": damage.bucket.name,
             "key": damage.key,
             "problem": damage.problem,

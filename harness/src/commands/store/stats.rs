@@ -12,7 +12,7 @@ use indicatif::HumanBytes;
 use keepline::{
     Keepline,
     sessions::{SessionError, SessionErrorCode, TranscriptState},
-    store::{BucketKind, FailureCode},
+    store::{FailureCode, kind},
 };
 use serde_json::{Map, Value};
 
@@ -106,7 +106,7 @@ async fn count_store_contents(keepline: &Keepline) -> Result<(BucketCounts, Sess
     for kind in SESSION_BUCKET_KINDS {
         let mut pages = pin!(pages(keepline.store(), kind));
         while let Some(names) = pages.try_next().await? {
-            if kind == BucketKind::Session {
+            if kind == kind::SESSION {
                 let look = async |name: String| (keepline.sessions().describe((&*name).into()).await, name);
                 let mut work = stream::iter(names).map(look).buffer_unordered(CONCURRENT_READS);
                 while let Some((looked, name)) = work.next().await {

@@ -19,7 +19,7 @@ use indicatif::ProgressBar;
 use keepline::{
     SessionIds, Sessions,
     store::{
-        BucketId, BucketKind, Failure, TransferStore,
+        BucketId, Failure, TransferStore, kind,
         names::is_bucket,
         transfer::{WeighedBucket, list_all_buckets},
     },
@@ -79,8 +79,8 @@ pub async fn export_to_file(store: Arc<dyn TransferStore>, subject: &str, path: 
     let mut export = ExportRun { store, bar: None, tally: ExportReport::default() };
     let mut spooled = SpooledTempFile::new(SPOOL_BYTES);
     let (kind, name) = match subject.split_once('/') {
-        Some(("session", name)) => (BucketKind::Session, name),
-        Some(("node", name)) => (BucketKind::Node, name),
+        Some(("session", name)) => (kind::SESSION, name),
+        Some(("node", name)) => (kind::NODE, name),
         _ => bail!("{subject} is neither a session nor a node"),
     };
     export.read(kind, name, false, &mut spooled).await.map_err(|problem| match problem {
@@ -98,7 +98,7 @@ pub async fn export_to_file(store: Arc<dyn TransferStore>, subject: &str, path: 
 
 async fn all_sessions(store: &dyn TransferStore) -> Result<Vec<String>> {
     let listed = list_all_buckets(store).await.context("can't list the sessions")?;
-    Ok(listed.into_iter().filter(|bucket| bucket.kind == BucketKind::Session).map(|bucket| bucket.name).collect())
+    Ok(listed.into_iter().filter(|bucket| bucket.kind == kind::SESSION).map(|bucket| bucket.name).collect())
 }
 
 /// All existing sessions of a user, sorted.
@@ -159,7 +159,7 @@ impl ExportRun {
         self.bar = (names.len() > 1).then(|| progress_bar(names.len() as u64));
         let mut spooled = SpooledTempFile::new(SPOOL_BYTES);
         for name in names {
-            match self.read(BucketKind::Session, name, names.len() == 1, &mut spooled).await {
+            match self.read(kind::SESSION, name, names.len() == 1, &mut spooled).await {
                 Ok(done) => {
                     spooled.rewind()?;
                     self.write_to_output(&mut spooled, output)?;
@@ -202,7 +202,7 @@ impl ExportRun {
     /// not known: the node's bucket stands for it.
     async fn read(
         &mut self,
-        kind: BucketKind,
+        kind: &str,
         name: &str,
         is_alone: bool,
         out: &mut SpooledTempFile,
@@ -214,15 +214,15 @@ impl ExportRun {
                     .into(),
             ));
         }
-        let whole = BucketId { kind, name: name.to_owned() };
-        let own = (kind == BucketKind::Node).then(|| ExportNode { bucket: name.into(), ..ExportNode::default() });
+        let whole = BucketId::new(kind, name);
+        let own = (kind == kind::NODE).then(|| ExportNode { bucket: name.into(), ..ExportNode::default() });
         for _ in 0..TRIES {
             out.set_len(0)?;
             out.rewind()?;
             let mut out = BufWriter::new(&mut *out);
             let mut seen = vec![(whole.clone(), self.bucket_digest(&whole).await?)];
             let Some(head) = self.store.head(&whole).await? else {
-                return Err(Problem::Left(format!("there is no such {}", kind.name())));
+                return Err(Problem::Left(format!("there is no such {kind}")));
             };
             if is_alone {
                 self.bar = Some(progress_bar(estimate_line_count(&head)));
@@ -231,7 +231,7 @@ impl ExportRun {
             let (counts, nodes) = lines.write_bucket(&whole, &head, name, own.clone(), &mut out).await?;
             let mut done = ExportedCounts { nodes: u64::from(own.is_some()), records: counts.records };
             for (node, ids) in nodes {
-                let bucket = BucketId { kind: BucketKind::Node, name: node };
+                let bucket = BucketId::node(node);
                 seen.push((bucket.clone(), self.bucket_digest(&bucket).await?));
                 // One that has expired is still named.
                 let Some(head) = self.store.head(&bucket).await? else { continue };

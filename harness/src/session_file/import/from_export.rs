@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use keepline::store::{
-    BucketId, BucketKind, Failure,
+    BucketId, Failure, kind,
     names::{VALUES, is_key},
 };
 
@@ -112,7 +112,7 @@ async fn stage_line(
 }
 
 async fn begin_session(import: &mut ImportRun, header: BucketHeader<'_>) -> Result<IncomingSession, Problem> {
-    let session = begin_bucket(import, BucketKind::Session, &header.session, &header).await?;
+    let session = begin_bucket(import, kind::SESSION, &header.session, &header).await?;
     let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER_KEY);
     let about = ImportedSession { has_owner, ..ImportedSession::default() };
     Ok(IncomingSession { session, line: 0, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
@@ -134,13 +134,13 @@ async fn begin_node(
     if let Some(id) = &node.node_id {
         current.about.nodes.push((node.app_id.clone(), id.clone()));
     }
-    current.node = Some(begin_bucket(import, BucketKind::Node, &node.bucket, &header).await?);
+    current.node = Some(begin_bucket(import, kind::NODE, &node.bucket, &header).await?);
     Ok(())
 }
 
 async fn begin_bucket(
     import: &ImportRun,
-    kind: BucketKind,
+    kind: &str,
     name: &str,
     header: &BucketHeader<'_>,
 ) -> Result<StagedBucket, Failure> {

@@ -13,7 +13,7 @@ use keepline::{
     Keepline,
     sessions::{Transcript, chat_messages},
     store::{
-        BucketId, BucketKind, RedisOptions, RedisStore, TransferStore,
+        BucketId, RedisOptions, RedisStore, TransferStore, kind,
         names::{VALUES, is_bucket, is_key},
         transfer::{BucketHead, list_all_buckets},
     },
@@ -135,7 +135,7 @@ async fn copy_rocketride_store(import: &mut ImportRun, url: &str, prefix: &str) 
     let options =
         RedisOptions { url: Some(url.to_owned().into()), key_prefix: prefix.to_owned(), ..RedisOptions::default() };
     let from: Arc<dyn TransferStore> = Arc::new(RedisStore::new(options)?);
-    for session in list_all_buckets(&*from).await?.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
+    for session in list_all_buckets(&*from).await?.into_iter().filter(|bucket| bucket.kind == kind::SESSION) {
         let name = session.name.clone();
         let staged = StagedSession { session, nodes: Vec::new(), is_shell: false };
         if let Err(problem) = import.deliver_from(&from, &staged, &ImportedSession::default()).await {
@@ -165,7 +165,7 @@ async fn stage_rocketride_session(
         indexes: Vec::new(),
         logs: vec![(b"history".to_vec(), 0)],
     };
-    let mut arriving = StagedBucket::begin(&import.delivery.staging, BucketKind::Session, name, head).await?;
+    let mut arriving = StagedBucket::begin(&import.delivery.staging, kind::SESSION, name, head).await?;
     for (key, text) in &session.values {
         if !is_key(key) {
             return Err(Problem::Left(format!("{key:?} can't be a key")));
@@ -261,7 +261,7 @@ impl ConversationStager {
         let Some(bucket) = self.keepline.session_ids().bucket_name(name) else {
             return Err(Problem::Left(invalid_id_message(name)));
         };
-        let session = BucketId { kind: BucketKind::Session, name: bucket.into_owned() };
+        let session = BucketId::session(bucket);
         let is_shell = conversations.iter().all(|conversation| conversation.node.is_some());
         if !is_shell && !import.delivery.replaces && import.delivery.session_exists(&session).await? {
             return Err(Problem::Left(

@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use keepline::store::{
-    BucketId, BucketKind, Deadline, Failure, Transfer, TransferStore, Transferred, Writer, transfer::WeighedBucket,
+    BucketId, Deadline, DeleteRequest, Failure, Transfer, TransferStore, Transferred, Writer, transfer::WeighedBucket,
 };
 
 use super::StagingStore;
@@ -131,8 +131,9 @@ impl SessionDelivery {
         let told = outcome_of_transfer(transfer(self.replaces).copy_bucket(session).await?);
         if told == DeliveryOutcome::Imported {
             let mut writer = Writer::new();
-            for node in before.iter().filter(|node| !nodes.contains(node)) {
-                target.delete_bucket(writer.advance(), node, None, 0, Deadline::NEVER).await?;
+            for node in before.into_iter().filter(|node| !nodes.contains(node)) {
+                let request = DeleteRequest { bucket: node, generation: None, max_keys: 0 };
+                target.delete(writer.advance(), &request, Deadline::NEVER).await?;
             }
         }
         Ok(told)
@@ -152,6 +153,6 @@ fn outcome_of_transfer(transferred: Transferred) -> DeliveryOutcome {
 pub async fn read_node_buckets(store: &dyn TransferStore, session: &BucketId) -> Result<BTreeSet<BucketId>, Failure> {
     let maps = store.head(session).await?.map(|head| head.maps).unwrap_or_default();
     let keys = maps.into_iter().filter(|(map, _)| map == NODES.as_bytes()).flat_map(|(_, keys)| keys);
-    let node = |name| Some(BucketId { kind: BucketKind::Node, name: String::from_utf8(name).ok()? });
+    let node = |name| Some(BucketId::node(String::from_utf8(name).ok()?));
     Ok(keys.filter_map(node).collect())
 }

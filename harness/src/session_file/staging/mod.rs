@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use keepline::{
     config::Config,
     store::{
-        BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FailureCode, Store,
-        TransferStore, Writer,
+        BucketId, Deadline, DeleteRequest, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FailureCode,
+        Store, TransferStore, Writer,
         names::VALUES,
         transfer::{BucketHead, IncomingBucket, KeyedPart, PieceOutcome, ReplaceCondition, TransferPiece},
     },
@@ -49,8 +49,8 @@ impl StagingStore {
 
     /// Removes a bucket that was delivered or left out.
     pub async fn remove_bucket(&self, bucket: &BucketId) -> Result<(), Failure> {
-        let mut writer = Writer::new();
-        self.store.delete_bucket(writer.advance(), bucket, None, 0, Deadline::NEVER).await.map(drop)
+        let request = DeleteRequest { bucket: bucket.clone(), generation: None, max_keys: 0 };
+        self.store.delete(Writer::new().advance(), &request, Deadline::NEVER).await.map(drop)
     }
 }
 
@@ -82,15 +82,10 @@ enum BufferedItems {
 }
 
 impl StagedBucket {
-    pub async fn begin(
-        staging: &StagingStore,
-        kind: BucketKind,
-        name: &str,
-        head: BucketHead,
-    ) -> Result<Self, Failure> {
+    pub async fn begin(staging: &StagingStore, kind: &str, name: &str, head: BucketHead) -> Result<Self, Failure> {
         let arriving = Self {
             store: staging.store.clone(),
-            bucket: BucketId { kind, name: name.to_owned() },
+            bucket: BucketId::new(kind, name),
             head,
             id: format!("{:016x}", fastrand::u64(..)),
             counts: LineCounts::default(),

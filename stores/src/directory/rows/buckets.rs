@@ -21,19 +21,6 @@ pub(crate) struct BucketRow {
     pub(crate) expiry: Expiry,
 }
 
-impl BucketRow {
-    /// When its generation was created, which that begins with in every store: seconds since 1970, with a fraction. 0:
-    /// another program named it in another way.
-    pub(crate) fn created_at_ms(&self) -> u64 {
-        let (seconds, fraction) = self.generation.split_once('.').unwrap_or((&self.generation, ""));
-        let milliseconds = format!("{fraction:0<3.3}");
-        match (seconds.parse::<u64>(), milliseconds.parse::<u64>()) {
-            (Ok(seconds), Ok(milliseconds)) => seconds.saturating_mul(1000).saturating_add(milliseconds),
-            _ => 0,
-        }
-    }
-}
-
 impl TransactionContext<'_> {
     /// # Errors
     /// `unavailable` where it has expired only by a clock that was set ahead just now.
@@ -142,25 +129,5 @@ impl TransactionContext<'_> {
             }
         }
         Ok(BucketPage { names, cursor: String::new() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_of_creation_is_read_from_the_generation() {
-        for (generation, created_at) in [
-            (&*format_generation(1_795_570_983_430_999), 1_795_570_983_430),
-            ("1690000000.5", 1_690_000_000_500),
-            ("1690000000.0625001", 1_690_000_000_062),
-            ("1690000000", 1_690_000_000_000),
-            ("first", 0),
-            ("1.x", 0),
-        ] {
-            let bucket = BucketRow { stamp: 1, generation: generation.into(), expiry: Expiry::new(None, 0) };
-            assert_eq!(bucket.created_at_ms(), created_at, "{generation}");
-        }
     }
 }

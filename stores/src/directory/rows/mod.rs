@@ -24,6 +24,7 @@ use crate::{
     limits::MAX_SEARCHED_BYTES,
     names::VALUES,
     part,
+    transfer::metadata,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl<'a, 'c> BucketRows<'a, 'c> {
         Self {
             at,
             life: to_column(bucket.stamp),
-            created_at: bucket.created_at_ms(),
+            created_at: metadata::created_at_ms(&bucket.generation),
             expiry: bucket.expiry,
             parts: RefCell::default(),
             lease: Cell::new(LeaseChange::Unchanged),

@@ -2,41 +2,43 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline_stores::{FailureCode, Operation, Status};
+use keepline_stores::{FailureCode, Status, kind};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Operations that by themselves would be applied, of every kind that writes.
-fn harmless() -> Vec<Operation> {
-    vec![
+/// Work that by itself would be applied: operations of every kind that writes, steps, and a lease.
+fn harmless() -> Work {
+    let operations = [
         put("new", "1"),
         put("a", "2"),
-        increment("count", 1),
+        add("count", 1),
         remove("b"),
         append_marked("history", &["x"], &[("marks", "x", 0)]),
         replace_oldest("l", 1, &["X"]),
         rewrite("m", 0, "X"),
         put_in("notes", &[("k", "2"), ("new", "1")]),
-        increment_in("counts", "n", 1),
+        add_in("counts", "n", 1),
         reset_map("reset", &[("z", "1")]),
+        set("set", false, &["y"], &[("z", "1")]),
         reset_log("n", &["new"]),
-        lease("work", "other", HOUR),
-        lease("more", "me", HOUR),
-        post("i", [document(2, &[1, 9])]),
-        unpost("j", [0]),
-        post("new", [document(0, &[1])]),
         get_all(),
-    ]
+    ];
+    let steps: Work = (
+        add_documents("i", [document(2, &[1, 9])]),
+        (remove_documents("j", [0]), add_documents("new", [document(0, &[1])])),
+    )
+        .into();
+    (operations, (steps, lease("more", "me", HOUR))).into()
 }
 
 /// Operations that can't be applied, and how they fail.
-fn failing() -> Vec<(Operation, FailureCode)> {
-    vec![
-        (increment("text", 1), FailureCode::NotACounter),
-        (increment("max", 1), FailureCode::CounterOverflow),
-        (increment("min", -1), FailureCode::CounterOverflow),
-        (increment_in("notes", "text", 1), FailureCode::NotACounter),
+fn failing() -> Vec<(Work, FailureCode)> {
+    let operations = [
+        (add("text", 1), FailureCode::NotACounter),
+        (add("max", 1), FailureCode::CounterOverflow),
+        (add("min", -1), FailureCode::CounterOverflow),
+        (add_in("notes", "text", 1), FailureCode::NotACounter),
         (rewrite("other", 2, "X"), FailureCode::Invalid),
         (rewrite_each("other", &[(0, "X"), (2, "X")]), FailureCode::Invalid),
         (replace_oldest("other", 5, &["1", "2", "3"]), FailureCode::Invalid),
@@ -47,11 +49,16 @@ fn failing() -> Vec<(Operation, FailureCode)> {
         (append_marked("other", &["1"], &[("marks", "x", 0)]), FailureCode::Invalid),
         (put("new", "1"), FailureCode::Invalid),
         (append("l", &["1"]), FailureCode::Invalid),
-        (post("k", [document(1, &[1])]), FailureCode::Invalid),
-        (post("k", [document(3, &[2, 1])]), FailureCode::Invalid),
-        (unpost("i", [0]), FailureCode::Invalid),
-        (find("i", &(0..257).collect::<Vec<_>>()), FailureCode::TooLarge),
-    ]
+        (set("other", false, &["k"], &[("k", "1")]), FailureCode::Invalid),
+    ];
+    let steps = [
+        (add_documents("k", [document(1, &[1])]), FailureCode::Invalid),
+        (add_documents("k", [document(3, &[2, 1])]), FailureCode::Invalid),
+        (remove_documents("i", [0]), FailureCode::Invalid),
+        (search("i", &(0..257).collect::<Vec<_>>()), FailureCode::TooLarge),
+    ];
+    let operations = operations.into_iter().map(|(operation, code)| (Work::from(operation), code));
+    operations.chain(steps.map(|(step, code)| (step.into(), code))).collect()
 }
 
 async fn seeded(s: &StoreUnderTest) {
@@ -65,22 +72,24 @@ async fn seeded(s: &StoreUnderTest) {
         append("other", &["0", "1"]),
         put_in("notes", &[("k", "1"), ("text", "t")]),
         put_in("reset", &[("y", "1")]),
-        lease("work", "me", 2 * HOUR),
-        post("i", [document(0, &[1, 2]), document(1, &[2])]),
-        post("j", [document(0, &[1, 2]), document(1, &[2])]),
-        post("k", [document(1, &[1, 2])]),
+        put_in("set", &[("y", "1")]),
     ];
-    s.apply("b", create_for(HOUR), operations).await;
+    let two = [document(0, &[1, 2]), document(1, &[2])];
+    let steps: Work = (add_documents("i", two.clone()), add_documents("j", two)).into();
+    let steps: Work = (steps, add_documents("k", [document(1, &[1, 2])])).into();
+    s.apply("b", create_for(HOUR), (operations, (steps, lease("work", "me", 2 * HOUR)))).await;
 }
 
 async fn an_operation_that_fails_undoes_those_before_and_after_it(s: Arc<StoreUnderTest>) {
     seeded(&s).await;
     let before = s.everything().await;
     for (operation, code) in failing() {
-        for place in [0, 7, harmless().len()] {
-            let mut operations = harmless();
-            operations.insert(place, operation.clone());
-            let failure = s.try_send(&transaction("b", existing(), operations)).await.unwrap_err();
+        for place in [0, 7, harmless().operations.len()] {
+            let mut work = harmless();
+            work.operations.splice(place..place, operation.operations.clone());
+            let steps = place.min(work.steps.len());
+            work.steps.splice(steps..steps, operation.steps.clone());
+            let failure = s.try_send(&transaction("b", existing(), work)).await.unwrap_err();
             assert_eq!(failure.code, code, "{operation:?}");
             s.assert_unchanged(&before, (&operation, place)).await;
         }
@@ -116,10 +125,10 @@ async fn a_failing_replacement_replaces_nothing(s: Arc<StoreUnderTest>) {
     assert_eq!(s.ask(&unmet).await.unmet, Some(0));
     s.assert_unchanged(&before, &unmet).await;
     // What can't be counted on in the old life is no hindrance in the new one.
-    assert_eq!(s.apply("b", replace(), [increment("text", 1)]).await, [counter(1)]);
+    assert_eq!(s.apply("b", replace(), [add("text", 1)]).await, [counter(1)]);
 }
 
-async fn an_precondition_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
+async fn a_precondition_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
     seeded(&s).await;
     let before = s.everything().await;
     for (bucket, precondition, status) in [
@@ -130,7 +139,7 @@ async fn an_precondition_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>)
     ] {
         // The precondition comes first: what else is wrong does not matter.
         let harmless = transaction(bucket, precondition.clone(), harmless());
-        let failing = transaction(bucket, precondition.clone(), [increment("text", 1)]);
+        let failing = transaction(bucket, precondition.clone(), [add("text", 1)]);
         let unmet = expecting(bucket, precondition, [present("none")], []);
         for transaction in [harmless, failing, unmet] {
             let receipt = s.ask(&transaction).await;
@@ -166,14 +175,15 @@ async fn reading_changes_nothing(s: Arc<StoreUnderTest>) {
         read_all("l"),
         read_newest("absent", 1, 1),
         read_at("l", &[(0, 1), (7, 7)], ALL),
-        overflow("l", 0, 0, ALL, ALL),
+        read_surplus("l", 0, 0, ALL, ALL),
         count("l"),
         count("absent"),
         describe(),
     ];
+    let steps: Work = (search("i", &[1]), (search("absent", &[1]), read_marks("j", 0, 5))).into();
     for precondition in [existing(), unused(), create()] {
-        s.apply("b", precondition, reads.clone()).await;
-        for kind in KINDS {
+        s.apply("b", precondition, (reads.clone(), steps.clone())).await;
+        for kind in kind::REGISTERED {
             s.list_kind(kind, 1).await;
         }
         s.assert_unchanged(&before, ()).await;
@@ -184,7 +194,7 @@ on_every_store![
     an_operation_that_fails_undoes_those_before_and_after_it,
     a_failing_transaction_creates_no_bucket,
     a_failing_replacement_replaces_nothing,
-    an_precondition_that_is_not_met_changes_nothing,
+    a_precondition_that_is_not_met_changes_nothing,
     an_expectation_that_is_not_met_changes_nothing,
     reading_changes_nothing,
 ];

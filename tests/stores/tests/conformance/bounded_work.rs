@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use keepline_stores::{FailureCode, Outcome, Status, Transaction};
+use keepline_stores::{FailureCode, IndexedTransaction, Outcome, Status};
 use keepline_stores_tests::{requests::*, stores::StoreUnderTest};
 
 fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
@@ -11,7 +11,7 @@ fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
 }
 
 /// What a transaction on bucket `b` is answered with, and the commands that it took.
-async fn watched(s: &StoreUnderTest, asked: &Transaction) -> (Vec<Outcome>, Vec<Vec<String>>) {
+async fn watched(s: &StoreUnderTest, asked: &IndexedTransaction) -> (Vec<Outcome>, Vec<Vec<String>>) {
     let watch = s.raw().watch();
     let receipt = s.ask(asked).await;
     assert_eq!(receipt.status, Status::Applied);
@@ -40,7 +40,8 @@ fn values_over_the_byte_limit_are_measured_and_at_most_two_of_them_read() {
         let puts: Vec<_> = (0..20).map(|n| put(&format!("k{n}"), &value)).collect();
         s.apply("b", create(), puts).await;
         let (outcomes, commands) = watched(&s, &transaction("b", existing(), [get_all_within(50_000, ALL)])).await;
-        assert!(matches!(outcomes[..], [Outcome::Oversize(size)] if size.bytes > 50_000 && size.entries == 20));
+        let size = oversize_of(&outcomes[0]);
+        assert!(size.bytes > 50_000 && size.entries == 20);
         let calls = calls(&commands);
         assert_eq!((calls["GETRANGE"], calls["STRLEN"]), (2, 3));
         assert!(!calls.contains_key("MGET"), "{commands:?}");
@@ -53,7 +54,7 @@ fn key_names_are_not_read_if_there_are_far_too_many() {
         let puts: Vec<_> = (0..5000).map(|n| put(&format!("k{n}"), "1")).collect();
         s.apply("b", create(), puts).await;
         let (outcomes, commands) = watched(&s, &transaction("b", existing(), [get_all_within(ALL, 1000)])).await;
-        assert!(matches!(outcomes[..], [Outcome::Oversize(size)] if size.entries == 5000));
+        assert_eq!(oversize_of(&outcomes[0]).entries, 5000);
         let calls = calls(&commands);
         assert!(!calls.contains_key("SMEMBERS") && !calls.contains_key("MGET"), "{calls:?}");
     });
@@ -66,7 +67,7 @@ fn a_map_over_its_limits_is_refused_without_reading_its_texts() {
         s.apply("b", create(), [put_in("notes", &all)]).await;
         for asked in [get_all_in_within("notes", ALL, 1000), get_all_in_within("notes", 1000, ALL)] {
             let (outcomes, commands) = watched(&s, &transaction("b", existing(), [asked])).await;
-            assert!(matches!(outcomes[..], [Outcome::Oversize(size)] if size.entries == 5000), "{outcomes:?}");
+            assert_eq!(oversize_of(&outcomes[0]).entries, 5000);
             assert!(!calls(&commands).contains_key("HGETALL"), "{:?}", calls(&commands));
         }
         // A page looks at about as many as it gives.
@@ -85,15 +86,10 @@ fn a_range_that_ends_early_is_not_read_much_farther() {
             read_newest("l", ALL, 20_000),
             read_oldest("l", ALL, 20_000),
             read_at("l", &[(300, 600)], 20_000),
-            overflow("l", 10, 5, ALL, 20_000),
+            read_surplus("l", 10, 5, ALL, 20_000),
         ] {
             let (outcomes, commands) = watched(&s, &transaction("b", existing(), [asked])).await;
-            let read = match &outcomes[..] {
-                [Outcome::Records(read)] => read.records.len(),
-                [Outcome::Spans(read)] => read.spans[0].records.len(),
-                other => panic!("{other:?}"),
-            };
-            assert_eq!(read, 13, "{outcomes:?}");
+            assert_eq!(records_of(&outcomes[0]).len(), 13, "{outcomes:?}");
             assert!(records_read(&commands) <= 2 * 13 + 8, "{commands:?}");
         }
     });
@@ -103,9 +99,9 @@ fn a_range_that_ends_early_is_not_read_much_farther() {
 fn no_read_fetches_more_than_10_000_records_whatever_its_limit() {
     run(async |s| {
         s.apply("b", create(), [append("l", &vec![""; 15_000])]).await;
-        for asked in [read_all("l"), read_newest("l", ALL, ALL), overflow("l", 0, 0, ALL, ALL)] {
+        for asked in [read_all("l"), read_newest("l", ALL, ALL), read_surplus("l", 0, 0, ALL, ALL)] {
             let (outcomes, commands) = watched(&s, &transaction("b", existing(), [asked])).await;
-            assert!(matches!(&outcomes[..], [Outcome::Records(read)] if read.records.len() == 10_000));
+            assert_eq!(records_of(&outcomes[0]).len(), 10_000);
             assert_eq!(records_read(&commands), 10_000);
         }
     });
@@ -117,13 +113,7 @@ fn all_reads_of_a_transaction_together_read_20_000_records() {
         s.apply("b", create(), [append("l", &vec![""; 15_000])]).await;
         let asked: Vec<_> = (0..16).map(|_| read_all("l")).collect();
         let (outcomes, commands) = watched(&s, &transaction("b", existing(), asked)).await;
-        let read: Vec<_> = outcomes
-            .iter()
-            .map(|outcome| match outcome {
-                Outcome::Records(read) => read.records.len(),
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let read: Vec<_> = outcomes.iter().map(|outcome| records_of(outcome).len()).collect();
         assert_eq!(read[..3], [10_000, 10_000, 0]);
         assert_eq!(records_read(&commands), 20_000);
     });
@@ -144,26 +134,25 @@ fn millions_of_empty_foreign_records_do_not_make_a_call_long() {
         s.apply("b", create(), [append("history", &["first"])]).await;
         fill(&s, "b:__history__", "", 2_000_000);
         let length = 2_000_001;
-        for asked in [read_all("history"), read_newest("history", ALL, ALL), overflow("history", 10, 5, ALL, ALL)] {
+        for asked in [read_all("history"), read_newest("history", ALL, ALL), read_surplus("history", 10, 5, ALL, ALL)] {
             let (_, commands) = watched(&s, &transaction("b", existing(), [asked])).await;
             assert_eq!(records_read(&commands), 10_000);
         }
         // In the middle each place costs the way there.
         let spans: Vec<_> = (0..10_000).map(|n| (600_000 + 50 * n, 1)).collect();
         let (outcomes, commands) = watched(&s, &transaction("b", existing(), [read_at("history", &spans, ALL)])).await;
-        let Outcome::Spans(read) = &outcomes[0] else { panic!("{outcomes:?}") };
-        assert_eq!(read.extent.length, length);
+        assert_eq!(extent_of(&outcomes[0]).length, length);
         let walked: i64 = commands
             .iter()
             .filter(|command| command[0] == "LRANGE")
             .map(|command| command[2].parse().unwrap())
             .map(|index: i64| index.min(2_000_001 - index))
             .sum();
-        assert!((1..=6_000_000).contains(&walked) && !read.spans.is_empty(), "{walked}");
+        assert!((1..=6_000_000).contains(&walked) && !records_of(&outcomes[0]).is_empty(), "{walked}");
         // One place is always within reach.
         let (outcomes, _) =
             watched(&s, &transaction("b", existing(), [read_at("history", &[(1_000_000, 3)], ALL)])).await;
-        assert!(matches!(&outcomes[..], [Outcome::Spans(read)] if read.spans[0].records.len() == 3));
+        assert_eq!(records_of(&outcomes[0]).len(), 3);
         s.apply("b", existing(), [rewrite("history", 1_000_000, "x")]).await;
         let positions: Vec<_> = (0..100).map(|n| (1_000_000 + n, "x")).collect();
         let refused =
@@ -182,14 +171,8 @@ fn an_overlong_foreign_record_is_returned_as_an_empty_text() {
         s.apply("b", create(), [append("history", &["first"])]).await;
         s.raw().on::<()>("RPUSH", "b:__history__", &[&"x".repeat((2 << 20) + 1), "last"]);
         let all = [read_all("history"), read_newest("history", ALL, ALL), read_at("history", &[(0, 3)], ALL)];
-        for (asked, first) in all.into_iter().zip([0, 0, 0]) {
-            match s.apply_one("b", asked).await {
-                Outcome::Records(read) => {
-                    assert_eq!((read.first, read.records), (first, ["first", "", "last"].map(String::from).to_vec()))
-                }
-                Outcome::Spans(read) => assert_eq!(read.spans[0].records, ["first", "", "last"]),
-                other => panic!("{other:?}"),
-            }
+        for asked in all {
+            assert_eq!(s.apply_one("b", asked).await, whole(0, &["first", "", "last"]));
         }
     });
 }
@@ -205,7 +188,7 @@ fn few_long_records_are_read_beyond_the_byte_limit() {
         }
         let asked: Vec<_> = (0..16).map(|_| read_newest("history", ALL, 10)).collect();
         let (outcomes, commands) = watched(&s, &transaction("b", existing(), asked)).await;
-        assert!(matches!(&outcomes[0], Outcome::Records(read) if read.records.len() == 1), "one at least");
+        assert_eq!(records_of(&outcomes[0]).len(), 1, "one at least");
         // Each of these reads as many at first; what it does not tell is counted all the same.
         assert!(records_read(&commands) <= 24, "{}", records_read(&commands));
     });
@@ -215,7 +198,7 @@ fn few_long_records_are_read_beyond_the_byte_limit() {
 fn a_value_too_long_for_a_counter_is_refused_without_being_read() {
     run(async |s| {
         s.apply("b", create(), [put("k", &"1".repeat(1 << 20)), put_in("notes", &[("k", "1".repeat(1 << 20))])]).await;
-        for asked in [increment("k", 1), increment_in("notes", "k", 1)] {
+        for asked in [add("k", 1), add_in("notes", "k", 1)] {
             let watch = s.raw().watch();
             let failure = s.try_send(&transaction("b", existing(), [asked])).await.unwrap_err();
             assert_eq!((failure.code, &*failure.subject), (FailureCode::NotACounter, "k"));
@@ -248,8 +231,8 @@ fn a_page_of_a_map_asks_for_its_texts_together() {
         for map in ["values", "notes"] {
             s.apply("b", create(), [put_in(map, &all)]).await;
             let (outcomes, commands) = watched(&s, &transaction("b", existing(), [page(map, "", 1000, 40_000)])).await;
-            let Outcome::Page(page) = &outcomes[0] else { panic!("{outcomes:?}") };
-            assert_eq!(page.entries.len() + page.unreadable.len(), 500);
+            let page = entries_of(outcomes[0].clone());
+            assert_eq!(page.entries.len() + page.unreadable().len(), 500);
             let calls = calls(&commands);
             let (of_all, of_one) = if map == "values" { ("MGET", "GET") } else { ("HMGET", "HGET") };
             assert!(calls[of_all] <= 2 && !calls.contains_key(of_one), "{calls:?}");

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline_stores::{Operation, Outcome, Status};
+use keepline_stores::{Operation, Status};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 /// One less than a bucket can have of values.
@@ -22,7 +22,7 @@ async fn filled(s: &StoreUnderTest, count: usize) -> Vec<String> {
         for part in keys.chunks(MOST) {
             let puts: Vec<_> = part.iter().map(|key| (key, "1")).collect();
             let outcomes = s.apply("b", precondition.clone(), [put_in(map, &puts)]).await;
-            assert_eq!(outcomes, [changed(part.len() as u64)]);
+            assert_eq!(outcomes, [changed(part.len() as u64, 0)]);
         }
     }
     keys
@@ -35,10 +35,9 @@ async fn maps_of_10_000_entries_come_in_one_answer(s: Arc<StoreUnderTest>) {
         assert_eq!(s.apply_one("b", get_all_in(map)).await, entries(&all), "{map}");
         assert_eq!(s.apply_one("b", get_in(map, &keys, ALL)).await, entries(&all), "{map}");
         s.apply_one("b", put_in(map, &[("one-more", "1")])).await;
-        let Outcome::Oversize(size) = s.apply_one("b", get_all_in(map)).await else { panic!("not too many: {map}") };
-        assert_eq!(size.entries, MOST as u64 + 1);
-        let Outcome::Page(page) = s.apply_one("b", page(map, "", ALL, ALL)).await else { panic!("no page") };
-        assert!(page.entries.len() <= MOST && !page.cursor.is_empty(), "{map}: {}", page.entries.len());
+        assert_eq!(oversize_of(&s.apply_one("b", get_all_in(map)).await).entries, MOST as u64 + 1, "{map}");
+        let page = entries_of(s.apply_one("b", page(map, "", ALL, ALL)).await);
+        assert!(page.entries.len() <= MOST && !page.cursor().is_empty(), "{map}: {}", page.entries.len());
     }
 }
 
@@ -47,7 +46,7 @@ async fn maps_of_20_000_entries_are_served_like_any_other(s: Arc<StoreUnderTest>
     for map in ["values", "notes"] {
         for limits in [(ALL, ALL), (ALL, MANY as u64 - 1), (10 * MANY as u64 - 1, ALL)] {
             let outcome = s.apply_one("b", get_all_in_within(map, limits.0, limits.1)).await;
-            assert!(matches!(outcome, Outcome::Oversize(size) if size.entries == MANY as u64), "{map}");
+            assert_eq!(oversize_of(&outcome).entries, MANY as u64, "{map}");
         }
         for (limit, status) in [(MANY as u64, Status::Unmet), (MANY as u64 + 1, Status::Applied)] {
             let asked = expecting("b", existing(), [room_in(map, limit)], [put_in(map, &[("new", "1")])]);
@@ -61,7 +60,7 @@ async fn maps_of_20_000_entries_are_served_like_any_other(s: Arc<StoreUnderTest>
     s.apply_one("b", get("key-00000")).await;
     s.pass_time(Duration::from_secs(3000));
     let described = s.describe("b").await;
-    assert_eq!((described.values, described.maps[0].entries), (MANY as u64, MANY as u64));
+    assert_eq!((described.values, described.parts[0].count), (MANY as u64, MANY as u64));
     for map in ["values", "notes"] {
         let last = &keys[MANY - 1];
         assert_eq!(s.apply_one("b", get_in(map, &[last], ALL)).await, entries(&[(last, "1")]));
@@ -72,7 +71,7 @@ async fn resetting_maps_of_20_000_entries_leaves_none(s: Arc<StoreUnderTest>) {
     filled(&s, MANY).await;
     for map in ["values", "notes"] {
         let outcomes = s.apply("b", existing(), [reset_map(map, &[("new", "1")]), get_all_in(map)]).await;
-        assert_eq!(outcomes, [changed(MANY as u64), entries(&[("new", "1")])]);
+        assert_eq!(outcomes, [changed(1, MANY as u64), entries(&[("new", "1")])]);
         assert_eq!(s.apply_one("b", get_in(map, &[key(MANY - 1)], ALL)).await, nothing());
     }
     assert_eq!(s.describe("b").await.values, 1);
@@ -104,13 +103,10 @@ async fn a_log_takes_thousands_of_records_at_once_and_gives_10_000(s: Arc<StoreU
     assert_eq!(s.apply_one("b", read_all("l")).await, records((0, many), 0, &all[..MOST]));
     let newest = s.apply_one("b", read_newest("l", ALL, ALL)).await;
     assert_eq!(newest, records((0, many), many - most, &all[MANY - MOST..]));
-    let surplus = s.apply_one("b", overflow("l", 100, 50, ALL, ALL)).await;
+    let surplus = s.apply_one("b", read_surplus("l", 100, 50, ALL, ALL)).await;
     assert_eq!(surplus, records((0, many), 0, &all[..MOST]));
-    let Outcome::Spans(middle) = s.apply_one("b", read_at("l", &[(5000, 9000), (0, 9000)], ALL)).await else {
-        panic!("no spans")
-    };
-    let lengths: Vec<_> = middle.spans.iter().map(|span| span.records.len()).collect();
-    assert_eq!((lengths, &middle.spans[1].records[..]), (vec![9000, 1000], &all[..1000]));
+    let middle = s.apply_one("b", read_at("l", &[(5000, 9000), (0, 9000)], ALL)).await;
+    assert_eq!(records_of(&middle), [&all[5000..14_000], &all[..1000]].concat());
 
     let fewer: Vec<_> = (0..5000).map(|n| format!("summary {n}")).collect();
     assert_eq!(s.apply_one("b", replace_oldest("l", ALL, &fewer)).await, extent(5000, 14_999));
@@ -127,14 +123,14 @@ async fn a_log_takes_thousands_of_records_at_once_and_gives_10_000(s: Arc<StoreU
 async fn a_transaction_of_10_000_operations_is_applied_in_full(s: Arc<StoreUnderTest>) {
     // Each operation counts, and so does each key.
     let each = |operation: fn(&str) -> Operation| (0..MOST).map(|n| operation(&key(n))).collect::<Vec<_>>();
-    let counted = s.apply("b", create(), each(|key| increment(key, 7))).await;
+    let counted = s.apply("b", create(), each(|key| add(key, 7))).await;
     assert!(counted.iter().all(|outcome| *outcome == counter(7)) && counted.len() == MOST);
-    let again = s.apply("b", existing(), each(|key| increment_in("counts", key, 1))).await;
+    let again = s.apply("b", existing(), each(|key| add_in("counts", key, 1))).await;
     assert!(again.iter().all(|outcome| *outcome == counter(1)));
     let read = s.apply("b", existing(), each(get)).await;
     assert!((0..MOST).zip(&read).all(|(n, outcome)| *outcome == entries(&[(key(n), "7")])));
     let removed = s.apply("b", existing(), each(remove)).await;
-    assert!(removed.iter().all(|outcome| *outcome == changed(1)));
+    assert!(removed.iter().all(|outcome| *outcome == changed(0, 1)));
     assert_eq!(s.apply_one("b", get_all()).await, nothing());
 
     // An expectation has the place of two.
@@ -157,9 +153,8 @@ async fn thousands_of_expectations_marks_and_spans_are_looked_at(s: Arc<StoreUnd
     expectations.push(log_at("l", 1, None));
     assert_eq!(s.ask(&expecting("b", existing(), expectations, [])).await.unmet, Some(9001));
     let backwards: Vec<_> = (6000..9000).rev().map(|position| (position, 1)).collect();
-    let Outcome::Spans(read) = s.apply_one("b", read_at("l", &backwards, ALL)).await else { panic!("no spans") };
-    assert!(read.spans.iter().zip(&backwards).all(|(span, asked)| span.records == [asked.0.to_string()]));
-    assert_eq!(read.spans.len(), 3000);
+    let read = records_of(&s.apply_one("b", read_at("l", &backwards, ALL)).await);
+    assert!(read.iter().eq(all[6000..].iter().rev()));
 }
 
 on_every_store![

@@ -6,7 +6,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use keepline_stores::{FailureCode, FoundMatches, IndexExtent, Outcome, Posting, TermMatches, limits};
+use keepline_stores::{Document, FailureCode, FoundDocuments, IndexExtent, MarkRun, TermHits, limits};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const TERMS: u32 = 1 << 22;
@@ -15,16 +15,22 @@ const TERMS: u32 = 1 << 22;
 #[derive(Default)]
 struct Reference {
     next: u64,
-    documents: BTreeMap<u64, Posting>,
+    documents: BTreeMap<u64, Document>,
     positions: BTreeMap<u32, BTreeSet<u64>>,
 }
 
 impl Reference {
     fn extent(&self) -> IndexExtent {
-        IndexExtent { next: self.next, documents: self.documents.len() as u64 }
+        let occurrences = self.positions.values().map(BTreeSet::len).sum::<usize>();
+        index_at(self.next, self.documents.len() as u64, occurrences as u64)
     }
 
-    fn post(&mut self, documents: &[Posting]) -> Outcome {
+    /// What a step that writes is answered with.
+    fn written(&self) -> FoundDocuments {
+        FoundDocuments { extent: self.extent(), from_position: self.next, runs: vec![], terms: vec![] }
+    }
+
+    fn add_documents(&mut self, documents: &[Document]) -> FoundDocuments {
         for document in documents {
             self.next = document.position + 1;
             self.documents.insert(document.position, document.clone());
@@ -32,42 +38,62 @@ impl Reference {
                 self.positions.entry(*term).or_default().insert(document.position);
             }
         }
-        Outcome::Indexed(self.extent())
+        self.written()
     }
 
-    fn unpost(&mut self, positions: &[u64]) -> Outcome {
+    fn remove_documents(&mut self, positions: &[u64]) -> FoundDocuments {
         for position in positions {
             for term in self.documents.remove(position).map(|document| document.terms).unwrap_or_default() {
                 self.positions.get_mut(&term).unwrap().remove(position);
             }
         }
-        Outcome::Indexed(self.extent())
+        self.written()
+    }
+
+    /// Positions from this one on where a term occurs.
+    fn hits(&self, terms: &[u32], from: u64) -> BTreeSet<u64> {
+        terms.iter().filter_map(|term| self.positions.get(term)).flat_map(|at| at.range(from..)).copied().collect()
     }
 
     /// What is to be found from a position on.
-    fn matches(&self, terms: &[u32], first: u64) -> FoundMatches {
-        let mut marks = vec![0; usize::try_from(self.next - first).unwrap()];
-        for (position, document) in self.documents.range(first..) {
-            marks[usize::try_from(position - first).unwrap()] = document.mark;
-        }
+    fn found(&self, terms: &[u32], from_position: u64, around: u64) -> FoundDocuments {
+        let near: BTreeSet<u64> = self
+            .hits(terms, from_position)
+            .into_iter()
+            .flat_map(|hit| hit.saturating_sub(around).max(from_position)..(hit + around + 1).min(self.next))
+            .collect();
+        let near: Vec<_> = near.into_iter().collect();
+        let offset = |position: u64| u32::try_from(position - from_position).unwrap();
+        let mark = |position: &u64| self.documents.get(position).map_or(0, |document| document.mark);
+        let runs = near.chunk_by(|one, other| one + 1 == *other);
         let offsets = |term: &u32| {
-            let found = self.positions.get(term).into_iter().flat_map(|at| at.range(first..));
-            found.map(|position| u32::try_from(position - first).unwrap()).collect()
+            let at = self.positions.get(term).into_iter().flat_map(|at| at.range(from_position..));
+            at.map(|position| offset(*position)).collect()
         };
-        let terms = terms.iter().map(|term| TermMatches { offsets: offsets(term) }).collect();
-        FoundMatches { extent: self.extent(), first, marks, terms }
+        FoundDocuments {
+            extent: self.extent(),
+            from_position,
+            runs: runs.map(|run| MarkRun { offset: offset(run[0]), marks: run.iter().map(mark).collect() }).collect(),
+            terms: terms.iter().map(|term| TermHits { offsets: offsets(term) }).collect(),
+        }
     }
 
-    /// The oldest position of which there is word, for so many bytes.
-    fn first(&self, terms: &[u32], newest: u64, max_bytes: u64) -> u64 {
-        let mut bytes = 0;
+    /// The same from the oldest position on for which it fits into so many bytes.
+    fn found_within(&self, terms: &[u32], newest: u64, around: u32, max_bytes: u64) -> FoundDocuments {
+        let around = around.min(limits::MAX_AROUND).into();
         let oldest = self.next.saturating_sub(newest.min(limits::MAX_NEWEST));
-        let fits = |position: &u64| {
-            let occurs = |term: &&u32| self.positions.get(term).is_some_and(|at| at.contains(position));
-            bytes += 2 + 4 * terms.iter().filter(occurs).count() as u64;
-            bytes <= max_bytes.min(limits::MAX_MATCH_BYTES)
+        let near_hits =
+            self.hits(terms, oldest).into_iter().flat_map(|hit| hit.saturating_sub(around).max(oldest)..=hit + 1);
+        let firsts: BTreeSet<_> = [oldest].into_iter().chain(near_hits).collect();
+        let fits = |found: &FoundDocuments| {
+            let marks: usize = found.runs.iter().map(|run| 8 + 2 * run.marks.len()).sum();
+            let occurrences: usize = found.terms.iter().map(|term| 4 * term.offsets.len()).sum();
+            (marks + occurrences) as u64 <= max_bytes.min(limits::MAX_SEARCH_BYTES)
         };
-        (oldest..self.next).rev().take_while(fits).last().unwrap_or(self.next)
+        // What is returned grows with each position further down.
+        let firsts: Vec<_> = firsts.into_iter().collect();
+        let place = firsts.partition_point(|first| !fits(&self.found(terms, *first, around)));
+        self.found(terms, firsts[place], around)
     }
 }
 
@@ -96,11 +122,11 @@ async fn random_index_operations_match_a_reference_made_of_sets(s: Arc<StoreUnde
                 let mut documents = Vec::new();
                 for _ in 0..rng.usize(0..80) {
                     next += if rng.u32(0..10) == 0 { rng.u64(0..40) } else { 0 };
-                    documents.push(Posting { position: next, mark: rng.u16(..), terms: terms(&mut rng, 60) });
+                    documents.push(Document { position: next, mark: rng.u16(..), terms: terms(&mut rng, 60) });
                     next += 1;
                 }
-                let expected = reference.post(&documents);
-                assert_eq!(s.apply_one("b", post("i", documents)).await, expected);
+                let expected = reference.add_documents(&documents);
+                assert_eq!(s.apply_step("b", add_documents("i", documents)).await, expected);
             }
             2 => {
                 let mut positions = Vec::new();
@@ -120,8 +146,8 @@ async fn random_index_operations_match_a_reference_made_of_sets(s: Arc<StoreUnde
                     runs <= 32
                 });
                 rng.shuffle(&mut positions);
-                let expected = reference.unpost(&positions);
-                assert_eq!(s.apply_one("b", unpost("i", positions)).await, expected);
+                let expected = reference.remove_documents(&positions);
+                assert_eq!(s.apply_step("b", remove_documents("i", positions)).await, expected);
             }
             _ => {
                 let mut wanted: Vec<_> = reference.positions.keys().copied().collect();
@@ -133,16 +159,25 @@ async fn random_index_operations_match_a_reference_made_of_sets(s: Arc<StoreUnde
                 }
                 let newest = if rng.bool() { ALL } else { rng.u64(0..reference.next + 5) };
                 let max_bytes = if rng.bool() { ALL } else { rng.u64(0..10_000) };
-                let found = found_in(s.apply_one("b", find_within("i", &wanted, newest, max_bytes)).await);
-                let first = reference.first(&wanted, newest, max_bytes);
-                assert!(found == reference.matches(&wanted, first), "{wanted:?} {newest} {max_bytes}: {found:?}");
+                let around = rng.u32(0..10);
+                let found = s.apply_step("b", search_within("i", &wanted, newest, around, max_bytes)).await;
+                let expected = reference.found_within(&wanted, newest, around, max_bytes);
+                assert!(found == expected, "{wanted:?} {newest} {around} {max_bytes}: {found:?}, not {expected:?}");
+                let (first, count) = (rng.u64(0..reference.next + 5), rng.u32(0..3000));
+                let marked = s.apply_step("b", read_marks("i", first, count)).await;
+                let positions = first..(first + u64::from(count)).min(reference.next);
+                let marks: Vec<_> =
+                    positions.map(|at| reference.documents.get(&at).map_or(0, |one| one.mark)).collect();
+                let told = marked.runs.into_iter().flat_map(|run| run.marks).collect::<Vec<_>>();
+                assert_eq!(told, marks, "{count} from {first}");
             }
         }
     }
     let description = s.describe("b").await;
     let bytes: usize = reference.positions.values().map(|at| 3 * at.len()).sum();
-    assert_eq!(description.indexes[0].extent, reference.extent());
-    assert_eq!(description.indexes[0].bytes, (4 * reference.documents.len() + bytes) as u64);
+    let index = &description.parts[0];
+    assert_eq!((index.position, index.count), (reference.next, reference.documents.len() as u64));
+    assert_eq!(index.bytes, (4 * reference.documents.len() + bytes) as u64);
 }
 
 async fn a_hundred_thousand_documents_have_a_term_in_common(s: Arc<StoreUnderTest>) {
@@ -152,40 +187,42 @@ async fn a_hundred_thousand_documents_have_a_term_in_common(s: Arc<StoreUnderTes
             let own = 1000 + u32::try_from(position).unwrap();
             document(position, &[7, own])
         });
-        s.apply("b", existing(), [post("i", documents.collect::<Vec<_>>())]).await;
+        s.apply("b", existing(), add_documents("i", documents.collect::<Vec<_>>())).await;
     }
-    let found = found_in(s.apply_one("b", find("i", &[7, 1000, 100_999, 8])).await);
-    assert_eq!((found.first, found.marks.len()), (0, 100_000));
+    let found = s.apply_step("b", search("i", &[7, 1000, 100_999, 8])).await;
+    assert_eq!((found.from_position, found.runs.len(), found.runs[0].marks.len()), (0, 1, 100_000));
     assert!(found.terms[0].offsets.iter().copied().eq(0..100_000));
     assert_eq!((&*found.terms[1].offsets, &*found.terms[2].offsets), (&[0][..], &[99_999][..]));
     assert_eq!(found.terms[3].offsets, [] as [u32; 0]);
-    assert!(found.marks.iter().copied().eq((0..100_000).map(mark_of)));
+    assert!(found.runs[0].marks.iter().copied().eq((0..100_000).map(mark_of)));
 
     // The terms of the newest 256, and all that one may ask for.
     let wanted: Vec<_> = (100_744..101_000).collect();
-    let found = found_in(s.apply_one("b", find("i", &wanted)).await);
+    let found = s.apply_step("b", search("i", &wanted)).await;
     let offset = |n: u32| vec![n - 1000];
     assert!(found.terms.iter().zip(&wanted).all(|(term, n)| term.offsets == offset(*n)));
 
-    let outcome = s.apply_one("b", unpost("i", (500..20_000).collect::<Vec<_>>())).await;
-    assert_eq!(outcome, indexed(100_000, 80_500));
-    let found = found_in(s.apply_one("b", find("i", &[7, 20_999, 21_000])).await);
+    let outcome = s.apply_step("b", remove_documents("i", (500..20_000).collect::<Vec<_>>())).await;
+    assert_eq!(outcome, indexed(100_000, 80_500, 161_000));
+    let found = s.apply_step("b", search("i", &[7, 20_999, 21_000])).await;
     assert!(found.terms[0].offsets.iter().copied().eq((0..500).chain(20_000..100_000)));
     assert_eq!((&*found.terms[1].offsets, &*found.terms[2].offsets), (&[][..], &[20_000][..]));
-    assert!(found.marks[500..20_000].iter().all(|mark| *mark == 0));
+    let lengths = found.runs.iter().map(|run| (run.offset, run.marks.len()));
+    assert!(lengths.eq([(0, 500), (20_000, 80_000)]));
 }
 
 async fn documents_far_apart_are_kept_and_found(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     let at = |n: u64| n * (1 << 42) + n;
     let documents: Vec<_> = (0..2000).map(|n| document(at(n), &[5, 261])).collect();
-    assert_eq!(s.apply_one("b", post("i", documents)).await, indexed(at(1999) + 1, 2000));
-    let found = found_in(s.apply_one("b", find("i", &[261, 5])).await);
-    assert_eq!((found.first, found.marks.len()), (at(1999) + 1 - limits::MAX_NEWEST, 131_072));
+    assert_eq!(s.apply_step("b", add_documents("i", documents)).await, indexed(at(1999) + 1, 2000, 4000));
+    let found = s.apply_step("b", search("i", &[261, 5])).await;
+    assert_eq!(found.from_position, at(1999) + 1 - limits::MAX_NEWEST);
     assert!(found.terms.iter().all(|term| term.offsets == [131_071]));
     let some: Vec<_> = (0..32).map(at).collect();
-    assert_eq!(s.apply_one("b", unpost("i", some)).await, indexed(at(1999) + 1, 1968));
-    let refused = s.try_send(&transaction("b", existing(), [unpost("i", (0..33).map(at).collect::<Vec<_>>())])).await;
+    assert_eq!(s.apply_step("b", remove_documents("i", some)).await, indexed(at(1999) + 1, 1968, 3936));
+    let refused =
+        s.try_send(&transaction("b", existing(), remove_documents("i", (0..33).map(at).collect::<Vec<_>>()))).await;
     assert_eq!(refused.unwrap_err().code, FailureCode::TooLarge);
 }
 
@@ -194,12 +231,12 @@ async fn index_operations_that_would_take_long_are_refused_or_cut_short(s: Arc<S
     let million: Vec<_> = (0..1_000_000).collect();
     let many: Vec<_> = (0..65).map(|n| document(n, &million[..512])).collect();
     for (asked, limit) in [
-        (post("i", [document(0, &million)]), 512),
-        (post("i", many), 32_768),
-        (find("i", &million), 256),
-        (unpost("i", (0..20_001).collect::<Vec<_>>()), 20_000),
+        (add_documents("i", [document(0, &million)]), 512),
+        (add_documents("i", many), 32_768),
+        (search("i", &million), 256),
+        (remove_documents("i", (0..20_001).collect::<Vec<_>>()), 20_000),
     ] {
-        let failure = s.try_send(&transaction("b", existing(), [asked])).await.unwrap_err();
+        let failure = s.try_send(&transaction("b", existing(), asked)).await.unwrap_err();
         assert_eq!((failure.code, failure.limit), (FailureCode::TooLarge, limit));
     }
     // Terms that are alike in their lower bits, as many as there may be at each position: what a store may look at for
@@ -208,18 +245,18 @@ async fn index_operations_that_would_take_long_are_refused_or_cut_short(s: Arc<S
     let mut reference = Reference::default();
     for batch in 0..176 {
         let documents: Vec<_> = (batch * 64..(batch + 1) * 64).map(|position| document(position, &alike)).collect();
-        reference.post(&documents);
-        s.apply("b", existing(), [post("i", documents)]).await;
+        reference.add_documents(&documents);
+        s.apply("b", existing(), add_documents("i", documents)).await;
     }
-    let found = found_in(s.apply_one("b", find("i", &[0, 1, 256])).await);
-    assert!(found.first <= 11_264 - 8192, "{}", found.first);
-    assert!(found == reference.matches(&[0, 1, 256], found.first));
+    let found = s.apply_step("b", search("i", &[0, 1, 256])).await;
+    assert!(found.from_position <= 11_264 - 8192, "{}", found.from_position);
+    assert!(found == reference.found(&[0, 1, 256], found.from_position, 0));
     // However much there is around a document, it can be taken out.
     let positions: Vec<_> = (0..32).map(|n| n * 350).collect();
-    let expected = reference.unpost(&positions);
-    assert_eq!(s.apply_one("b", unpost("i", positions)).await, expected);
-    let found = found_in(s.apply_one("b", find("i", &[511 * 256])).await);
-    assert!(found == reference.matches(&[511 * 256], found.first));
+    let expected = reference.remove_documents(&positions);
+    assert_eq!(s.apply_step("b", remove_documents("i", positions)).await, expected);
+    let found = s.apply_step("b", search("i", &[511 * 256])).await;
+    assert!(found == reference.found(&[511 * 256], found.from_position, 0));
 }
 
 on_every_store![

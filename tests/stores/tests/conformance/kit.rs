@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
-use keepline_stores::{Deadline, Failure, FailureCode, Operation, Receipt, Store, Transaction, Writer};
+use keepline_stores::{Deadline, Failure, FailureCode, IndexStep, IndexedReceipt, IndexedTransaction, Store, Writer};
 use keepline_stores_tests::{
     intercept::{Intercept, Intercepted},
     kit,
@@ -96,9 +96,9 @@ impl Intercept for LateMemory {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<IndexedReceipt, Failure> {
         let identity = (writer.id().to_owned(), writer.sequence());
         let known = self.0.lock().get(&identity).cloned();
         tokio::task::yield_now().await;
@@ -124,15 +124,15 @@ impl Intercept for LostDocuments {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<IndexedReceipt, Failure> {
         match store.transact(writer, transaction, deadline).await {
             Err(failure) if failure.code == FailureCode::Invalid => {
                 let mut without = transaction.clone();
-                for operation in &mut without.operations {
-                    if let Operation::Post(post) = operation {
-                        post.documents.clear();
+                for step in &mut without.steps {
+                    if let IndexStep::AddDocuments(add) = step {
+                        add.documents.clear();
                     }
                 }
                 store.transact(writer, &without, deadline).await

@@ -2,19 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use keepline_stores::{BucketKind, Deadline};
+use keepline_stores::{BucketId, Deadline, kind};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 async fn pages_have_about_the_requested_size_and_together_hold_everything(s: Arc<StoreUnderTest>) {
     let all: BTreeSet<_> = (0..1000).map(|n| format!("bucket-{n}")).collect();
     for name in &all {
         s.apply(name, create(), []).await;
-        s.apply(bucket(BucketKind::Node, &format!("node-{name}")), create(), []).await;
+        s.apply(BucketId::node(format!("node-{name}")), create(), []).await;
     }
     for limit in [0, 1, 50, 999, 5000, u32::MAX] {
         let (mut listed, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
         loop {
-            let page = s.store.list_buckets(BucketKind::Session, &cursor, limit, Deadline::NEVER).await.unwrap();
+            let page = s.store.list_buckets(kind::SESSION, &cursor, limit, Deadline::NEVER).await.unwrap();
             assert!(page.names.is_sorted());
             let about = if limit == 0 { 100 } else { limit };
             assert!(page.names.len() <= about.saturating_mul(2).saturating_add(50) as usize, "of {limit}");
@@ -37,7 +37,7 @@ async fn a_bucket_that_stays_is_listed_while_others_come_and_go(s: Arc<StoreUnde
     }
     let (mut listed, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
     loop {
-        let page = s.store.list_buckets(BucketKind::Session, &cursor, 20, Deadline::NEVER).await.unwrap();
+        let page = s.store.list_buckets(kind::SESSION, &cursor, 20, Deadline::NEVER).await.unwrap();
         // What was listed just now, the page's last included, which a cursor may stand on, and others.
         let mut doomed: Vec<_> = page.names.iter().rev().take(3).cloned().collect();
         doomed.push(name((pages * 7) % 500));
@@ -62,7 +62,7 @@ async fn an_arbitrary_cursor_does_no_harm(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     for cursor in ["x", "-1", "18446744073709551615", "99999999999999999999999", "a\nb", "é", "\0", "*"] {
         // Any answer but a broken store will do.
-        let _ = s.store.list_buckets(BucketKind::Session, cursor, 10, Deadline::NEVER).await;
+        let _ = s.store.list_buckets(kind::SESSION, cursor, 10, Deadline::NEVER).await;
     }
     assert_eq!(s.list(10).await, ["b"]);
 }

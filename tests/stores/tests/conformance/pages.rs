@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use keepline_stores::{EntryPage, Outcome};
+use keepline_stores::FoundEntries;
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const MAPS: [&str; 2] = ["values", "notes"];
@@ -14,15 +14,12 @@ fn key(n: usize) -> String {
 async fn filled(s: &StoreUnderTest, map: &str, count: usize) -> BTreeSet<String> {
     let keys: BTreeSet<_> = (0..count).map(key).collect();
     let all: Vec<_> = keys.iter().map(|key| (key, format!("text of {key}"))).collect();
-    assert_eq!(s.apply("b", create(), [put_in(map, &all)]).await, [changed(count as u64)]);
+    assert_eq!(s.apply("b", create(), [put_in(map, &all)]).await, [changed(count as u64, 0)]);
     keys
 }
 
-async fn read(s: &StoreUnderTest, map: &str, cursor: &str, max_entries: u64, max_bytes: u64) -> EntryPage {
-    match s.apply_one("b", page(map, cursor, max_entries, max_bytes)).await {
-        Outcome::Page(page) => page,
-        other => panic!("{other:?} is no page"),
-    }
+async fn read(s: &StoreUnderTest, map: &str, cursor: &str, max_entries: u64, max_bytes: u64) -> FoundEntries {
+    entries_of(s.apply_one("b", page(map, cursor, max_entries, max_bytes)).await)
 }
 
 async fn pages_have_about_the_requested_size_and_together_hold_everything(s: Arc<StoreUnderTest>) {
@@ -32,13 +29,14 @@ async fn pages_have_about_the_requested_size_and_together_hold_everything(s: Arc
             let (mut seen, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
             loop {
                 let page = read(&s, map, &cursor, limit, ALL).await;
+                let next = page.cursor().to_owned();
                 let about = if limit == 0 { 100 } else { limit };
                 assert!(page.entries.len() as u64 <= about.saturating_mul(2).saturating_add(50), "of {limit}");
                 assert!(page.entries.iter().all(|entry| entry.text == format!("text of {}", entry.key)));
-                assert!(page.unreadable.is_empty(), "{page:?}");
+                assert!(page.unreadable().is_empty(), "{page:?}");
                 seen.extend(page.entries.into_iter().map(|entry| entry.key));
                 pages += 1;
-                cursor = page.cursor;
+                cursor = next;
                 if cursor.is_empty() {
                     break;
                 }
@@ -57,10 +55,11 @@ async fn keys_alone_come_in_pages_too(s: Arc<StoreUnderTest>) {
         let all = filled(&s, map, 700).await;
         let (mut seen, mut cursor) = (BTreeSet::new(), String::new());
         loop {
-            let Outcome::Page(page) = s.apply_one("b", page_of_keys(map, &cursor, 50)).await else { panic!("no page") };
-            assert!(page.entries.iter().all(|entry| entry.text.is_empty()) && page.unreadable.is_empty());
+            let page = entries_of(s.apply_one("b", page_of_keys(map, &cursor, 50)).await);
+            let next = page.cursor().to_owned();
+            assert!(page.entries.iter().all(|entry| entry.text.is_empty()) && page.unreadable().is_empty());
             seen.extend(page.entries.into_iter().map(|entry| entry.key));
-            cursor = page.cursor;
+            cursor = next;
             if cursor.is_empty() {
                 break;
             }
@@ -78,12 +77,13 @@ async fn a_page_is_no_longer_than_its_bytes_and_names_what_does_not_fit(s: Arc<S
             let (mut seen, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
             loop {
                 let page = read(&s, map, &cursor, 40, max_bytes).await;
+                let next = page.cursor().to_owned();
                 let bytes: usize = page.entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum();
                 assert!(bytes as u64 <= max_bytes, "{bytes} of {max_bytes}");
+                seen.extend(page.unreadable().to_vec());
                 seen.extend(page.entries.into_iter().map(|entry| entry.key));
-                seen.extend(page.unreadable);
                 pages += 1;
-                cursor = page.cursor;
+                cursor = next;
                 if cursor.is_empty() {
                     break;
                 }
@@ -101,6 +101,7 @@ async fn an_entry_that_stays_is_on_a_page_while_others_come_and_go(s: Arc<StoreU
         let (mut seen, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
         loop {
             let page = read(&s, map, &cursor, 20, ALL).await;
+            let next = page.cursor().to_owned();
             // What was on this page, the last included, which a cursor may stand on, and others.
             let mut doomed: Vec<_> = page.entries.iter().rev().take(3).map(|entry| entry.key.clone()).collect();
             doomed.push(key(pages * 7 % 1000));
@@ -111,7 +112,7 @@ async fn an_entry_that_stays_is_on_a_page_while_others_come_and_go(s: Arc<StoreU
             let doomed: Vec<_> = doomed.iter().collect();
             s.apply("b", existing(), [remove_in(map, &doomed), put_in(map, &[(key(1000 + pages), "new")])]).await;
             pages += 1;
-            cursor = page.cursor;
+            cursor = next;
             if cursor.is_empty() {
                 break;
             }

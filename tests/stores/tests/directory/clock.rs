@@ -121,7 +121,7 @@ fn a_three_second_clock_jump_erases_nothing_and_other_buckets_stay_writable() {
             assert!(is_in_doubt(send(&store, &transaction("two-days", precondition, [put("k", "2")])).await));
         }
         assert!(is_in_doubt(send(&store, &look).await));
-        let deleted = store.delete(Writer::new().advance(), &deletion("two-days"), Deadline::NEVER).await;
+        let deleted = store.delete(Writer::new().advance(), &deletion_of("two-days"), Deadline::NEVER).await;
         assert_eq!(deleted.unwrap_err().subject, "expiry");
         // Others go on, and what they store is not of that time.
         apply(&store, "for-ever", existing(), [put("k", "2")]).await;

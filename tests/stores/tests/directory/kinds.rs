@@ -6,8 +6,8 @@ use super::*;
 
 /// Counts in a bucket of any kind.
 async fn count_in(store: &DirectoryStore, writer: &Writer, bucket: &BucketId) -> Receipt {
-    let transaction = transaction(bucket, create(), [increment("n", 1)]);
-    store.transact(writer, &transaction.into(), Deadline::NEVER).await.unwrap().receipt
+    let transaction = transaction(bucket, create(), [add("n", 1)]);
+    store.transact(writer, &transaction, Deadline::NEVER).await.unwrap().receipt
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn buckets_of_unregistered_kinds_are_kept_apart_and_listed() {
             assert_eq!((listed.names, listed.cursor), (vec!["b".to_owned()], String::new()), "{kind}");
         }
         let hidden = transaction(&BucketId::new("arriving:session", "b"), create(), []);
-        let refused = store.transact(Writer::new().advance(), &hidden.into(), Deadline::NEVER).await.unwrap_err();
+        let refused = store.transact(Writer::new().advance(), &hidden, Deadline::NEVER).await.unwrap_err();
         assert_eq!(refused.code, FailureCode::Invalid, "{refused}");
     });
     assert_eq!(directory::check(bench.path(), &bench.options).unwrap().buckets, 4);

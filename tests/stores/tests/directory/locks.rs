@@ -14,7 +14,7 @@ fn writers_time_out_and_readers_are_served_while_a_hung_process_holds_the_lock()
         apply(&store, "b", create(), [put("k", "1")]).await;
         let hung = bench.raw();
         hung.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let write = transaction("b", existing(), [increment("n", 1)]).into();
+        let write = transaction("b", existing(), [add("n", 1)]);
         let mut writer = Writer::new();
         for deadline in [50, 200] {
             let (began, deadline) = (Instant::now(), Duration::from_millis(deadline));
@@ -27,7 +27,7 @@ fn writers_time_out_and_readers_are_served_while_a_hung_process_holds_the_lock()
         }
         hung.execute_batch("COMMIT").unwrap();
         // What timed out was not applied later, and whoever comes now is served.
-        assert_eq!(apply(&store, "b", existing(), [increment("n", 1)]).await, [counter(1)]);
+        assert_eq!(apply(&store, "b", existing(), [add("n", 1)]).await, [counter(1)]);
     });
 }
 
@@ -58,7 +58,7 @@ fn a_hung_reader_does_not_block_writers() {
         hung.execute_batch("BEGIN; SELECT * FROM entry").unwrap();
         let text = "x".repeat(100_000);
         for n in 1..=300 {
-            assert_eq!(apply(&store, "b", existing(), [increment("n", 1), put("k", &text)]).await[0], counter(n));
+            assert_eq!(apply(&store, "b", existing(), [add("n", 1), put("k", &text)]).await[0], counter(n));
         }
         hung.execute_batch("COMMIT").unwrap();
     });

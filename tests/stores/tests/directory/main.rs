@@ -15,9 +15,8 @@ mod sync;
 use std::{path::Path, time::Duration};
 
 use keepline_stores::{
-    Deadline, DeleteRequest, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FoundDocuments,
-    IndexStep, IndexedTransaction, ManualClock, Operation, Outcome, Precondition, Receipt, Status, Store as _,
-    Transaction, Writer,
+    Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FoundDocuments, IndexStep,
+    IndexedTransaction, ManualClock, Outcome, Precondition, Receipt, Status, Store as _, Writer,
 };
 use keepline_stores_tests::{random, requests::*, until::until_true};
 use rusqlite::Connection;
@@ -67,8 +66,8 @@ fn block_on<T>(answer: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(answer)
 }
 
-async fn send(store: &DirectoryStore, transaction: &Transaction) -> Result<Receipt, Failure> {
-    let sent = store.transact(Writer::new().advance(), &transaction.clone().into(), Deadline::NEVER).await;
+async fn send(store: &DirectoryStore, transaction: &IndexedTransaction) -> Result<Receipt, Failure> {
+    let sent = store.transact(Writer::new().advance(), transaction, Deadline::NEVER).await;
     sent.map(|answer| answer.receipt)
 }
 
@@ -76,24 +75,19 @@ async fn apply(
     store: &DirectoryStore,
     bucket: &str,
     precondition: Precondition,
-    operations: impl Into<Vec<Operation>>,
+    work: impl Into<Work>,
 ) -> Vec<Outcome> {
-    let receipt = send(store, &transaction(bucket, precondition, operations)).await.unwrap();
+    let receipt = send(store, &transaction(bucket, precondition, work)).await.unwrap();
     assert_eq!(receipt.status, Status::Applied);
     receipt.outcomes
 }
 
-/// Applies steps to the indexes of a bucket that is there.
-async fn apply_steps(store: &DirectoryStore, bucket: &str, steps: impl Into<Vec<IndexStep>>) -> Vec<FoundDocuments> {
-    let transaction = transaction(bucket, existing(), []);
-    let indexed = IndexedTransaction { lease: None, transaction, steps: steps.into() };
-    store.transact(Writer::new().advance(), &indexed, Deadline::NEVER).await.unwrap().found
+/// Applies a step to an index of a bucket that is there.
+async fn apply_step(store: &DirectoryStore, bucket: &str, step: IndexStep) -> FoundDocuments {
+    let transaction = transaction(bucket, existing(), step);
+    store.transact(Writer::new().advance(), &transaction, Deadline::NEVER).await.unwrap().found.remove(0)
 }
 
 async fn delete(store: &DirectoryStore, bucket: &str) -> Status {
-    store.delete(Writer::new().advance(), &deletion(bucket), Deadline::NEVER).await.unwrap().status
-}
-
-fn deletion(bucket: &str) -> DeleteRequest {
-    DeleteRequest { bucket: session(bucket), generation: None, max_keys: 0 }
+    store.delete(Writer::new().advance(), &deletion_of(bucket), Deadline::NEVER).await.unwrap().status
 }

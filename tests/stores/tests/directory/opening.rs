@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use keepline_stores::{DirectoryError, IndexExtent, MarkRun};
+use keepline_stores::DirectoryError;
 
 use super::*;
 
@@ -78,14 +78,14 @@ fn a_store_of_the_first_version_is_migrated_with_all_its_data() {
     bench.raw().execute_batch(back).unwrap();
     let store = bench.open();
     let outcomes = block_on(apply(&store, "b", existing(), [get("k"), count("l")]));
-    assert_eq!(outcomes, [entries(&[("k", "1")]), counted(0, 1)]);
-    let extent = IndexExtent { next: 1, documents: 1, occurrences: 1 };
-    assert_eq!(block_on(apply_steps(&store, "b", [post("i", [document(0, &[1])])]))[0].extent, extent);
+    assert_eq!(outcomes, [entries(&[("k", "1")]), extent(0, 1)]);
+    let added = block_on(apply_step(&store, "b", add_documents("i", [document(0, &[1])])));
+    assert_eq!(added, indexed(1, 1, 1));
     drop(store);
     let version: i64 = bench.raw().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
     assert_eq!(version, 2);
-    let found = block_on(apply_steps(&bench.open(), "b", [find("i", &[1])])).remove(0);
-    assert_eq!((found.extent, found.runs), (extent, vec![MarkRun { offset: 0, marks: vec![1] }]));
+    let found = found(index_at(1, 1, 1), 0, &[(0, &[1])], &[&[0]]);
+    assert_eq!(block_on(apply_step(&bench.open(), "b", search("i", &[1]))), found);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn simultaneous_opens_of_a_new_directory_share_one_store() {
                 let bench = &bench;
                 scope.spawn(move || {
                     let store = bench.open();
-                    block_on(apply(&store, "b", create(), [increment("n", 1), append("l", &[n.to_string()])]));
+                    block_on(apply(&store, "b", create(), [add("n", 1), append("l", &[n.to_string()])]));
                     store.id().to_owned()
                 })
             })
@@ -125,6 +125,6 @@ fn simultaneous_opens_of_a_new_directory_share_one_store() {
     let store = bench.open();
     assert_eq!(
         block_on(apply(&store, "b", existing(), [get("n"), count("l")])),
-        [entries(&[("n", "8")]), counted(0, 8)]
+        [entries(&[("n", "8")]), extent(0, 8)]
     );
 }

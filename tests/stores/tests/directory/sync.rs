@@ -20,7 +20,7 @@ fn reads_wait_for_no_sync_and_writes_do() {
         apply(&store, "a", existing(), [get_all(), describe()]).await;
         assert_eq!(store.counters().syncs, 0, "a question that creates and one that renews its session");
         let writes = [
-            transaction("a", existing(), [increment("n", 1)]),
+            transaction("a", existing(), [add("n", 1)]),
             transaction("b", create_new(), []),
             transaction("b", create_new(), []),
             expecting("a", existing(), [absent("n")], [put("n", "2")]),
@@ -44,7 +44,7 @@ fn writers_at_one_time_share_a_commit_and_a_sync() {
             let hold = bench.raw();
             hold.execute_batch("BEGIN IMMEDIATE").unwrap();
             let mut all = Box::pin(join_all((0..64).map(async |n| {
-                let counted = apply(&store, &format!("s{}", n % 7), create(), [increment("n", 1)]).await;
+                let counted = apply(&store, &format!("s{}", n % 7), create(), [add("n", 1)]).await;
                 assert!(matches!(counted[..], [Outcome::Counter(_)]));
             })));
             // All of them have been sent by then, and none could be committed.
@@ -63,7 +63,7 @@ fn each_call_has_a_separate_sync_under_always() {
     let bench = Bench::new();
     let store = open(&bench, DirectorySync::Always);
     block_on(join_all((0..16).map(async |n| {
-        apply(&store, &format!("s{n}"), create(), [increment("n", 1)]).await;
+        apply(&store, &format!("s{n}"), create(), [add("n", 1)]).await;
     })));
     let counted = store.counters();
     assert_eq!((counted.commits, counted.syncs), (16, 16));
@@ -80,8 +80,7 @@ fn deletions_of_one_call_share_a_commit_and_a_sync_and_fail_one_by_one() {
         }
         // Whether the first has expired is in doubt.
         bench.clock.jump_ahead(DAY);
-        let mut requests: Vec<_> = (0..34).map(|n| deletion(&format!("s{n}"))).collect();
-        requests.iter_mut().for_each(|request| request.max_keys = 1);
+        let mut requests: Vec<_> = (0..34).map(|n| deletion_of(&format!("s{n}"))).collect();
         requests[1].generation = Some("another".into());
         requests[2].bucket.name = "no name".into();
         let (before, mut writer) = (store.counters(), Writer::new());
@@ -106,7 +105,7 @@ fn deletions_of_one_call_share_a_commit_and_a_sync_and_fail_one_by_one() {
         }
         let again = store.delete_each(&writer, &requests[3..32], Deadline::NEVER).await;
         assert!(again.iter().all(|again| again.as_ref().is_ok_and(|again| again.status == Status::Repeated)));
-        let twice = store.delete_each(writer.advance(), &[deletion("s1"), deletion("s1")], Deadline::NEVER).await;
+        let twice = store.delete_each(writer.advance(), &[deletion_of("s1"), deletion_of("s1")], Deadline::NEVER).await;
         assert!(twice.iter().all(|twice| twice.as_ref().is_err_and(|failure| failure.code == FailureCode::Invalid)));
         assert_eq!(send(&store, &transaction("s1", existing(), [])).await.unwrap().status, Status::Applied);
     });
@@ -125,7 +124,7 @@ fn a_call_refused_after_writing_undoes_only_itself_in_a_shared_commit() {
             let mut all = Box::pin(join_all((0..32).map(async |n| {
                 let key = format!("k{n}");
                 let counter = if n % 8 == 5 { "word" } else { "n" };
-                send(&store, &transaction("b", existing(), [put(&key, "1"), increment(counter, 1)])).await
+                send(&store, &transaction("b", existing(), [put(&key, "1"), add(counter, 1)])).await
             })));
             assert!(poll!(&mut all).is_pending());
             hold.execute_batch("COMMIT").unwrap();

@@ -68,19 +68,19 @@ async fn moved(transfer: &Transfer, id: &BucketId) -> (Transferred, Option<Remov
     (transferred, removed)
 }
 
-fn small(id: &BucketId) -> Transaction {
+fn small(id: &BucketId) -> IndexedTransaction {
     let operations = [put("a", "1"), put_in("notes", &[("x", "1")]), append("turns", &["1", "2"])];
     transaction(id, create(), operations)
 }
 
-async fn told(store: &dyn TransferStore, id: &BucketId) -> Option<(String, Vec<Outcome>)> {
+async fn told(store: &dyn TransferStore, id: &BucketId) -> Option<(Option<String>, Vec<Outcome>)> {
     let all = [get_all(), get_all_in("notes"), read_all("turns")];
     let receipt = ask(store, &transaction(id, unused(), all)).await;
     (receipt.status == Status::Applied).then_some((receipt.generation, receipt.outcomes))
 }
 
 async fn delete(store: &dyn TransferStore, id: &BucketId) {
-    store.delete_bucket(Writer::new().advance(), id, None, 0, Deadline::NEVER).await.unwrap();
+    store.delete(Writer::new().advance(), &deletion_of(id), Deadline::NEVER).await.unwrap();
 }
 
 /// Stores of each kind in pairs, and what keeps them.
@@ -153,7 +153,7 @@ async fn a_transfer_does_not_overwrite_what_another_one_copied_later() {
                 break;
             }
             let sides = [told(&**from, &id).await, told(&**to, &id).await];
-            let is_whole = |side: &Option<(String, Vec<Outcome>)>| {
+            let is_whole = |side: &Option<(Option<String>, Vec<Outcome>)>| {
                 side.as_ref().is_some_and(|(_, outcomes)| format!("{outcomes:?}").contains("later"))
             };
             // It moved before the write came: that one found nothing to write to.

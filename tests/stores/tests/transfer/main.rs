@@ -10,16 +10,16 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
-    BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, NotApart, Outcome, Receipt,
-    RedisOptions, RedisStore, RemovalOutcome, Status, Store, Transaction, Transfer, TransferStore, Transferred, Writer,
-    transfer::list_all_buckets,
+    BucketId, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, FoundDocuments, IndexedTransaction, NotApart,
+    Outcome, Receipt, RedisOptions, RedisStore, RemovalOutcome, Status, Store, Transfer, TransferStore, Transferred,
+    Writer, kind, transfer::list_all_buckets,
 };
 use keepline_stores_tests::{
     intercept::{Intercept, Intercepted},
     requests::{
-        KINDS, append, append_marked, bucket, create, create_sliding, describe, document, find, get, get_all,
-        get_all_in, increment, lease, post, put, put_in, read_all, remove, replace_oldest, reset_log, session,
-        transaction, unpost, unused,
+        Work, add, add_documents, append, append_marked, create, create_sliding, deletion_of, describe, document, get,
+        get_all, get_all_in, lease, put, put_in, read_all, read_marks, remove, remove_documents, replace_oldest,
+        reset_log, search, session, transaction, unused,
     },
 };
 use tempfile::TempDir;
@@ -48,17 +48,17 @@ fn between(from: &Arc<dyn TransferStore>, to: &Arc<dyn TransferStore>, overwrite
     Transfer { from: from.clone(), to: to.clone(), overwrite }
 }
 
-async fn ask(store: &dyn TransferStore, transaction: &Transaction) -> Receipt {
+async fn ask(store: &dyn TransferStore, transaction: &IndexedTransaction) -> Receipt {
     ask_as(store, Writer::new().advance(), transaction).await
 }
 
-async fn ask_as(store: &dyn TransferStore, writer: &Writer, transaction: &Transaction) -> Receipt {
-    store.transact(writer, transaction, Deadline::NEVER).await.unwrap()
+async fn ask_as(store: &dyn TransferStore, writer: &Writer, transaction: &IndexedTransaction) -> Receipt {
+    store.transact(writer, transaction, Deadline::NEVER).await.unwrap().receipt
 }
 
 /// Some of everything.
 async fn fill(store: &dyn TransferStore, id: &BucketId) {
-    let precondition = if id.kind == BucketKind::User { create_sliding(Duration::from_secs(3600)) } else { create() };
+    let precondition = if id.kind == kind::USER { create_sliding(Duration::from_secs(3600)) } else { create() };
     let records: Vec<_> = (0..700).map(|n| format!("{n}")).collect();
     let documents: Vec<_> = (0..2000).map(|n| document(7 * n, &[1, 256 + n as u32, 600_000])).collect();
     let entries: Vec<_> = (0..1200).map(|n| (format!("!:{n}~"), "x".repeat(n))).collect();
@@ -70,21 +70,19 @@ async fn fill(store: &dyn TransferStore, id: &BucketId) {
         append("history", &["{}", "{}"]),
         append_marked("turns", &records, &[("places", "last", 699)]),
         append("emptied", &["1"]),
-        lease("work", "me", Duration::from_secs(3600)),
-        post("recall", documents),
-        post("emptied", [document(3, &[1])]),
     ];
-    ask(store, &transaction(id, precondition, operations)).await;
-    let cut = [
-        replace_oldest::<&str>("emptied", 1, &[]),
-        replace_oldest::<&str>("turns", 300, &[]),
-        unpost("recall", [7, 700]),
-        unpost("emptied", [3]),
-    ];
+    let steps: Work = (add_documents("recall", documents), add_documents("emptied", [document(3, &[1])])).into();
+    let work = (operations, (steps, lease("work", "me", Duration::from_secs(3600))));
+    ask(store, &transaction(id, precondition, work)).await;
+    let cut = [replace_oldest::<&str>("emptied", 1, &[]), replace_oldest::<&str>("turns", 300, &[])];
+    let cut = (cut, (remove_documents("recall", [7, 700]), remove_documents("emptied", [3])));
     ask(store, &transaction(id, unused(), cut)).await;
 }
 
-async fn contents(store: &dyn TransferStore, id: &BucketId) -> (String, Vec<Outcome>) {
+/// What is in a bucket: its generation, what its indexes are found to have, and what all else is read as.
+type Contents = ((Option<String>, Vec<FoundDocuments>), Vec<Outcome>);
+
+async fn contents(store: &dyn TransferStore, id: &BucketId) -> Contents {
     let operations = [
         get_all(),
         get_all_in("notes"),
@@ -92,17 +90,17 @@ async fn contents(store: &dyn TransferStore, id: &BucketId) -> (String, Vec<Outc
         read_all("history"),
         read_all("turns"),
         read_all("emptied"),
-        find("recall", &[1, 300, 600_000]),
-        find("emptied", &[1]),
         describe(),
     ];
-    let receipt = ask(store, &transaction(id, unused(), operations)).await;
-    let mut outcomes = receipt.outcomes;
+    let steps: Work = (search("recall", &[1, 300, 600_000]), search("emptied", &[1])).into();
+    let asked = transaction(id, unused(), (operations, (steps, read_marks("recall", 0, u32::MAX))));
+    let receipt = store.transact(Writer::new().advance(), &asked, Deadline::NEVER).await.unwrap();
+    let (found, mut outcomes) = (receipt.found, receipt.receipt.outcomes);
     if let Some(Outcome::Described(description)) = outcomes.last_mut() {
         // The time that is left passes.
         assert_eq!(description.expires_in.take().is_some(), description.time_to_live.is_some());
     }
-    (receipt.generation, outcomes)
+    ((receipt.receipt.generation, found), outcomes)
 }
 
 fn send(server: &RedisServer, command: &[&str]) {
@@ -138,17 +136,17 @@ async fn buckets_of_every_kind_survive_transfers_through_every_kind_of_store() {
     let mut before = Vec::new();
     let mut writer = Writer::new();
     writer.advance();
-    for kind in KINDS {
-        let id = bucket(kind, "same-name");
+    for kind in kind::REGISTERED {
+        let id = BucketId::new(kind, "same-name");
         fill(&*way[0], &id).await;
-        ask_as(&*way[0], &writer, &transaction(&id, unused(), [increment("n", 1)])).await;
+        ask_as(&*way[0], &writer, &transaction(&id, unused(), [add("n", 1)])).await;
         before.push((contents(&*way[0], &id).await, id));
     }
     for (step, stores) in way.windows(2).enumerate() {
         let transfer = between(&stores[0], &stores[1], false);
         transfer.prove_apart().await.unwrap();
         let found = transfer.from.scan_buckets().await.unwrap();
-        assert_eq!(found.len(), KINDS.len());
+        assert_eq!(found.len(), kind::REGISTERED.len());
         assert_eq!(list_all_buckets(&*transfer.from).await.unwrap(), found);
         for (was, id) in &before {
             let told = format!("step {step}, {id:?}");
@@ -157,7 +155,7 @@ async fn buckets_of_every_kind_survive_transfers_through_every_kind_of_store() {
             assert!(matches!(transfer.copy_bucket(id).await.unwrap(), Transferred::AlreadyThere { .. }), "{told}");
             assert_eq!(contents(&*transfer.to, id).await, *was, "{told}");
             // Who did not hear of it over there asks again here.
-            let again = ask_as(&*transfer.to, &writer, &transaction(id, unused(), [increment("n", 1)])).await;
+            let again = ask_as(&*transfer.to, &writer, &transaction(id, unused(), [add("n", 1)])).await;
             assert_eq!(again.status, Status::Repeated, "{told}");
             assert_eq!(contents(&*transfer.to, id).await, *was, "{told}");
             assert_eq!(transfer.remove(id).await.unwrap(), RemovalOutcome::Done, "{told}");
@@ -171,7 +169,7 @@ async fn buckets_of_every_kind_survive_transfers_through_every_kind_of_store() {
     for (_, id) in &before {
         let mut next = writer.clone();
         for writer in [next.advance(), Writer::new().advance()] {
-            let receipt = ask_as(&*way[7], writer, &transaction(id, unused(), [increment("n", 1)])).await;
+            let receipt = ask_as(&*way[7], writer, &transaction(id, unused(), [add("n", 1)])).await;
             assert_eq!(receipt.status, Status::Applied);
         }
         let n = ask(&*way[7], &transaction(id, unused(), [get("n")])).await.outcomes;
@@ -224,9 +222,12 @@ async fn a_directory_bucket_written_after_the_comparison_is_not_deleted() {
             put_in("notes", &[("!:1~", "y")]),
             append("turns", &["y"]),
             reset_log("history", &["{}"]),
-            lease("other", "you", Duration::from_secs(60)),
-        ] {
-            ask(&*from, &transaction(&id, unused(), [change.clone()])).await;
+        ]
+        .map(Work::from)
+        .into_iter()
+        .chain([lease("other", "you", Duration::from_secs(60)).into()])
+        {
+            ask(&*from, &transaction(&id, unused(), change.clone())).await;
             let changed = contents(&*from, &id).await;
             assert_eq!(transfer.remove(&id).await.unwrap(), RemovalOutcome::Differs, "{change:?}");
             assert_eq!(contents(&*from, &id).await, changed, "{change:?}");
@@ -261,14 +262,14 @@ async fn a_transfer_keeps_the_later_number_of_a_known_writer() {
     for (name, from, to) in [("s", &redis, &directory), ("t", &directory, &redis)] {
         let id = session(name);
         let (first, fifth) = (Writer::resumed("w", 1), Writer::resumed("w", 5));
-        ask_as(&**from, &first, &transaction(&id, create(), [increment("n", 1)])).await;
-        ask_as(&**to, &fifth, &transaction(&id, create(), [increment("n", 7)])).await;
+        ask_as(&**from, &first, &transaction(&id, create(), [add("n", 1)])).await;
+        ask_as(&**to, &fifth, &transaction(&id, create(), [add("n", 7)])).await;
         assert!(is_copied(between(from, to, true).copy_bucket(&id).await.unwrap()));
         for writer in [&first, &fifth] {
-            let again = ask_as(&**to, writer, &transaction(&id, unused(), [increment("n", 1)])).await;
+            let again = ask_as(&**to, writer, &transaction(&id, unused(), [add("n", 1)])).await;
             assert_eq!(again.status, Status::Repeated);
         }
-        let sixth = ask_as(&**to, &Writer::resumed("w", 6), &transaction(&id, unused(), [increment("n", 1)])).await;
+        let sixth = ask_as(&**to, &Writer::resumed("w", 6), &transaction(&id, unused(), [add("n", 1)])).await;
         assert_eq!((sixth.status, sixth.outcomes), (Status::Applied, vec![counter(2)]));
     }
 }

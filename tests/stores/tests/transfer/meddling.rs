@@ -17,7 +17,7 @@ struct Meddles {
 impl Intercept for Meddles {
     async fn after_records(&self, store: &dyn Store, bucket: &BucketId) {
         if self.left.fetch_sub(1, Ordering::SeqCst) > 0 {
-            let meddling = transaction(bucket, unused(), [increment("n", 1), append("turns", &["x"])]);
+            let meddling = transaction(bucket, unused(), [add("n", 1), append("turns", &["x"])]);
             store.transact(Writer::new().advance(), &meddling, Deadline::NEVER).await.unwrap();
         }
     }
@@ -34,7 +34,7 @@ async fn a_bucket_that_changes_while_copied_is_copied_again_or_reported() {
     {
         let id = session("s");
         for store in [from, to] {
-            store.delete_bucket(Writer::new().advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+            store.delete(Writer::new().advance(), &deletion_of(&id), Deadline::NEVER).await.unwrap();
         }
         fill(&**from, &id).await;
         let meddled = Arc::new(Intercepted::with_transfers(from.clone(), Meddles { left: AtomicI64::new(2) }));
@@ -44,7 +44,7 @@ async fn a_bucket_that_changes_while_copied_is_copied_again_or_reported() {
         assert_eq!(contents(&**to, &id).await, contents(&**from, &id).await);
 
         meddled.left.store(i64::MAX, Ordering::SeqCst);
-        ask(&**from, &transaction(&id, unused(), [increment("n", 1)])).await;
+        ask(&**from, &transaction(&id, unused(), [add("n", 1)])).await;
         assert_eq!(transfer.copy_bucket(&id).await.unwrap(), Transferred::Conflict);
         let transfer = Transfer { overwrite: true, ..transfer };
         assert_eq!(transfer.copy_bucket(&id).await.unwrap(), Transferred::Changing);

@@ -41,8 +41,8 @@ async fn source(id: &BucketId) -> (TempDir, Arc<dyn TransferStore>, BucketHead) 
 #[tokio::test]
 async fn an_existing_bucket_stays_until_its_replacement_is_complete() {
     let stores = stores();
-    for kind in KINDS {
-        let id = bucket(kind, "a");
+    for kind in kind::REGISTERED {
+        let id = BucketId::new(kind, "a");
         let (_place, from, head) = source(&id).await;
         for to in &stores.all {
             ask(&**to, &transaction(&id, create(), [put("old", "1"), append("history", &["{}"])])).await;
@@ -78,7 +78,7 @@ async fn an_existing_bucket_stays_until_its_replacement_is_complete() {
             let gone = ask(&**to, &transaction(&id, unused(), [get("old")])).await;
             assert_eq!(gone.outcomes, [entries::<&str, &str>(&[])]);
             let mut writer = Writer::new();
-            to.delete_bucket(writer.advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+            to.delete(writer.advance(), &deletion_of(&id), Deadline::NEVER).await.unwrap();
         }
     }
 }
@@ -87,7 +87,8 @@ async fn an_existing_bucket_stays_until_its_replacement_is_complete() {
 async fn a_new_version_replaces_only_the_version_that_it_was_made_from() {
     let (stores, id) = (stores(), session("a"));
     for to in &stores.all {
-        let first = [put("a", "1"), append("turns", &["1", "2"]), post("recall", [document(3, &[1])])];
+        let first = [put("a", "1"), append("turns", &["1", "2"])];
+        let first = (first, add_documents("recall", [document(3, &[1])]));
         ask(&**to, &transaction(&id, create_sliding(Duration::from_secs(200)), first)).await;
         let place = tempfile::tempdir().unwrap();
         let aside = in_directory(place.path());
@@ -126,7 +127,7 @@ async fn a_new_version_replaces_only_the_version_that_it_was_made_from() {
         assert_eq!(weight(&**to, &id).await, was);
 
         let mut writer = Writer::new();
-        to.delete_bucket(writer.advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+        to.delete(writer.advance(), &deletion_of(&id), Deadline::NEVER).await.unwrap();
         assert_eq!(back.replace(&id, &before).await.unwrap(), Transferred::Conflict);
         assert_eq!(list_all_buckets(&**to).await.unwrap(), []);
     }

@@ -42,7 +42,7 @@ fn a_bucket_missing_from_the_registry_is_registered_by_its_next_use() {
                 assert_eq!(s.list(10).await, [""; 0]);
                 let asked = transaction("b", precondition, operations);
                 let before = s.store.round_trips();
-                assert_eq!(s.ask_as(&new_writer(), &asked).await.receipt.status, Status::Applied);
+                assert_eq!(s.ask_as(&new_writer(), &asked).await.status, Status::Applied);
                 assert_eq!(s.store.round_trips() - before, 1);
                 assert_eq!(s.list(10).await, ["b"], "{asked:?}");
             }
@@ -186,7 +186,7 @@ fn writers_whose_deadline_is_over_make_room_for_others() {
         let left: usize = s.raw().on("HLEN", "b:__writers__", &[]);
         assert!((401..700).contains(&left), "{left} are left");
         for writer in &latest {
-            assert_eq!(s.ask_as(writer, &count).await.receipt.status, Status::Repeated);
+            assert_eq!(s.ask_as(writer, &count).await.status, Status::Repeated);
         }
         assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", "800")]));
     });
@@ -203,7 +203,7 @@ fn writers_from_before_the_clock_was_set_back_do_not_stay_for_ever() {
         s.raw().on::<()>("HSET", "b:__writers__", &fields);
         for n in 1..=300 {
             let count = transaction("b", existing(), [add("n", 1)]);
-            assert_eq!(s.ask_as(&new_writer(), &count).await.receipt.outcomes, [counter(n)]);
+            assert_eq!(s.ask_as(&new_writer(), &count).await.outcomes, [counter(n)]);
         }
         assert!(s.raw().on::<usize>("HLEN", "b:__writers__", &[]) < 16_384);
     });
