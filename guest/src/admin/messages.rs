@@ -14,7 +14,7 @@ use crate::text::json_values::parse_count;
 use crate::text::quoting::python_repr;
 use crate::transcript::address::{TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, StoredRecord, role_name};
-use crate::transcript::schema::{BRANCHES, MESSAGES, RESULTS, TRANSCRIPT};
+use crate::transcript::schema::{BRANCHES, IMPORT, MESSAGES, RESULTS, SESSION, TRANSCRIPT, parse_import};
 use crate::transcript::thread::{Branches, ConversationThread, ReadRecords};
 
 /// How often to begin again when others come in between.
@@ -96,11 +96,14 @@ fn message_page(
         crate::transcript::address::TRANSCRIPT_EXTENT,
         Operation::get_some(MESSAGES, &keys, 1024),
         Operation::get_all(BRANCHES, 10_000, 1 << 20),
+        Operation::get(SESSION, &IMPORT, 64),
     ];
     let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
     let extent = outcomes.take_records()?.extent;
     let known = outcomes.take_readable_entries()?;
     let branches = outcomes.take_readable_entries()?;
+    // What is being set in pieces is not there yet.
+    let hidden = outcomes.take_text()?.as_deref().and_then(parse_import).map_or(0..0, |(begin, end)| begin..end);
     let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::default() };
     let position = |name: &str| {
         let key = to_map_key(name);
@@ -148,8 +151,8 @@ fn message_page(
         (Some(_), _) => (all(&runs, extent).0, None),
     };
     let mut kept: Vec<usize> = Vec::new();
-    for (index, (_, text)) in candidates.iter().enumerate() {
-        if StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
+    for (index, (position, text)) in candidates.iter().enumerate() {
+        if !hidden.contains(position) && StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
             kept.push(index);
         }
     }
