@@ -21,8 +21,8 @@ use crate::text::quoting::python_repr;
 use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, StoredRecord};
 use crate::transcript::schema::{
-    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
-    UNTITLED, revision_number,
+    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL,
+    TRANSCRIPT, UNTITLED, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::summary::ThreadSummary;

@@ -104,7 +104,7 @@ fn message_page(
     let branches = outcomes.take_readable_entries()?;
     // What is being set in pieces is not there yet.
     let hidden = outcomes.take_text()?.as_deref().and_then(parse_import).map_or(0..0, |(begin, end)| begin..end);
-    let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::default() };
+    let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::skipping(&hidden) };
     let position = |name: &str| {
         let key = to_map_key(name);
         let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| parse_count(&entry.text));
@@ -127,6 +127,10 @@ fn message_page(
             .filter(|end| newest.is_some_and(|newest| *end <= newest))
             .or(newest.filter(|newest| before > *newest)),
         None => newest,
+    };
+    let end = match end {
+        Some(end) if hidden.contains(&end) => hidden.start.checked_sub(1),
+        end => end,
     };
     let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
         return Ok(Some(page(Vec::new(), None)));

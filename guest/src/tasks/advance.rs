@@ -78,6 +78,7 @@ fn unknown(job: &Job<'_>) -> Progress {
 
 fn unasked_result(job: &Job<'_>) -> Progress {
     let ids: Vec<String> = job.results.iter().map(|result| result.id.to_string()).collect();
-    let message = ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &ids.join(", ")].concat();
+    let message =
+        ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &ids.join(", ")].concat();
     Progress::failed(codes::INVALID, message)
 }

@@ -7,6 +7,7 @@ mod conversation;
 mod filter;
 mod memory;
 mod message_id;
+mod option_schema;
 mod properties;
 mod sessions;
 mod test_host;

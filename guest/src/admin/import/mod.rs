@@ -34,8 +34,8 @@ use crate::text::quoting::python_repr;
 use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, Role, StoredRecord, is_user_message};
 use crate::transcript::schema::{
-    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
-    UNTITLED, format_import, parse_import, revision_number,
+    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL,
+    TRANSCRIPT, UNTITLED, format_import, parse_import, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::title;
@@ -154,7 +154,8 @@ fn place_messages<'i>(
 }
 
 fn too_many(context: &Context<impl Host>, name: &str, limit: usize, what: &str) -> Problem {
-    let message = format!("{what} are too many for one call: it takes {limit}. Set the first, and add the others with `next`");
+    let message =
+        format!("{what} are too many for one call: it takes {limit}. Set the first, and add the others with `next`");
     limit_problem(context, name, limit as u64, message)
 }
 
@@ -471,7 +472,11 @@ fn write_messages(
         (true, None) => gone.push(IMPORT),
         (false, _) => {}
     }
-    let append = if is_added || is_staged { Operation::append(TRANSCRIPT, &records, &[]) } else { Operation::reset_log(TRANSCRIPT, &records) };
+    let append = if is_added || is_staged {
+        Operation::append(TRANSCRIPT, &records, &[])
+    } else {
+        Operation::reset_log(TRANSCRIPT, &records)
+    };
     let mut operations = vec![
         append,
         Operation::put(SESSION, &once),
@@ -480,7 +485,8 @@ fn write_messages(
     ];
     let messages = pairs(&keys);
     // Threads of what was there end with it.
-    let branches = if is_added { placed.branches.get(written.branches..).unwrap_or_default() } else { &placed.branches };
+    let branches =
+        if is_added { placed.branches.get(written.branches..).unwrap_or_default() } else { &placed.branches };
     let branches = pairs(branches);
     let results = pairs(placed.results.get(written.results..).unwrap_or_default());
     let old_results: Vec<&str> = old_results.iter().map(String::as_str).collect();

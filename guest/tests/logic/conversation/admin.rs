@@ -146,10 +146,7 @@ fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
     assert_eq!(admin::find_lines(&sessions, &S, 1, &query).unwrap().lines[0].text, r#"{"path":"needle"}"#);
     assert_eq!(admin::find_lines(&sessions, &S, 9, &query).unwrap_err().code, "not-found");
     for text in ["", "a\nb", &"x".repeat(257)] {
-        assert_eq!(
-            admin::find_lines(&sessions, &S, 2, &LineQuery { text, ..query }).unwrap_err().code,
-            "invalid"
-        );
+        assert_eq!(admin::find_lines(&sessions, &S, 2, &LineQuery { text, ..query }).unwrap_err().code, "invalid");
     }
 }
 

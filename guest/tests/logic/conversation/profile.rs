@@ -1,9 +1,9 @@
 //! Operators work with users: values, lists of sessions, and forgetting.
 
 use crate::admin_calls as admin;
+use keepline_filter::entry::types::TaskBucket;
 use keepline_filter::tasks::job::{Job, Step};
 use keepline_filter::transcript::address::TranscriptId;
-use keepline_filter::entry::types::TaskBucket;
 use keepline_filter::{Config, Context, Effect, Filter, Host, Task};
 use serde_json::{Value, json};
 
@@ -58,7 +58,11 @@ fn a_users_sessions_are_listed_newest_first() {
     assert_eq!((names, page.older), (vec!["c", "a"], None));
     assert_eq!((shown[0].title.as_deref(), shown[0].records), (Some("about c"), 2));
     assert_eq!(shown[0].preview, "é".repeat(100));
-    assert_eq!((shown[0].last_at, shown[0].created_at), (1_795_186_919_032, 0), "in milliseconds; generations tell no time");
+    assert_eq!(
+        (shown[0].last_at, shown[0].created_at),
+        (1_795_186_919_032, 0),
+        "in milliseconds; generations tell no time"
+    );
     let first = admin::list_user_sessions(&sessions, "anna", None, 1).unwrap();
     assert_eq!((first.sessions.len(), first.older), (1, Some(2)));
     let second = admin::list_user_sessions(&sessions, "anna", first.older, 1).unwrap();
@@ -177,11 +181,7 @@ fn listed(sessions: &Context<&TestHost>, user: &str, limit: u32) -> Vec<String> 
     loop {
         let page = admin::list_user_sessions(sessions, user, before, limit).unwrap();
         assert!(page.sessions.len() <= limit as usize);
-        names.extend(
-            page.sessions
-                .iter()
-                .map(|listed| listed.session.clone()),
-        );
+        names.extend(page.sessions.iter().map(|listed| listed.session.clone()));
         assert!(page.older.is_none_or(|older| before.is_none_or(|before| older < before)), "it goes back");
         before = page.older;
         if before.is_none() {

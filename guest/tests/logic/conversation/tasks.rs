@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::admin_calls as admin;
-use keepline_filter::tasks::job::{
-    CompletionNeed, FailedResult, Job, MissingResult, Need, NeedOutcome, NeedResult, Progress, Step, TextResult, Vector,
-    VectorsResult,
-};
 use keepline_filter::entry::types::TaskBucket;
+use keepline_filter::tasks::job::{
+    CompletionNeed, FailedResult, Job, MissingResult, Need, NeedOutcome, NeedResult, Progress, Step, TextResult,
+    Vector, VectorsResult,
+};
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Effect, Filter, Host};
 use serde_json::{Value, json};

@@ -456,7 +456,8 @@ fn a_vector_that_came_with_a_question_is_not_needed_again() {
         let supplied = vector(model, text);
         let metadata = s().to_string();
         let vector = Some((&*supplied.model, &*supplied.data));
-        let turn = filter.question(&QuestionEntry { text, metadata: &metadata, vector, ..QuestionEntry::default() }).turn;
+        let turn =
+            filter.question(&QuestionEntry { text, metadata: &metadata, vector, ..QuestionEntry::default() }).turn;
         assert!(turn.len() <= 4096 && turn.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
         assert_eq!(reply(&filter, text, &format!("Noted: {}", text.len()), &turn).effect, STORED);
     };

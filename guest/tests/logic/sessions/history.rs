@@ -83,7 +83,11 @@ fn a_page_of_huge_records_is_cut_at_its_oldest_end() {
     assert_eq!((page.records.len(), page.first), (8, 33));
     let before = host.transactions.get();
     let page = admin::read_history(&sessions, "s", Some(33), 0).unwrap();
-    assert!(page.records.len() >= 4 && page.records.last().unwrap().key.as_ref().unwrap().starts_with("31"), "{}", page.records.len());
+    assert!(
+        page.records.len() >= 4 && page.records.last().unwrap().key.as_ref().unwrap().starts_with("31"),
+        "{}",
+        page.records.len()
+    );
     assert!(host.transactions.get() - before <= 6);
     assert!(pages(&sessions, 0) == records(&host));
 }
