@@ -139,7 +139,7 @@ impl Node {
     pub async fn history(&self, session: &str) -> Vec<Value> {
         let page = self.keepline.sessions().history(session, None, 0).await.unwrap();
         assert_eq!(page.first, page.oldest, "it fits on one page");
-        page.entries.iter().map(|entry| serde_json::from_str(entry).unwrap()).collect()
+        page.records.iter().map(|record| serde_json::from_str(&record.to_json()).unwrap()).collect()
     }
 
     /// What has become of the entries so far.
