@@ -15,7 +15,7 @@ use keepline::{
     CodeCache, Counters, Deadline, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, PluginError,
     Sandbox, Sessions,
     logging::{Clock, Log, LogLevel},
-    pipe::{Answer, Effect, ProblemCode, Question},
+    pipe::{Answer, Effect, ProblemCode, Question, Task, TaskBucket},
     store::{Failure, FailureCode, Receipt, Store, Transaction, Writer},
 };
 use parking_lot::Mutex;
@@ -146,6 +146,16 @@ impl Node {
     pub fn counters(&self) -> Counters {
         self.keepline.counters()
     }
+}
+
+/// A task on these buckets: `session/a user/b`.
+pub fn task(buckets: &str, name: &str, state: &str) -> Task {
+    let bucket = |text: &str| {
+        let (kind, name) = text.split_once('/').unwrap_or((text, ""));
+        TaskBucket { kind: kind.to_owned(), name: name.to_owned() }
+    };
+    let buckets = buckets.split(' ').map(bucket).collect();
+    Task { buckets, name: name.to_owned(), state: state.to_owned() }
 }
 
 /// No test may end with a filter that was stopped: it always answers.

@@ -2,7 +2,7 @@
 
 use keepline_json::{self as json, ObjectWriter};
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::contract::{
     sessions::{HistoryRecord, HistorySummary},
@@ -55,9 +55,9 @@ impl HistoryRecord {
         let mut object = ObjectWriter::with_capacity(128);
         object.text("op", Some(operation));
         if let Some(HistorySummary { count, operations, keys }) = summary {
-            let counts: Map<String, Value> = operations.iter().map(|one| (one.name.clone(), json!(one.count))).collect();
             object.count("summarized_count", Some(*count));
-            object.json("op_counts", Some(&Value::Object(counts).to_string()));
+            let counts: Vec<String> = operations.iter().map(|one| format!("{}:{}", json!(one.name), one.count)).collect();
+            object.json("op_counts", Some(&format!("{{{}}}", counts.join(","))));
             object.json("keys_touched", Some(&json!(keys).to_string()));
         } else {
             object.json("key", Some(&json!(key).to_string()));
