@@ -54,7 +54,8 @@ fn start(test: &str, place: &str) -> Child {
 
 /// Every answer and every increment is told by the counters and by the history.
 async fn assert_adds_up(node: &mut Node, answers: u64, increments: u64) {
-    let count = async |node: &mut Node, key| node.sessions.get("shared", key).await.unwrap().value().unwrap().to_owned();
+    let count =
+        async |node: &mut Node, key| node.sessions.get("shared", key).await.unwrap().value().unwrap().to_owned();
     assert_eq!(count(node, "answer_count").await, answers.to_string());
     assert_eq!(count(node, "n").await, increments.to_string());
     let history = node.history("shared").await;

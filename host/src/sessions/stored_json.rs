@@ -56,7 +56,8 @@ impl HistoryRecord {
         object.text("op", Some(operation));
         if let Some(HistorySummary { count, operations, keys }) = summary {
             object.count("summarized_count", Some(*count));
-            let counts: Vec<String> = operations.iter().map(|one| format!("{}:{}", json!(one.name), one.count)).collect();
+            let counts: Vec<String> =
+                operations.iter().map(|one| format!("{}:{}", json!(one.name), one.count)).collect();
             object.json("op_counts", Some(&format!("{{{}}}", counts.join(","))));
             object.json("keys_touched", Some(&json!(keys).to_string()));
         } else {

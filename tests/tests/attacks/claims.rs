@@ -133,7 +133,12 @@ async fn a_task_reaches_only_the_user_who_lists_its_session() {
     let (keepline, log) = keepline().await;
     fill(&keepline).await;
     let step = async |subject: &str| {
-        let job = Job { task: task(subject, "recall", ""), holder: "h".into(), lease_milliseconds: 1000, results: Vec::new() };
+        let job = Job {
+            task: task(subject, "recall", ""),
+            holder: "h".into(),
+            lease_milliseconds: 1000,
+            results: Vec::new(),
+        };
         keepline.advance(&job, None).await.step
     };
     assert_eq!(step("session/mine user/eve").await, Step::Done);

@@ -96,7 +96,12 @@ async fn operators_and_tasks_reach_the_buckets_that_they_name() {
         // The session's id is the deed: it is no other's.
         sessions_of.create(misdeed).await.unwrap_err();
         assert_eq!(keepline.counters().denied, before + 1, "{misdeed}");
-        let job = Job { task: task("session/s1", misdeed, ""), holder: "h".into(), lease_milliseconds: 1000, results: Vec::new() };
+        let job = Job {
+            task: task("session/s1", misdeed, ""),
+            holder: "h".into(),
+            lease_milliseconds: 1000,
+            results: Vec::new(),
+        };
         assert_eq!(keepline.advance(&job, None).await.step, Step::Done);
         assert_eq!(keepline.counters().denied, before + 2, "{misdeed}");
     }

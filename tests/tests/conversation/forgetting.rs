@@ -12,7 +12,7 @@ use futures::future::join_all;
 use keepline::{
     maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome},
     pipe::Effect,
-    sessions::Transcript,
+    sessions::{Transcript, user_bucket},
     store::{BucketKind, Deadline, Failure, FailureCode, Status, Store},
 };
 use keepline_tests::{

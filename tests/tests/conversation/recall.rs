@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use keepline::{
-    maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome, Task},
+    maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome},
     pipe::Effect,
-    sessions::Transcript,
+    sessions::{Transcript, chat_messages},
     store::{BucketId, BucketKind, Outcome as Found},
 };
 use keepline_tests::{
-    lanes::Node,
+    lanes::{Node, task},
     on_every_store,
     requests::{Named, read_newest},
 };

@@ -6,6 +6,7 @@ use futures::future::join_all;
 use keepline::{
     maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome, Task, session_buckets},
     pipe::Effect,
+    sessions::chat_messages,
 };
 use keepline_tests::{lanes::Node, on_every_store};
 use serde_json::{Value, json};

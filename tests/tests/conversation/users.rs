@@ -7,7 +7,7 @@ use keepline::{
     Keepline, Passed,
     maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome, Task},
     pipe::Effect,
-    sessions::UserForgotten,
+    sessions::{SessionSummary, UserForgotten},
     store::{BucketKind, Deadline, Outcome as Found, Store, Writer},
 };
 use keepline_tests::{
@@ -212,7 +212,9 @@ async fn words_are_found_in_the_user_s_sessions_and_no_others(given: Given) {
         loop {
             let page = node.sessions.search_user(ANNA, words, after.as_deref(), limit).await.unwrap();
             assert!(page.found.len() <= limit as usize);
-            all.extend(page.found.into_iter().map(|message| format!("{}/{}", message.session, message.message.position)));
+            all.extend(
+                page.found.into_iter().map(|message| format!("{}/{}", message.session, message.message.position)),
+            );
             after = page.next;
             if after.is_none() {
                 return all;

@@ -277,8 +277,7 @@ impl Host {
         };
         self.due.extend(passed.due);
         let problem = passed.problem.map(|problem| code(&problem.code));
-        let (ignored, reported): (Vec<_>, Vec<_>) =
-            problem.into_iter().partition(|_| passed.effect == Effect::Ignored);
+        let (ignored, reported): (Vec<_>, Vec<_>) = problem.into_iter().partition(|_| passed.effect == Effect::Ignored);
         self.reported.extend(reported);
         json!({ "metadata": passed.metadata.as_deref().unwrap_or(metadata), "ignored": ignored })
     }
@@ -462,8 +461,7 @@ async fn of_transcripts(sessions: &mut Sessions, name: &str, given: &Value) -> R
                 limit: limit(query),
             };
             let page = sessions.messages(transcript, wanted).await?;
-            let told =
-                |message: keepline::sessions::Message| json!({ "position": message.position, "text": message.to_json() });
+            let told = |message: keepline::sessions::Message| json!({ "position": message.position, "text": message.to_json() });
             json!({ "messages": page.messages.into_iter().map(told).collect::<Vec<_>>(), "older": page.older })
         }
         "content" => {
@@ -551,9 +549,7 @@ fn told_settings(settings: &TranscriptSettings) -> Value {
 async fn of_users(sessions: &mut Sessions, name: &str, given: &Value) -> Result<Value, SessionError> {
     let user = text(given, "user");
     Ok(match name {
-        "values" => {
-            named_values(&sessions.user_values(user, given["key"].as_str()).await?)
-        }
+        "values" => named_values(&sessions.user_values(user, given["key"].as_str()).await?),
         "put" => json!({
             "existed": sessions.put_user_value(user, text(given, "key"), given["value"].as_str()).await?.existed,
         }),

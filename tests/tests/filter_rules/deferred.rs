@@ -11,7 +11,7 @@ use keepline::{
     store::Outcome as Found,
 };
 use keepline_tests::{
-    lanes::{Node, metadata_of},
+    lanes::{Node, metadata_of, task},
     on_every_store,
     requests::get_in,
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use keepline::{pipe::Effect, sessions::HistoryRecord};
 use keepline_tests::{
-    lanes::{Node, StillClock, operations_told, untouched},
+    lanes::{Node, operations_told, untouched},
     on_every_store,
     stores::StoreUnderTest,
 };
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Given;
 
-/// [`StillClock::START`], as far as a history tells it.
+/// When the clock stands still, as far as a history tells it.
 const START_MILLISECONDS: &str = "1795186917.032";
 
 /// As JSON, oldest first.
@@ -33,26 +33,29 @@ async fn history_records_operations_but_no_values(given: Given) {
     node.sessions.clear("s1", None).await.unwrap();
     let entries = history_of(&mut node, 0).await;
     let start = START_MILLISECONDS;
-    assert_eq!(entries, [
-        format!(r#"{{"op":"put","key":"last_answer","timestamp":{start}}}"#),
-        format!(r#"{{"op":"increment","key":"answer_count","timestamp":{start}}}"#),
-        r#"{"op":"put","key":"k","timestamp":1795186918.000}"#.into(),
-        r#"{"op":"increment","key":"n","timestamp":1795186918.000}"#.into(),
-        r#"{"op":"clear","key":"k","timestamp":1795186918.000}"#.into(),
-        r#"{"op":"clear","key":"absent","timestamp":1795186918.000}"#.into(),
-        r#"{"op":"clear","key":null,"cleared":["answer_count","last_answer","n"],"timestamp":1795186918.000}"#
-            .into(),
-    ]);
+    assert_eq!(
+        entries,
+        [
+            format!(r#"{{"op":"put","key":"last_answer","timestamp":{start}}}"#),
+            format!(r#"{{"op":"increment","key":"answer_count","timestamp":{start}}}"#),
+            r#"{"op":"put","key":"k","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"increment","key":"n","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"clear","key":"k","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"clear","key":"absent","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"clear","key":null,"cleared":["answer_count","last_answer","n"],"timestamp":1795186918.000}"#
+                .into(),
+        ]
+    );
 }
 
 async fn a_summary_replaces_all_but_the_newest_half_of_the_history(given: Given) {
     let mut node = Node::new(&given.store, r#"{"max_history":5}"#).await;
     node.sessions.create("s1").await.unwrap();
-    for key in ["a","b","c","d","e"] {
-        node.sessions.put("s1", key,"1").await.unwrap();
+    for key in ["a", "b", "c", "d", "e"] {
+        node.sessions.put("s1", key, "1").await.unwrap();
     }
     assert_eq!(node.sessions.resume("s1").await.unwrap().history_length, 5);
-    node.sessions.increment("s1","f", 1).await.unwrap();
+    node.sessions.increment("s1", "f", 1).await.unwrap();
     let start = START_MILLISECONDS;
     let entries = history_of(&mut node, 0).await;
     assert_eq!(
@@ -67,8 +70,8 @@ async fn a_summary_replaces_all_but_the_newest_half_of_the_history(given: Given)
     );
 
     // The next one is merged with it.
-    for key in ["g","a","e"] {
-        node.sessions.put("s1", key,"1").await.unwrap();
+    for key in ["g", "a", "e"] {
+        node.sessions.put("s1", key, "1").await.unwrap();
     }
     let entries = history_of(&mut node, 0).await;
     assert_eq!(entries.len(), 3);

@@ -153,7 +153,12 @@ async fn tasks_over_their_limits_or_of_other_sessions_are_refused() {
 }
 
 fn job(name: &str, state: &str) -> Job {
-    Job { task: task("session/s1", name, state), holder: "holder".into(), lease_milliseconds: 1000, results: Vec::new() }
+    Job {
+        task: task("session/s1", name, state),
+        holder: "holder".into(),
+        lease_milliseconds: 1000,
+        results: Vec::new(),
+    }
 }
 
 #[tokio::test]
@@ -315,9 +320,16 @@ async fn effective_options_are_one_strict_json_object_or_empty() {
     let sound = r#"{"a":"b"}"#;
     assert_eq!(told(sound).await, sound);
     let long = format!(r#"{{"a":"{}"}}"#, "b".repeat(1 << 20));
-    for forged in
-        ["", "[]", "{\"a\":1}\n{\"forged\":1}", "{\"a\":1\n2}", "{\"a\":NaN}", "\u{feff}{}", "{\"a\":\"\u{1b}[2J\"}", &long]
-    {
+    for forged in [
+        "",
+        "[]",
+        "{\"a\":1}\n{\"forged\":1}",
+        "{\"a\":1\n2}",
+        "{\"a\":NaN}",
+        "\u{feff}{}",
+        "{\"a\":\"\u{1b}[2J\"}",
+        &long,
+    ] {
         assert_eq!(told(forged).await, "{}", "{}", forged.len());
     }
 }
