@@ -21,8 +21,8 @@ use crate::text::quoting::python_repr;
 use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, StoredRecord};
 use crate::transcript::schema::{
-    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
-    UNTITLED, revision_number,
+    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL,
+    TRANSCRIPT, UNTITLED, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::summary::ThreadSummary;
@@ -93,7 +93,7 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
         let (owner, revision) = (once.take(OWNER), once.take(REVISION));
         let revision = revision.as_deref();
         remove_copies(context, at.session, life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
-        let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, invalidate::INDEX_CURSOR_KEY];
+        let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, IMPORT, invalidate::INDEX_CURSOR_KEY];
         let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
         let mut operations = vec![
             TRANSCRIPT_EXTENT,
@@ -264,6 +264,7 @@ fn edit(options: &Options, record: &mut StoredRecord<'_>, content: &str) {
     let taken = sanitize::sanitize_message(options, content, is_answer);
     let mut new = record.clone();
     (new.raw, new.metadata, new.parts, new.tokens, new.truncated) = (None, None, None, None, taken.is_cut);
+    new.vector = None;
     if let Some(tool) = &mut new.tool {
         (tool.whole, tool.error) = (None, None);
     }

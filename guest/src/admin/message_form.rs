@@ -20,7 +20,7 @@ pub(crate) fn to_message(position: u64, text: &str) -> Option<Message> {
     json::for_each_member(text, |key, raw| {
         let Some(name) = json::decode_string(key) else { return };
         let name = if name == "content" && record.parts.is_some() { PARTS.into() } else { name };
-        if !FIELDS.contains(&&*name) {
+        if !FIELDS.contains(&&*name) && name != "vector" {
             extras.push(Member { name: name.into_owned(), value: raw.to_owned() });
         }
     })?;

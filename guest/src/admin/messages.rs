@@ -14,7 +14,7 @@ use crate::text::json_values::parse_count;
 use crate::text::quoting::python_repr;
 use crate::transcript::address::{TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, StoredRecord, role_name};
-use crate::transcript::schema::{BRANCHES, MESSAGES, RESULTS, TRANSCRIPT};
+use crate::transcript::schema::{BRANCHES, IMPORT, MESSAGES, RESULTS, SESSION, TRANSCRIPT, parse_import};
 use crate::transcript::thread::{Branches, ConversationThread, ReadRecords};
 
 /// How often to begin again when others come in between.
@@ -96,12 +96,15 @@ fn message_page(
         crate::transcript::address::TRANSCRIPT_EXTENT,
         Operation::get_some(MESSAGES, &keys, 1024),
         Operation::get_all(BRANCHES, 10_000, 1 << 20),
+        Operation::get(SESSION, &IMPORT, 64),
     ];
     let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
     let extent = outcomes.take_records()?.extent;
     let known = outcomes.take_readable_entries()?;
     let branches = outcomes.take_readable_entries()?;
-    let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::default() };
+    // What is being set in pieces is not there yet.
+    let hidden = outcomes.take_text()?.as_deref().and_then(parse_import).map_or(0..0, |(begin, end)| begin..end);
+    let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::skipping(&hidden) };
     let position = |name: &str| {
         let key = to_map_key(name);
         let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| parse_count(&entry.text));
@@ -124,6 +127,10 @@ fn message_page(
             .filter(|end| newest.is_some_and(|newest| *end <= newest))
             .or(newest.filter(|newest| before > *newest)),
         None => newest,
+    };
+    let end = match end {
+        Some(end) if hidden.contains(&end) => hidden.start.checked_sub(1),
+        end => end,
     };
     let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
         return Ok(Some(page(Vec::new(), None)));
@@ -148,8 +155,8 @@ fn message_page(
         (Some(_), _) => (all(&runs, extent).0, None),
     };
     let mut kept: Vec<usize> = Vec::new();
-    for (index, (_, text)) in candidates.iter().enumerate() {
-        if StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
+    for (index, (position, text)) in candidates.iter().enumerate() {
+        if !hidden.contains(position) && StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
             kept.push(index);
         }
     }

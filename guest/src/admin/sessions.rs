@@ -9,8 +9,8 @@ use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
 use crate::contract::{
-    BucketId, Description, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Operation, Precondition, Problem,
-    PutEntry, Span, Status, Transaction, VALUES,
+    BucketId, Description, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Operation,
+    Precondition, Problem, PutEntry, Span, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{
     MAX_COUNT, SessionResult, answer_count_problem, check_status, conflict_problem, require_valid_key,
@@ -21,9 +21,9 @@ use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::ids::{ANSWER_COUNT, SessionIds, check_session_name, is_hash, is_key_name, is_session};
 use crate::text::quoting::python_repr;
 use crate::text::timestamp;
-use crate::values::{history, history_summary};
 use crate::values::history::HISTORY_LOG;
 use crate::values::session_id::{is_plain, store_session_id};
+use crate::values::{history, history_summary};
 use crate::{log, store};
 
 /// Of a value that would make a question's line unreadable.

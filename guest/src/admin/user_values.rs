@@ -15,11 +15,7 @@ use crate::users::registry;
 use crate::users::registry::checked_user_bucket_name;
 
 /// The values of a user, sorted; or the one under that key.
-pub fn read_user_values(
-    context: &Context<impl Host>,
-    user: &str,
-    key: Option<&str>,
-) -> SessionResult<Vec<NamedValue>> {
+pub fn read_user_values(context: &Context<impl Host>, user: &str, key: Option<&str>) -> SessionResult<Vec<NamedValue>> {
     let name = checked_user_bucket_name(user)?;
     let config = &context.config;
     let (max_entries, max_bytes) = (config.max_keys, config.max_context_bytes);
@@ -47,12 +43,7 @@ pub fn read_user_values(
 }
 
 /// Store a value of a user; none: remove it. Whether the key was there before.
-pub fn put_user_value(
-    context: &Context<impl Host>,
-    user: &str,
-    key: &str,
-    value: Option<&str>,
-) -> SessionResult<bool> {
+pub fn put_user_value(context: &Context<impl Host>, user: &str, key: &str, value: Option<&str>) -> SessionResult<bool> {
     let name = checked_user_bucket_name(user)?;
     let value = match value {
         Some(value) => Some(require_valid_value(context, key, value)?),

@@ -146,7 +146,8 @@ pub(crate) fn append_step(
     let name = commit.bucket.name;
     // Of what is too long for a value, the message is cut.
     let is_long = commit.is_said && commit.value.is_none();
-    let mut parts = if is_long { AnswerParts::without_text(context.config.max_value_bytes) } else { AnswerParts::all() };
+    let mut parts =
+        if is_long { AnswerParts::without_text(context.config.max_value_bytes) } else { AnswerParts::all() };
     for _ in 0..TRIES {
         let wanted = match write_step(context, commit, &place, &mut parts) {
             Ok(WriteOutcome::Done(reply)) => return reply,

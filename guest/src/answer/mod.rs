@@ -105,6 +105,7 @@ fn try_commit(
         at: &at,
         question: asked.filter(|_| !state.is_unwritten),
         question_files: state.files.as_deref(),
+        question_vector: state.vector.as_deref(),
         answer_files: answer_files.as_deref(),
         total: is_seen.then_some(state.total),
         parent: state.parent.as_deref(),

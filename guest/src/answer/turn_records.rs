@@ -67,6 +67,8 @@ pub(crate) struct TurnContext<'a> {
     pub question: Option<&'a str>,
     /// JSON arrays of references.
     pub question_files: Option<&'a str>,
+    /// The question's embedding, as recall keeps it.
+    pub question_vector: Option<&'a str>,
     pub answer_files: Option<&'a str>,
     /// What the thread weighed, if it is known.
     pub total: Option<u64>,
@@ -103,6 +105,8 @@ impl<'a> TurnRecords<'a> {
             record.truncated = taken.is_cut;
             record.tokens = if taken.is_cut { None } else { entry.question_tokens.map(u64::from) };
             record.files = about.question_files.map(Into::into);
+            // It is that of the text as it was asked.
+            record.vector = about.question_vector.filter(|_| *record.content == *text).map(Into::into);
             weigh_record(record)
         });
 

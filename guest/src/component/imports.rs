@@ -1,9 +1,9 @@
 //! Implements [`Host`] on the component's imports.
 
 use crate::component::exports::{CAPABILITIES, LOG_FROM};
+use crate::contract::bindings::keepline::host::log;
 use crate::contract::bindings::keepline::memory::key_value as store;
 use crate::contract::bindings::wasi::clocks::wall_clock;
-use crate::contract::bindings::keepline::host::log;
 use crate::contract::{
     BucketId, BucketKind, BucketPage, Deletion, Failure, Host, Level, Receipt, StoreCapabilities, Transaction,
 };

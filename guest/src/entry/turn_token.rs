@@ -62,6 +62,8 @@ pub(crate) struct TurnToken<'a> {
     pub total: u64,
     /// References to the question's files: a JSON array.
     pub files: Option<Cow<'a, str>>,
+    /// The question's embedding, as recall keeps it.
+    pub vector: Option<Cow<'a, str>>,
     /// The session's generation, if the bucket is a node's.
     pub session_life: Option<Cow<'a, str>>,
     /// The user: the name of their bucket.
@@ -120,6 +122,7 @@ impl<'a> TurnToken<'a> {
                 "m" => state.app_id = Some(text()),
                 "d" => state.node_id = Some(text()),
                 "f" => state.files = as_container(raw, '['),
+                "E" => state.vector = Some(text()),
                 _ => {}
             }
         })?;
@@ -199,6 +202,11 @@ impl<'a> TurnToken<'a> {
                 out.truncate(before);
                 has_room = false;
             }
+        }
+        // Without it, the question is embedded once more.
+        if let Some(vector) = self.vector.as_deref().filter(|vector| out.len() + vector.len() + 8 < BYTES_MAX) {
+            push_name(&mut out, "E");
+            push_ascii(&mut out, vector);
         }
         out.push('}');
         (out, has_room)

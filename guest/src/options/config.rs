@@ -5,9 +5,7 @@
 
 use keepline_json as json;
 use keepline_options::bucket_names::SessionIds;
-use keepline_options::kinds::{
-    Boolean, DerivedInteger, Hours, Integer, Kind, OneOf, OptionValue, push_hours,
-};
+use keepline_options::kinds::{Boolean, DerivedInteger, Hours, Integer, Kind, OneOf, OptionValue, push_hours};
 use keepline_options::words::{TtlMode, UnboundContext};
 use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
@@ -78,8 +76,7 @@ impl Config {
         if !capabilities.expiring && config.time_to_live().is_some() {
             let mut shown = String::new();
             push_hours(&mut shown, config.session_ttl_hours);
-            let message =
-                format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire");
+            let message = format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire");
             return Err(Problem::new(codes::UNSUPPORTED, "session_ttl_hours", message));
         }
         for (level, warning) in warnings(capabilities) {
@@ -118,7 +115,8 @@ impl Config {
     /// The same as a JSON object, which is read back as this configuration.
     pub fn effective(&self) -> String {
         let options = self.options();
-        let members: Vec<String> = options.iter().map(|option| format!("\"{}\": {}", option.name, option.value)).collect();
+        let members: Vec<String> =
+            options.iter().map(|option| format!("\"{}\": {}", option.name, option.value)).collect();
         ["{", &members.join(", "), "}"].concat()
     }
 

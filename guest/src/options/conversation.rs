@@ -6,9 +6,9 @@ use keepline_options::kinds::{
 use keepline_options::words::{MemoryMode, Recall, RecallLife, RecallSource, WindowForm};
 use keepline_options::{conversation_options, kind_of};
 
-use crate::contract::transcripts::TranscriptSettings;
-use crate::contract::lanes;
 use crate::contract::Problem;
+use crate::contract::lanes;
+use crate::contract::transcripts::TranscriptSettings;
 use crate::options::reader::{Patterns, Read, Reader};
 use crate::options::table::{OptionTable, list_option, option_struct};
 

@@ -2,8 +2,8 @@
 
 use keepline_json as json;
 use keepline_options::kinds::{
-    Boolean, DerivedInteger, Hours, Integer, IntegerOrZero, Kind, MAX_HOURS, OneOf, OptionValue,
-    SomeOf, Template, Text, Texts, billionths, push_list,
+    Boolean, DerivedInteger, Hours, Integer, IntegerOrZero, Kind, MAX_HOURS, OneOf, OptionValue, SomeOf, Template,
+    Text, Texts, billionths, push_list,
 };
 use keepline_options::words::Word;
 use std::borrow::Cow;
@@ -210,13 +210,7 @@ fn integer(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u
     Ok(())
 }
 
-fn integer_or_zero(
-    option: &mut u64,
-    reader: &Reader<'_>,
-    default: u64,
-    min: u64,
-    max: u64,
-) -> Result<(), Problem> {
+fn integer_or_zero(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u64) -> Result<(), Problem> {
     let mut number = 0;
     match integer(&mut number, reader, default, 0, max) {
         Ok(()) if number == 0 || number >= min => {

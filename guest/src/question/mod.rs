@@ -183,6 +183,8 @@ pub(crate) fn enrich_question(
     let enough = if question.is_traced { u64::MAX } else { budget };
     let resolved = resolve_thread(context, question, seen, &fetched, budget, enough)?;
     let mut token = question.token_of(options, seen, &user, &resolved, turn);
+    token.vector =
+        recall.as_ref().and_then(RecallQuery::kept_embedding).filter(|_| !token.is_unwritten).map(Into::into);
     let records = resolved.thread.records();
     let mut turns = group_into_turns(&records, resolved.total);
     let runs = resolved.fetch_beginnings(context, question, seen, &turns, budget)?;

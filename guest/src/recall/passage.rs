@@ -91,6 +91,8 @@ pub(crate) struct PassageBatch<'a> {
     pub begins: bool,
     pub passages: Vec<String>,
     pub terms: Vec<String>,
+    /// Embeddings that came with messages: of which passage, and as they are kept.
+    pub vectors: Vec<(usize, String)>,
 }
 
 impl PassageBatch<'_> {
@@ -114,6 +116,8 @@ impl PassageBatch<'_> {
             None => vec![message_facet(position)],
             Some(origin) => vec![session_facet(origin.session, Some(position)), session_facet(origin.session, None)],
         };
+        let vector = record.vector.as_deref().filter(|_| cut_passages(content).count() == 1);
+        self.vectors.extend(vector.map(|vector| (self.passages.len(), vector.to_owned())));
         for (index, text) in cut_passages(content).enumerate() {
             let first = is_first && index == 0;
             // Who speaks stands before it, unless it says so itself.

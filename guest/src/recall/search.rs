@@ -71,6 +71,11 @@ pub(crate) struct RecallQuery {
 }
 
 impl RecallQuery {
+    /// The question's embedding, as it is kept.
+    pub(crate) fn kept_embedding(&self) -> Option<&str> {
+        self.embedding.as_ref().map(Embedding::as_str)
+    }
+
     /// None: nothing can be found, or is to be. `session_of_user`: the session that asks, if it asks in its user's memory.
     /// `now` in milliseconds.
     pub(crate) fn for_question(

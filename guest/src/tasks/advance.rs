@@ -27,16 +27,16 @@ pub fn advance_task(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
         return refused.unwrap_or_else(|| record_activity(context, bucket, job).unwrap_or_else(Progress::from));
     }
     let Some(basis) = Checkpoint::parse(job.state) else { return unreadable_state(job) };
-    let result = match job.results {
-        [] => None,
-        [NeedResult { id: NEED_ID, outcome }] if basis.has_need => Some(outcome),
-        _ => return unasked_result(job),
+    let (result, is_asked) = match job.results {
+        [] => (None, true),
+        [NeedResult { id: NEED_ID, outcome }] => (Some(outcome), basis.has_need),
+        _ => (None, false),
     };
     let step = TaskStep { context, options, bucket, job: *job, result, basis };
     let done = match (job.name, user) {
-        (summarize::TASK | generate_title::TASK | retention::TASK, None)
-            if matches!(result, Some(NeedOutcome::Failed(_))) =>
-        {
+        // The next holder need not wait for the lease to run out.
+        _ if !is_asked => step.finish().map(|_| unasked_result(job)),
+        (summarize::TASK | generate_title::TASK, None) if matches!(result, Some(NeedOutcome::Failed(_))) => {
             step.give_up()
         }
         (summarize::TASK, None) => summarize_thread(step),
@@ -78,6 +78,7 @@ fn unknown(job: &Job<'_>) -> Progress {
 
 fn unasked_result(job: &Job<'_>) -> Progress {
     let ids: Vec<String> = job.results.iter().map(|result| result.id.to_string()).collect();
-    let message = ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &ids.join(", ")].concat();
+    let message =
+        ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &ids.join(", ")].concat();
     Progress::failed(codes::INVALID, message)
 }

@@ -11,7 +11,7 @@ use crate::contract::{BucketId, BucketKind, Expectation, Host, LogEnd, Operation
 use crate::recall::copies::expect_entry;
 use crate::recall::passage::Passage;
 use crate::recall::schema::PASSAGES;
-use crate::recall::vectors::VECTORS;
+use crate::recall::vectors::{VECTORS, read_vectors_operation, vector_keys};
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::copy_to_user::copy_to_user;
 use crate::tasks::index_passages;
@@ -85,21 +85,40 @@ fn read_to_embed(mut step: TaskStep<'_, impl Host>) -> StepResult {
     let mut run = outcomes.take_records()?;
     let extent = run.extent;
     let (to, by) = embedded(&step.basis);
-    let by = by.to_owned();
+    let mut by = by.to_owned();
     let to = to.clamp(extent.first, extent.next());
     if to == extent.next() {
         return step.finish();
     }
-    if to < run.first {
-        let span = [Span { position: to, count: BATCH as u32 }];
-        run = step.read_more(&[Operation::read_at(PASSAGES, &span, BATCH_BYTES)])?.take_records()?;
+    // Some came with their messages.
+    let keys = vector_keys(to..to + BATCH);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let span = [Span { position: to, count: BATCH as u32 }];
+    let more = [read_vectors_operation(&keys), Operation::read_at(PASSAGES, &span, BATCH_BYTES)];
+    let is_read = to >= run.first;
+    let mut outcomes = step.read_more(if is_read { &more[..1] } else { &more })?;
+    let known = outcomes.take_readable_entries()?;
+    if !is_read {
+        run = outcomes.take_records()?;
     }
+    step.basis.key = None;
+    if by.is_empty()
+        && let Some(first) = known.first()
+    {
+        model_number(&first.text).clone_into(&mut by);
+        step.basis.key = Some(by.clone());
+    }
+    let is_known = |position: u64| {
+        let found = known.iter().find(|entry| parse_count(&entry.key) == Some(position));
+        found.is_some_and(|entry| model_number(&entry.text) == model_number(&by))
+    };
     let mut texts = Vec::new();
     let basis = &mut step.basis;
     basis.fallback.clear();
     for (position, record) in (run.first..).zip(&run.records) {
         // What was removed has none.
         if position >= to
+            && !is_known(position)
             && let Some(passage) = Passage::parse(record)
         {
             if !texts.is_empty() {
@@ -146,12 +165,15 @@ fn keep_vectors(mut step: TaskStep<'_, impl Host>, vectors: &[Vector]) -> StepRe
         return Ok(Progress::failed("invalid", "There is not a vector of a model for each text".to_owned()));
     }
     let (_, before) = embedded(&step.basis);
+    // Where nothing was embedded yet, that of the vectors that came with messages was taken for the model.
+    let before = step.basis.key.as_deref().unwrap_or(before);
     if by.is_empty() {
         by.push_str(before);
     }
     let oldest = step.basis.total;
     let is_oldest = told.split(' ').next().and_then(parse_count).is_none_or(|at| at <= oldest);
-    if !before.is_empty() && before != by && !is_oldest {
+    let is_other = !before.is_empty() && model_number(before) != model_number(&by);
+    if is_other && (!is_oldest || step.basis.key.is_some()) {
         step.basis.to = oldest;
         return write_vectors(&step, &by, &[]);
     }
@@ -186,6 +208,11 @@ fn write_vectors(step: &TaskStep<'_, impl Host>, by: &str, vectors: &[(&str, Emb
         other => other,
     };
     Ok(Progress { state: Some(state.write()), ..Progress::of(done) })
+}
+
+/// What stands for the model of an embedding that is kept, or of how far it got.
+fn model_number(text: &str) -> &str {
+    text.split_once(' ').map_or(text, |(number, _)| number)
 }
 
 /// How far it got, and by which model; empty: by none.

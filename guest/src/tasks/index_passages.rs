@@ -153,12 +153,21 @@ fn index_next(
     let terms: Vec<&str> = cut.terms.iter().map(String::as_str).collect();
     let (map, key) = home.entry;
     let cursor = [PutEntry { key, text: &text }];
+    let next = kept.oldest.extent.next();
+    let keys = vector_keys(cut.vectors.iter().map(|(index, _)| next + *index as u64));
+    let vectors: Vec<_> =
+        keys.iter().zip(&cut.vectors).map(|(key, (_, vector))| PutEntry { key, text: vector }).collect();
     let operations = [
         Operation::append(PASSAGES, &passages, &[]),
         Operation::append(TERMS, &terms, &[]),
         Operation::put(map, &cursor),
+        Operation::put(VECTORS, &vectors),
     ];
-    let done = write_passages(step, home, home.unchanged, &operations)?;
+    // Others may have kept passages of the user's other sessions meanwhile.
+    let stands = [Expectation::log(PASSAGES, None, Some(next))];
+    let stands = if vectors.is_empty() { &[] } else { stands.as_slice() };
+    let (expectations, count) = ([home.unchanged, stands].concat(), operations.len() - usize::from(vectors.is_empty()));
+    let done = write_passages(step, home, &expectations, operations.get(..count).unwrap_or_default())?;
     let is_more = is_more || kept.terms.length + terms.len() as u64 >= 2 * COMPACT_BATCH;
     Ok(if is_more { again_if_done(done) } else { done })
 }

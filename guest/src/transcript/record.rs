@@ -120,10 +120,12 @@ pub struct StoredRecord<'a> {
     pub source: Option<Cow<'a, str>>,
     /// How far it is to be trusted, if not as usual.
     pub trust: Option<Cow<'a, str>>,
+    /// The embedding of its text that the host handed in, as recall keeps it.
+    pub vector: Option<Cow<'a, str>>,
 }
 
 /// The members of a record, in the order in which they are written.
-const MEMBERS: [(&str, RecordMember); 24] = [
+const MEMBERS: [(&str, RecordMember); 25] = [
     ("v", RecordMember::Version),
     ("id", RecordMember::Id),
     ("parent", RecordMember::Parent),
@@ -148,6 +150,7 @@ const MEMBERS: [(&str, RecordMember); 24] = [
     ("raw", RecordMember::Raw),
     ("source", RecordMember::Source),
     ("trust", RecordMember::Trust),
+    ("vector", RecordMember::Vector),
 ];
 
 #[derive(Clone, Copy)]
@@ -176,6 +179,7 @@ enum RecordMember {
     Raw,
     Source,
     Trust,
+    Vector,
 }
 
 impl<'a> StoredRecord<'a> {
@@ -206,6 +210,7 @@ impl<'a> StoredRecord<'a> {
             raw: None,
             source: None,
             trust: None,
+            vector: None,
         }
     }
 
@@ -301,6 +306,7 @@ impl<'a> StoredRecord<'a> {
                 RecordMember::Raw => record.raw = Some(raw.into()),
                 RecordMember::Source => record.source = string(),
                 RecordMember::Trust => record.trust = string(),
+                RecordMember::Vector => record.vector = string(),
             }
         })?;
         record.weight = weight?;
@@ -353,6 +359,7 @@ impl<'a> StoredRecord<'a> {
         out.json("raw", self.raw.as_deref());
         out.text("source", self.source.as_deref());
         out.text("trust", self.trust.as_deref());
+        out.text("vector", self.vector.as_deref());
         out.finish()
     }
 

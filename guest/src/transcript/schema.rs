@@ -58,6 +58,19 @@ pub(crate) const REVISION: &str = "revision";
 /// The bytes of its records.
 pub(crate) const BYTES: &str = "bytes";
 
+/// Records that no thread leads to, of messages that are being set in pieces: the position of the first, a blank and that
+/// behind the last.
+pub(crate) const IMPORT: &str = "import";
+
+pub(crate) fn format_import(begin: u64, end: u64) -> String {
+    format!("{begin} {end}")
+}
+
+pub(crate) fn parse_import(text: &str) -> Option<(u64, u64)> {
+    let (begin, end) = text.split_once(' ')?;
+    Some((parse_count(begin)?, parse_count(end)?))
+}
+
 /// What was said up to a position, in short.
 pub(crate) const SUMMARY: &str = "summary";
 

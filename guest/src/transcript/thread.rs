@@ -70,6 +70,13 @@ impl Branches {
         all
     }
 
+    /// One that goes on where these records end from where they begin.
+    pub(crate) fn skipping(hidden: &std::ops::Range<u64>) -> Self {
+        // Without one before, it goes on from itself: from nothing.
+        let before = hidden.start.checked_sub(1).unwrap_or(hidden.end);
+        Self(if hidden.is_empty() { Vec::new() } else { vec![(hidden.end, before)] })
+    }
+
     /// The last branch that begins no later.
     fn last(&self, position: u64) -> Option<(u64, u64)> {
         let count = self.0.partition_point(|(begin, _)| *begin <= position);

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::slice::from_ref;
 
 use crate::contract::{
-    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Operation, Precondition, Problem,
-    PutEntry, Receipt, Status, Transaction, VALUES,
+    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Operation, Precondition,
+    Problem, PutEntry, Receipt, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::SessionResult;
 use crate::entry::turn_token::TurnToken;

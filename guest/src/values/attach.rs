@@ -3,7 +3,7 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Failure, FoundEntries, Host, Problem, Operation, Size, VALUES};
+use crate::contract::{BucketId, Failure, FoundEntries, Host, Operation, Problem, Size, VALUES};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::PlainTurnToken;
 use crate::entry::types::{Effect, QuestionReply};

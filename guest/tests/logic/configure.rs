@@ -1,6 +1,7 @@
 //! `configure` over stores that lack capabilities.
 
 use keepline_filter::contract::StoreCapabilities;
+use keepline_filter::options::config::store_warnings;
 use keepline_filter::{Config, Host};
 
 use crate::test_host::TestHost;
@@ -12,12 +13,12 @@ fn a_time_to_live_is_refused_for_a_store_without_expiry() {
     assert_eq!(Config::parse_for(&&host, options), Config::parse(options));
     host.capabilities.set(Some(StoreCapabilities { expiring: false, ..Host::capabilities(&&host) }));
     let problem = Config::parse_for(&&host, options).unwrap_err();
-    assert_eq!(problem.field, "session_ttl_hours");
+    assert_eq!((&*problem.code, &*problem.subject), ("unsupported", "session_ttl_hours"));
     assert_eq!(problem.message, "session_ttl_hours must be 0 (for ever), not 0.5: the store lets nothing expire");
     for options in ["{}", r#"{"session_ttl_hours":0,"session_ttl_mode":"sliding"}"#] {
         assert_eq!(Config::parse_for(&&host, options), Config::parse(options));
     }
-    assert_eq!(Config::parse_for(&&host, "[]").unwrap_err().field, "");
+    assert_eq!(Config::parse_for(&&host, "[]").unwrap_err().subject, "");
     assert_eq!(host.lines(), Vec::<String>::new());
 }
 
@@ -36,4 +37,37 @@ fn missing_capabilities_are_logged_once() {
              retry writes",
         ]
     );
+    let warnings = store_warnings(&&host);
+    assert!(warnings.iter().all(|warning| warning.code == "unsupported"));
+    assert_eq!([&*warnings[0].subject, &*warnings[1].subject], ["atomic", "exactly-once"]);
+    host.capabilities.set(None);
+    assert_eq!(store_warnings(&&host), []);
+}
+
+#[test]
+fn options_in_force_tell_which_are_defaults() {
+    let of = |text: &str| Config::parse(text).unwrap().options();
+    assert!(of("{}").iter().all(|option| option.is_default));
+    for text in [
+        r#"{"max_keys": 3, "memory_enabled": false, "conversation": true, "recall": "session", "redact": ["sk-{w+}"]}"#,
+        r#"{"max_value_bytes": 8388608}"#,
+    ] {
+        let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).unwrap();
+        for option in of(text) {
+            let value: serde_json::Value = serde_json::from_str(&option.value).unwrap();
+            assert_eq!(option.is_default, !given.contains_key(&option.name), "{option:?}");
+            assert_eq!(given.get(&option.name).unwrap_or(&value), &value);
+        }
+    }
+}
+
+#[test]
+fn a_host_is_told_what_the_filter_can_use() {
+    for (options, wants) in [
+        ("{}", [].as_slice()),
+        (r#"{"conversation": true}"#, &["tokens", "turns"]),
+        (r#"{"conversation": true, "recall": "user", "recall_vectors": true}"#, &["vectors", "tokens", "turns"]),
+    ] {
+        assert_eq!(Config::parse(options).unwrap().wants(), wants, "{options}");
+    }
 }

@@ -58,7 +58,7 @@ fn a_question_gets_the_value_of_the_answer_before() {
     let first = filter.question("q", S);
     assert_eq!((first.effect, first.metadata, first.attached), (Effect::Resumed, None, 0));
     let answer = filter.answer("Héllo \"you\"\n", "{}", &first.turn);
-    assert_eq!((answer.effect, answer.metadata, answer.problem), (Effect::Stored, None, None));
+    assert_eq!((answer.effect, answer.problem), (Effect::Stored, None));
     let second = filter.question("q", r#"{"session_id":"s" , "n": 1.50}"#);
     assert_eq!(second.effect, Effect::Enriched);
     assert_eq!(second.attached, 2);

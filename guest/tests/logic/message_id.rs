@@ -36,7 +36,7 @@ fn an_answer_that_is_sent_again_counts_once() {
     assert_eq!(host.transactions.get(), 1);
     host.lines();
     let again = answer(&filter, metadata, None);
-    assert_eq!((again.effect, again.problem, again.metadata), (Effect::Repeated, None, None));
+    assert_eq!((again.effect, again.problem), (Effect::Repeated, None));
     assert_eq!(host.lines(), ["Debug keepline.session Answer already stored in session s"]);
     // By way of the entry it is the same id, and it goes before that of the metadata.
     assert_eq!(answer(&filter, S, Some("m-1")).effect, Effect::Repeated);
@@ -184,7 +184,7 @@ fn an_answer_is_stored_despite_broken_message_ids() {
             let reply = answer(&filter, S, Some("m"));
             assert_eq!(reply.effect, Effect::Stored);
             let problem = reply.problem.unwrap();
-            assert_eq!(problem.code, "wrong-type");
+            assert_eq!((&*problem.code, &*problem.subject), ("broken", name));
             assert_eq!(
                 problem.message,
                 format!("Answer in session s stored without {name}: what is stored there has the wrong type")

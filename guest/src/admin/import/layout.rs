@@ -23,6 +23,11 @@ const SOURCE_BYTES: usize = 64;
 /// Of a record, in JSON.
 const RECORD_BYTES: usize = 2 << 20;
 
+/// Records of a piece of an import, and their bytes; up to twice as many where no turn begins.
+const PIECE_RECORDS: usize = 4000;
+
+const PIECE_BYTES: usize = 4 << 20;
+
 /// What a position and a time begin with.
 #[derive(Clone, Copy)]
 pub(crate) struct ImportBase {
@@ -154,6 +159,34 @@ pub(crate) struct ImportLayout<'a> {
     pub first: Option<(usize, String)>,
     /// The key of the newest.
     pub head: Option<String>,
+    /// Which spots the messages handed in have: pauses have some, too.
+    pub places: Vec<usize>,
+    /// The spot of the newest message.
+    pub newest: Option<usize>,
+    /// How the messages go into the log beside what is there; none: in one transaction.
+    pub staging: Option<Staging>,
+    /// Where pieces end.
+    pub pieces: Vec<PieceEnd>,
+    /// Bytes of the piece that has not ended.
+    pub piece_bytes: usize,
+}
+
+/// How messages are written in several transactions: until the last, the newest record is a pause, from where threads go on
+/// with what was there before.
+#[derive(Clone, Copy)]
+pub(crate) struct Staging {
+    /// The newest record that was there before, and what its thread weighs.
+    pub old: Option<(u64, u64)>,
+    /// Whether the first message goes on from nothing.
+    pub is_root: bool,
+}
+
+/// How much is written with a piece and those before it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PieceEnd {
+    pub records: usize,
+    pub branches: usize,
+    pub results: usize,
 }
 
 /// A call of a tool.
@@ -206,10 +239,16 @@ impl ImportLayout<'_> {
             _ => RecordKind::Message,
         };
         let index = self.spots.len();
+        self.places.push(index);
+        self.newest = Some(index);
         let position = base.next + index as u64;
         let before = follows.as_ref().map_or(0, |follows| follows.total);
-        // The first of a branch.
-        record.after = follows.as_ref().map(|follows| follows.after).filter(|after| after + 1 != position);
+        // The first of a branch. One that goes on from itself goes on from nothing.
+        let root = self.staging.filter(|staging| staging.is_root).map(|_| position);
+        record.after = match &follows {
+            Some(follows) => Some(follows.after).filter(|after| after + 1 != position),
+            None => root,
+        };
         if let Some(after) = record.after {
             self.branches.push((position.to_string(), Branches::write_entry(after, before)));
         }
@@ -252,6 +291,7 @@ impl ImportLayout<'_> {
             if let Some(tool) = &mut record.tool {
                 tool.whole = Some(key.clone().into());
             }
+            self.piece_bytes += whole.len();
             self.results.push((key, whole));
         }
         if self.first.is_none() && is_user_message(&record) {
@@ -265,8 +305,32 @@ impl ImportLayout<'_> {
         if text.len() > RECORD_BYTES {
             return Err(given.invalid("it is longer than 2 MiB"));
         }
+        self.piece_bytes += text.len();
         self.records.push(text);
         Ok(())
+    }
+
+    /// Ends a piece before this message, if it is long enough: if possible, between two turns.
+    pub(crate) fn end_piece_before(&mut self, base: ImportBase, given: &GivenRecord) {
+        let Some(staging) = self.staging else { return };
+        let count = self.records.len() - self.pieces.last().map_or(0, |piece| piece.records);
+        let limit = if given.role == Role::User { 1 } else { 2 };
+        if count < limit * PIECE_RECORDS && self.piece_bytes < limit * PIECE_BYTES {
+            return;
+        }
+        let position = base.next + self.spots.len() as u64;
+        let (after, total) = staging.old.unwrap_or((position, 0));
+        let turn = new_turn_id(base.micros, position, "");
+        let at = timestamp::format_timestamp(base.micros);
+        let mut pause = StoredRecord::new(&turn, Role::Assistant, "".into(), &at);
+        (pause.kind, pause.begins) = (RecordKind::Other, true);
+        (pause.after, pause.total) = (Some(after), Some(total));
+        self.branches.push((position.to_string(), Branches::write_entry(after, total)));
+        self.records.push(pause.write());
+        self.spots.push(PlacedMessage { total, turn, end: self.spots.len(), question: None });
+        let (records, branches, results) = (self.records.len(), self.branches.len(), self.results.len());
+        self.pieces.push(PieceEnd { records, branches, results });
+        self.piece_bytes = 0;
     }
 
     /// Notes where the message is found. The one whose key leads to the end of its turn, so far.

@@ -1,7 +1,7 @@
 //! Replaces a transcript's messages, or appends to them: imports from files and other systems.
 //!
-//! Promises that readers see the old transcript or the new one. A large import comes in pieces, each of which expects the
-//! position where the previous one ended.
+//! Promises that questions get the old messages or the new ones. More than one transaction takes goes in pieces: each appends
+//! records that no thread leads to, and the last makes them the transcript.
 
 pub(crate) mod chat_form;
 pub(crate) mod layout;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use crate::admin::import::chat_form::ChatConverter;
 use crate::admin::import::layout::{
-    GivenRecord, ImportBase, ImportLayout, ImportedCall, PrecedingMessage, invalid_message,
+    GivenRecord, ImportBase, ImportLayout, ImportedCall, PieceEnd, PrecedingMessage, Staging, invalid_message,
 };
 use crate::admin::message_form;
 use crate::admin::sessions::limit_problem;
@@ -19,10 +19,11 @@ use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
 use crate::contract::transcripts::{NewMessage, TranscriptChanged};
 use crate::contract::{
-    BucketKind, Expectation, Host, LogEnd, Operation, Precondition, Problem, PutEntry, Status, Transaction, codes,
+    BucketKind, Expectation, Host, LogEnd, Operation, Precondition, Problem, PutEntry, Span, Status, Transaction, codes,
 };
 use crate::entry::directives;
 use crate::entry::session_problem::{SessionResult, check_status, conflict_problem, write_problem};
+use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::options::conversation::Options;
 use crate::recall::invalidate::{MessageFate, remove_copies};
 use crate::recall::{invalidate, remove};
@@ -33,8 +34,8 @@ use crate::text::quoting::python_repr;
 use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, Role, StoredRecord, is_user_message};
 use crate::transcript::schema::{
-    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
-    UNTITLED, revision_number,
+    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL,
+    TRANSCRIPT, UNTITLED, format_import, parse_import, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::title;
@@ -52,6 +53,9 @@ const BYTES_MAX: usize = 16 << 20;
 
 /// What each piece counts beside its bytes.
 const PIECE_BYTES: usize = 96;
+
+/// Newest records that messages may go on from.
+const OPEN_RECORDS: u64 = 2048;
 
 /// What is read of an old transcript to find the message that its title was made of.
 const FIRST_BYTES: u64 = 2 << 20;
@@ -93,16 +97,19 @@ pub fn set_messages(
     }
     for _ in 0..TRIES {
         let basis = import_basis(context, &at, next)?;
-        let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
-        let mut placed = ImportLayout { ids: &ids, is_added_to: basis.is_added_to, ..ImportLayout::default() };
-        placed.calls.extend(basis.calls.iter().map(|(turn, id)| ImportedCall::of(turn, id)));
-        placed.turns.extend(basis.turns.iter().cloned());
-        placed.is_answered = basis.is_answered;
-        for given in &given {
-            let follows = follow(context, &at, &placed, &basis, given)?;
-            placed.place_message(options, base, given, follows)?;
-        }
-        match write_messages(context, &at, options, &placed, &basis, next.is_some())? {
+        let mut placed = place_messages(context, &at, options, &basis, (&given, &ids), None)?;
+        let status = if let Err(problem) = check_size(context, &placed, &basis, PieceEnd::default()) {
+            let old = (basis.next > basis.first).then(|| (basis.next - 1, basis.total));
+            let staging = Staging { old, is_root: !basis.is_added_to && old.is_some() };
+            placed = place_messages(context, &at, options, &basis, (&given, &ids), Some(staging))?;
+            if placed.pieces.is_empty() {
+                return Err(problem);
+            }
+            write_in_pieces(context, &at, options, &placed, &basis)?
+        } else {
+            write_messages(context, &at, options, &placed, &basis, PieceEnd::default(), &[])?
+        };
+        match status {
             Status::Unmet if next.is_some() => break,
             Status::Unmet => {}
             status => {
@@ -124,8 +131,31 @@ pub fn set_messages(
     Err(conflict_problem(at.session))
 }
 
+/// Lays the messages out behind what there is.
+fn place_messages<'i>(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    options: &Options,
+    basis: &ImportBasis,
+    (given, ids): (&[GivenRecord], &'i [(String, usize)]),
+    staging: Option<Staging>,
+) -> SessionResult<ImportLayout<'i>> {
+    let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
+    let mut placed = ImportLayout { ids, is_added_to: basis.is_added_to, staging, ..ImportLayout::default() };
+    placed.calls.extend(basis.calls.iter().map(|(turn, id)| ImportedCall::of(turn, id)));
+    placed.turns.extend(basis.turns.iter().cloned());
+    placed.is_answered = basis.is_answered;
+    for given in given {
+        placed.end_piece_before(base, given);
+        let follows = follow(context, at, &placed, basis, given)?;
+        placed.place_message(options, base, given, follows)?;
+    }
+    Ok(placed)
+}
+
 fn too_many(context: &Context<impl Host>, name: &str, limit: usize, what: &str) -> Problem {
-    let message = format!("{what} are too many for one call: it takes {limit}. Set the first, and add the others with `next`");
+    let message =
+        format!("{what} are too many for one call: it takes {limit}. Set the first, and add the others with `next`");
     limit_problem(context, name, limit as u64, message)
 }
 
@@ -142,11 +172,11 @@ fn import_basis(
 ) -> SessionResult<ImportBasis> {
     let operations = [
         TRANSCRIPT_EXTENT,
-        Operation::get_some(SESSION, &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER], SESSION_BYTES),
+        Operation::get_some(SESSION, &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER, IMPORT], SESSION_BYTES),
         // What a title was made of; where messages are added, the calls that may still have no result.
         match next {
             None => Operation::read(TRANSCRIPT, LogEnd::Oldest, 8, FIRST_BYTES),
-            Some(_) => Operation::read(TRANSCRIPT, LogEnd::Newest, 2048, FIRST_BYTES),
+            Some(_) => Operation::read(TRANSCRIPT, LogEnd::Newest, OPEN_RECORDS, FIRST_BYTES),
         },
     ];
     let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
@@ -156,13 +186,23 @@ fn import_basis(
     if receipt.is_applied() {
         let mut outcomes = Outcomes::of(receipt);
         basis.life.clone_from(&outcomes.generation);
-        basis.next = outcomes.take_records()?.extent.next();
+        let extent = outcomes.take_records()?.extent;
+        (basis.first, basis.next) = (extent.first, extent.next());
         let mut once = outcomes.take_entries_by_key()?;
         (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
         let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
         basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
         basis.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
-        let read = outcomes.take_records()?.records;
+        let left = once.take(IMPORT).as_deref().and_then(parse_import);
+        basis.interrupted = left.filter(|(_, end)| next.is_some() && *end == basis.next);
+        let mut read = outcomes.take_records()?.records;
+        if let Some((begin, _)) = basis.interrupted {
+            let position = begin.saturating_sub(OPEN_RECORDS).max(basis.first);
+            let span = [Span { position, count: u32::try_from(begin - position).unwrap_or(0) }];
+            let before = [Operation::read_at(TRANSCRIPT, &span, FIRST_BYTES)];
+            let found = store::read_bucket(&context.host, bucket, Precondition::life(&basis.life), &before)?;
+            read = found.map(|mut outcomes| outcomes.take_records()).transpose()?.unwrap_or_default().records;
+        }
         if next.is_some() {
             basis.read_open(&read);
         }
@@ -179,6 +219,8 @@ fn import_basis(
     }
     basis.is_added_to = next.is_some();
     match next {
+        // A call that was interrupted is made again from its beginning.
+        Some(next) if basis.interrupted.is_some_and(|(begin, _)| begin == next) => Ok(basis),
         Some(next) if next != basis.next => Err(wrong_next(at.session, next, basis.next)),
         _ => Ok(basis),
     }
@@ -192,9 +234,9 @@ fn follow(
     basis: &ImportBasis,
     given: &GivenRecord,
 ) -> SessionResult<Option<PrecedingMessage>> {
-    let here = placed.spots.len();
-    let newest = match placed.spots.last() {
-        Some(spot) => Some(spot.as_preceding(basis.next + here as u64 - 1)),
+    let at_spot = |index: usize| Some(placed.spots.get(index)?.as_preceding(basis.next + index as u64));
+    let newest = match placed.newest {
+        Some(index) => at_spot(index),
         None if basis.is_added_to && basis.next > 0 => {
             let turn = basis.turns.last().cloned().unwrap_or_default();
             Some(PrecedingMessage { after: basis.next - 1, total: basis.total, turn })
@@ -203,14 +245,17 @@ fn follow(
     };
     let Some(parent) = given.parent.as_deref() else { return Ok(newest) };
     if let Ok(found) = placed.ids.binary_search_by(|(id, _)| (**id).cmp(parent)) {
-        let index = placed.ids.get(found).map_or(here, |(_, index)| *index);
+        let index = placed.ids.get(found).and_then(|(_, given)| placed.places.get(*given).copied());
         // Who asks next follows the whole turn.
-        let end = placed.spots.get(index).map(|spot| if given.role == Role::User { spot.end } else { index });
-        if let Some((end, spot)) = end.and_then(|end| Some((end, placed.spots.get(end)?))) {
-            return Ok(Some(spot.as_preceding(basis.next + end as u64)));
+        let end = index.map(|index| match given.role {
+            Role::User => placed.spots.get(index).map_or(index, |spot| spot.end),
+            _ => index,
+        });
+        if let Some(preceding) = end.and_then(at_spot) {
+            return Ok(Some(preceding));
         }
     } else if basis.is_added_to {
-        if here == 0 && basis.head.as_deref() == Some(parent) {
+        if placed.newest.is_none() && basis.head.as_deref() == Some(parent) {
             return Ok(newest);
         }
         let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
@@ -223,30 +268,166 @@ fn follow(
     Err(given.invalid(&["its parent ", &python_repr(parent), " is not the id of an earlier message"].concat()))
 }
 
+/// Whether what is left to be written after these pieces fits one transaction.
+fn check_size(
+    context: &Context<impl Host>,
+    placed: &ImportLayout<'_>,
+    basis: &ImportBasis,
+    written: PieceEnd,
+) -> SessionResult<()> {
+    let records = placed.records.get(written.records..).unwrap_or_default();
+    let results = placed.results.get(written.results..).unwrap_or_default();
+    // Ids that are added in one transaction are expected not to be there.
+    let keys = placed.keys.len() * if basis.is_added_to && written.records == 0 { 2 } else { 1 };
+    let pieces = records.len() + results.len() + placed.branches.len() + keys;
+    let texts = records.iter().chain(results.iter().flat_map(|(key, text)| [key, text]));
+    let texts = texts.chain(placed.keys.iter().map(|(key, _)| key));
+    let texts = texts.chain(placed.branches.iter().flat_map(|(key, text)| [key, text]));
+    let bytes = texts.map(String::len).sum::<usize>() + (pieces + 64) * PIECE_BYTES + placed.keys.len() * 8;
+    if pieces > PIECES_MAX {
+        let what = format!("{pieces} records, ids, branches and whole results");
+        return Err(too_many(context, "call-pieces", PIECES_MAX, &what));
+    }
+    if bytes > BYTES_MAX {
+        return Err(too_many(context, "call-bytes", BYTES_MAX, &format!("{bytes} bytes")));
+    }
+    Ok(())
+}
+
+/// Writes messages in several transactions. Until the last of them, threads lead to what was there before; what an
+/// interrupted call has left is a branch that nothing leads to, and is dropped when messages are set again.
+fn write_in_pieces(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    options: &Options,
+    placed: &ImportLayout<'_>,
+    basis: &ImportBasis,
+) -> SessionResult<Status> {
+    let written = placed.pieces.last().copied().unwrap_or_default();
+    check_size(context, placed, basis, written)?;
+    let old_results = if basis.is_added_to { Vec::new() } else { result_keys(context, at, basis)? };
+    if basis.is_added_to && has_known_id(context, at, placed, basis)? {
+        return Ok(Status::Unmet);
+    }
+    let mut from = PieceEnd::default();
+    for piece in &placed.pieces {
+        match write_piece(context, at, options, placed, basis, (from, *piece))? {
+            Status::Applied | Status::Repeated => from = *piece,
+            other => return Ok(other),
+        }
+    }
+    let status = write_messages(context, at, options, placed, basis, from, &old_results)?;
+    if matches!(status, Status::Applied | Status::Repeated) && !basis.is_added_to {
+        drop_old_records(context, at, basis.next)?;
+    }
+    Ok(status)
+}
+
+fn write_piece(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    options: &Options,
+    placed: &ImportLayout<'_>,
+    basis: &ImportBasis,
+    (from, to): (PieceEnd, PieceEnd),
+) -> SessionResult<Status> {
+    let records = placed.records.get(from.records..to.records).unwrap_or_default();
+    let records: Vec<&str> = records.iter().map(String::as_str).collect();
+    let branches = pairs(placed.branches.get(from.branches..to.branches).unwrap_or_default());
+    let results = pairs(placed.results.get(from.results..to.results).unwrap_or_default());
+    let begin = basis.interrupted.map_or(basis.next, |(begin, _)| begin);
+    let under_way = format_import(begin, basis.next + to.records as u64);
+    let marker = [PutEntry { key: IMPORT, text: &under_way }];
+    let operations = [
+        Operation::append(TRANSCRIPT, &records, &[]),
+        Operation::put(BRANCHES, &branches),
+        Operation::put(RESULTS, &results),
+        Operation::put(SESSION, &marker),
+    ];
+    let expectations = [
+        Expectation::log(TRANSCRIPT, None, Some(basis.next + from.records as u64)),
+        expect_session_entry(REVISION, basis.revision.as_deref()),
+    ];
+    let (bucket, precondition) = (at.bucket(), basis.precondition(at, options));
+    let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
+    Ok(store::transact(&context.host, &transaction)?.status)
+}
+
+/// The keys of all whole results.
+fn result_keys(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    basis: &ImportBasis,
+) -> SessionResult<Vec<String>> {
+    let (mut keys, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = [Operation::page_keys(RESULTS, &cursor, MAX_KEYS, KEYS_BYTES)];
+        let found = store::read_bucket(&context.host, at.bucket(), Precondition::life(&basis.life), &page)?;
+        let Some(mut outcomes) = found else { return Ok(keys) };
+        let page = outcomes.take_key_page()?;
+        keys.extend(page.keys);
+        cursor = page.cursor;
+        if cursor.is_empty() {
+            return Ok(keys);
+        }
+    }
+}
+
+/// Whether a message that is to be added has the id of one that is there.
+fn has_known_id(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    placed: &ImportLayout<'_>,
+    basis: &ImportBasis,
+) -> SessionResult<bool> {
+    let keys: Vec<&str> = placed.keys.iter().map(|(key, _)| &**key).collect();
+    let get = [Operation::get_some(MESSAGES, &keys, BYTES_MAX as u64)];
+    let found = store::read_bucket(&context.host, at.bucket(), Precondition::life(&basis.life), &get)?;
+    Ok(found.map_or(Ok(false), |mut outcomes| outcomes.take_readable_entries().map(|known| !known.is_empty()))?)
+}
+
+/// Drops the records before a position: nothing leads to them any more.
+fn drop_old_records(context: &Context<impl Host>, at: &TranscriptAddress<'_>, kept: u64) -> SessionResult<()> {
+    const MOST: u64 = 10_000;
+    loop {
+        let look = [TRANSCRIPT_EXTENT];
+        let found = store::read_bucket(&context.host, at.bucket(), Precondition::LOOK, &look)?;
+        let Some(first) = found.map(|mut outcomes| outcomes.take_records()).transpose()?.map(|run| run.extent.first)
+        else {
+            return Ok(());
+        };
+        let count = kept.saturating_sub(first).min(MOST);
+        if count == 0 {
+            return Ok(());
+        }
+        let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
+        let expectations = [Expectation::log(TRANSCRIPT, Some(first), None)];
+        let operations = [Operation::replace_oldest(TRANSCRIPT, count, &[])];
+        let dropped = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
+        store::transact(&context.host, &dropped)?;
+    }
+}
+
+/// Writes what the pieces before have not: the last transaction, or the only one.
 fn write_messages(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
     options: &Options,
     placed: &ImportLayout<'_>,
     basis: &ImportBasis,
-    is_added: bool,
+    written: PieceEnd,
+    old_results: &[String],
 ) -> SessionResult<Status> {
-    let records: Vec<&str> = placed.records.iter().map(String::as_str).collect();
+    let is_added = basis.is_added_to;
+    let is_staged = written.records > 0;
+    let records: Vec<&str> =
+        placed.records.get(written.records..).unwrap_or_default().iter().map(String::as_str).collect();
     let mut keys = Vec::with_capacity(placed.keys.len());
     for (key, index) in &placed.keys {
         let end = placed.spots.get(*index).map_or(*index, |spot| spot.end);
         keys.push((key.clone(), (basis.next + end as u64).to_string()));
     }
-    let entries = [(MESSAGES, pairs(&keys)), (BRANCHES, pairs(&placed.branches)), (RESULTS, pairs(&placed.results))];
-    let count: usize = entries.iter().map(|(_, entries)| entries.len()).sum();
-    let expected = if is_added { keys.len() } else { 0 };
-    let bytes: usize = records.iter().map(|text| text.len()).sum();
-    let texts = entries.iter().flat_map(|(_, entries)| entries);
-    let all = bytes + texts.map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
-    let pieces = records.len() + count + expected;
-    if pieces > PIECES_MAX || all + (pieces + 64) * PIECE_BYTES > BYTES_MAX {
-        return Err(too_many(context, "call-pieces", PIECES_MAX, &format!("{pieces} records, ids and branches")));
-    }
+    let bytes: usize = placed.records.iter().map(String::len).sum();
 
     let fate = if is_added { MessageFate::Changed(&[]) } else { MessageFate::Replaced };
     let owner = basis.owner.as_deref();
@@ -270,7 +451,7 @@ fn write_messages(
         None => {}
     }
     if !is_added {
-        gone.push(invalidate::INDEX_CURSOR_KEY);
+        gone.extend([invalidate::INDEX_CURSOR_KEY, IMPORT]);
         gone.extend(COUNTERS);
         once.push(PutEntry { key: BYTES, text: &stored });
         match named.as_deref() {
@@ -284,37 +465,53 @@ fn write_messages(
             None => gone.push(TITLE_OF),
         }
     }
+    // What an interrupted call has left stays hidden.
+    let interrupted = basis.interrupted.map(|(begin, end)| format_import(begin, end));
+    match (is_added, interrupted.as_deref()) {
+        (true, Some(text)) => once.push(PutEntry { key: IMPORT, text }),
+        (true, None) => gone.push(IMPORT),
+        (false, _) => {}
+    }
+    let append = if is_added || is_staged {
+        Operation::append(TRANSCRIPT, &records, &[])
+    } else {
+        Operation::reset_log(TRANSCRIPT, &records)
+    };
     let mut operations = vec![
-        if is_added {
-            Operation::append(TRANSCRIPT, &records, &[])
-        } else {
-            Operation::reset_log(TRANSCRIPT, &records)
-        },
+        append,
         Operation::put(SESSION, &once),
         Operation::remove(SESSION, &gone),
         Operation::increment(SESSION, REVISION, 1),
     ];
-    operations.extend(entries.iter().map(|(map, entries)| match is_added {
-        true => Operation::put(map, entries),
-        false => Operation::reset_map(map, entries),
-    }));
-    if !is_added {
+    let messages = pairs(&keys);
+    // Threads of what was there end with it.
+    let branches =
+        if is_added { placed.branches.get(written.branches..).unwrap_or_default() } else { &placed.branches };
+    let branches = pairs(branches);
+    let results = pairs(placed.results.get(written.results..).unwrap_or_default());
+    let old_results: Vec<&str> = old_results.iter().map(String::as_str).collect();
+    let amount = i64::try_from(bytes).unwrap_or(0);
+    if is_added {
+        let all = [(MESSAGES, &messages), (BRANCHES, &branches), (RESULTS, &results)];
+        operations.extend(all.map(|(map, entries)| Operation::put(map, entries)));
+        operations.push(Operation::increment(SESSION, BYTES, amount));
+    } else {
+        operations.extend([Operation::reset_map(MESSAGES, &messages), Operation::reset_map(BRANCHES, &branches)]);
+        if is_staged {
+            operations.extend([Operation::remove(RESULTS, &old_results), Operation::put(RESULTS, &results)]);
+        } else {
+            operations.push(Operation::reset_map(RESULTS, &results));
+        }
         operations.extend(remove::RESET_PASSAGES);
     }
-    if is_added {
-        let amount = i64::try_from(bytes).unwrap_or(0);
-        operations.push(Operation::increment(SESSION, BYTES, amount));
-    }
     let mut expectations = vec![
-        Expectation::log(TRANSCRIPT, None, Some(basis.next)),
+        Expectation::log(TRANSCRIPT, None, Some(basis.next + written.records as u64)),
         expect_session_entry(REVISION, basis.revision.as_deref()),
         expect_session_entry(TITLE, basis.title.as_deref()),
     ];
-    let new = keys.iter().filter(|_| is_added);
+    let new = keys.iter().filter(|_| is_added && !is_staged);
     expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
-    let bucket = at.bucket();
-    let precondition =
-        if bucket.kind == BucketKind::Node { directives::node_precondition(options) } else { Precondition::ANY };
+    let (bucket, precondition) = (at.bucket(), basis.precondition(at, options));
     let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction);
     Ok(receipt.map_err(|failure| write_problem(at.session, failure))?.status)
@@ -327,7 +524,10 @@ fn pairs<T: AsRef<str>>(entries: &[(String, T)]) -> Vec<PutEntry<'_>> {
 /// The transcript as it is.
 #[derive(Default)]
 struct ImportBasis {
+    first: u64,
     next: u64,
+    /// What an interrupted call has left, if nothing was written since.
+    interrupted: Option<(u64, u64)>,
     total: u64,
     head: Option<String>,
     title: Option<String>,
@@ -346,6 +546,10 @@ struct ImportBasis {
 }
 
 impl ImportBasis {
+    fn precondition(&self, at: &TranscriptAddress<'_>, options: &Options) -> Precondition<'static> {
+        if at.node.is_some() { directives::node_precondition(options) } else { Precondition::ANY }
+    }
+
     fn read_open(&mut self, records: &[String]) {
         for record in records.iter().filter_map(|text| StoredRecord::parse(text)) {
             if self.turns.last().is_none_or(|turn| *turn != record.turn) {

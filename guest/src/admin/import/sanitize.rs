@@ -20,6 +20,7 @@ pub(crate) fn sanitize_record(
     record: &mut StoredRecord<'_>,
 ) -> Result<Option<String>, &'static str> {
     let mut whole = None;
+    record.vector = None;
     if let Some(tool) = &mut record.tool {
         tool.whole = None;
         if truncate::truncate_json_bytes(&mut tool.call_id, NAME_BYTES)

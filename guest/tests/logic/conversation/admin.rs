@@ -1,11 +1,11 @@
 //! Operators and tools read and correct conversations.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::admin::grep::LineQuery;
 use keepline_filter::admin::messages::MessageQuery;
 use keepline_filter::tasks::job::Step;
 use keepline_filter::transcript::address::TranscriptId;
-use keepline_filter::{Config, Context, Effect, SessionProblemCode as Code, ToolActivity};
+use keepline_filter::{Config, Context, Effect, ToolActivity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -27,8 +27,7 @@ fn found(sessions: &Context<&TestHost>, query: &MessageQuery<'_>) -> Vec<(u64, S
     let mut query = *query;
     loop {
         let page = admin::find_messages(sessions, &S, &query).unwrap();
-        let said = |text: &str| serde_json::from_str::<Value>(text).unwrap()["content"].as_str().unwrap().to_owned();
-        all.splice(0..0, page.messages.iter().map(|message| (message.position, said(&message.text))));
+        all.splice(0..0, page.messages.into_iter().map(|message| (message.position, message.content)));
         let Some(older) = page.older else { return all };
         assert!(query.before.is_none_or(|before| older < before), "it goes back");
         query.before = Some(older);
@@ -63,7 +62,10 @@ fn messages_are_found_by_their_details() {
     assert_eq!(positions(&sessions, MessageQuery { id: Some("a2"), thread: Some("a3"), ..all }), [3]);
     assert_eq!(positions(&sessions, MessageQuery { id: Some("a2"), thread: Some("a4"), ..all }), [0; 0]);
     assert_eq!(positions(&sessions, MessageQuery { role: Some("user"), ..all }), [0, 2, 4, 6]);
-    assert_eq!(positions(&sessions, MessageQuery { role: Some("system"), ..all }), [0; 0]);
+    for role in ["system", "User", ""] {
+        let unknown = admin::find_messages(&sessions, &S, &MessageQuery { role: Some(role), ..all }).unwrap_err();
+        assert_eq!((&*unknown.code, &*unknown.subject), ("invalid", "role"), "{role}");
+    }
     assert_eq!(positions(&sessions, MessageQuery { contains: Some("ANSWER 2"), ..all }), [3]);
     assert_eq!(positions(&sessions, MessageQuery { contains: Some("answer"), role: Some("user"), ..all }), [0; 0]);
     assert_eq!(positions(&sessions, MessageQuery { before: Some(3), ..all }), [0, 1, 2]);
@@ -75,15 +77,15 @@ fn messages_are_found_by_their_details() {
     let is_unknown = || {
         for query in [MessageQuery { thread: Some("who"), ..all }, MessageQuery { id: Some("who"), ..all }] {
             let unknown = admin::find_messages(&sessions, &S, &query).unwrap_err();
-            assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
+            assert_eq!((&*unknown.code, &*unknown.message), ("not-found", "Session 's' has no message 'who'"));
         }
     };
     is_unknown();
     let long = "x".repeat(257);
     let long = admin::find_messages(&sessions, &S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
-    assert_eq!(long.code, Code::InvalidValue);
+    assert_eq!(long.code, "invalid");
     let gone = admin::find_messages(&sessions, &TranscriptId { session: "t", ..S }, &all).unwrap_err();
-    assert_eq!((gone.code, host.names().len()), (Code::NotFound, 1));
+    assert_eq!((&*gone.code, host.names().len()), ("not-found", 1));
     admin::clear_messages(&sessions, &S, None).unwrap();
     is_unknown();
 }
@@ -112,12 +114,12 @@ fn a_long_tool_result_is_read_in_parts_and_removed_with_its_message() {
     assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap().text, whole);
     assert_eq!(admin::read_message_content(&sessions, &S, 2, 5001, 9).unwrap().text, "");
     assert_eq!(admin::read_message_content(&sessions, &S, 1, 0, 0).unwrap().text, r#"{"path":"a"}"#);
-    assert_eq!(admin::read_message_content(&sessions, &S, 9, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::read_message_content(&sessions, &S, 9, 0, 0).unwrap_err().code, "not-found");
     // What is removed takes the whole with it.
     assert_eq!(host.bucket("s").maps["results"].len(), 1);
     assert_eq!(admin::rewrite_message(&sessions, &S, 2, None), Ok(1));
     assert!(!host.bucket("s").maps.contains_key("results"));
-    assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap_err().code, "not-found");
 }
 
 #[test]
@@ -142,12 +144,9 @@ fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
     assert_eq!((rest.lines.len(), rest.next), (3, None));
     assert!(admin::find_lines(&sessions, &S, 2, &LineQuery { ignore_case: false, ..query }).unwrap().lines.is_empty());
     assert_eq!(admin::find_lines(&sessions, &S, 1, &query).unwrap().lines[0].text, r#"{"path":"needle"}"#);
-    assert_eq!(admin::find_lines(&sessions, &S, 9, &query).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::find_lines(&sessions, &S, 9, &query).unwrap_err().code, "not-found");
     for text in ["", "a\nb", &"x".repeat(257)] {
-        assert_eq!(
-            admin::find_lines(&sessions, &S, 2, &LineQuery { text, ..query }).unwrap_err().code,
-            Code::InvalidValue
-        );
+        assert_eq!(admin::find_lines(&sessions, &S, 2, &LineQuery { text, ..query }).unwrap_err().code, "invalid");
     }
 }
 
@@ -178,8 +177,8 @@ fn removing_a_message_erases_its_text_and_keeps_its_thread() {
     assert_eq!(positions(&sessions, MessageQuery { thread: Some("a4"), ..MessageQuery::default() }), [1, 7]);
     let shown = messages(&ask(&filter(&host, ""), "?", &s()));
     assert_eq!(shown, [UNASKED, "assistant: answer 1", "assistant: answer 4"]);
-    assert_eq!(admin::rewrite_message(&sessions, &S, 8, None).unwrap_err().code, Code::NotFound);
-    assert_eq!(admin::rewrite_message(&sessions, &S, 0, Some("back")).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::rewrite_message(&sessions, &S, 8, None).unwrap_err().code, "not-found");
+    assert_eq!(admin::rewrite_message(&sessions, &S, 0, Some("back")).unwrap_err().code, "not-found");
 }
 
 #[test]
@@ -221,8 +220,8 @@ fn removing_a_tool_result_erases_it_and_keeps_its_turn_finished() {
     assert_eq!(record, kept);
     // To whoever looks for it, it is not there.
     assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 3, 4, 5]);
-    assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
-    assert_eq!(admin::rewrite_message(&sessions, &S, 2, Some("back")).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::read_message_content(&sessions, &S, 2, 0, 0).unwrap_err().code, "not-found");
+    assert_eq!(admin::rewrite_message(&sessions, &S, 2, Some("back")).unwrap_err().code, "not-found");
     let asked = ask(&filter, "?", &s());
     assert_eq!(messages(&asked)[..4], ["user: Which key?", "assistant: null", "tool: ", "assistant: That one."]);
     let trace = attached(&asked, "memory_trace");
@@ -292,7 +291,7 @@ fn clearing_a_branch_keeps_the_other_messages() {
     assert_eq!(admin::clear_messages(&sessions, &S, Some(2)), Ok(4), "turns 2 and 3");
     assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 6, 7]);
     assert_eq!(admin::clear_messages(&sessions, &S, Some(2)), Ok(0));
-    assert_eq!(admin::clear_messages(&sessions, &S, Some(99)).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::clear_messages(&sessions, &S, Some(99)).unwrap_err().code, "not-found");
     assert_eq!(admin::clear_messages(&sessions, &S, Some(1)), Ok(3));
     assert_eq!(positions(&sessions, MessageQuery::default()), [0]);
 }
@@ -325,7 +324,7 @@ fn a_set_title_is_stored_on_one_line() {
     let state = admin::describe_transcript(&sessions, &S).unwrap();
     assert_eq!((state.title.as_deref(), state.oldest, state.next), (Some("My parcel"), 0, 8));
     assert_eq!(state.generation, "life-1");
-    assert_eq!(admin::set_title(&sessions, &S, Some(&"é".repeat(201))).unwrap_err().code, Code::Limit);
+    assert_eq!(admin::set_title(&sessions, &S, Some(&"é".repeat(201))).unwrap_err().code, "limit");
     assert_eq!(admin::set_title(&sessions, &S, Some(" ")).unwrap(), None);
     assert_eq!(admin::describe_transcript(&sessions, &S).unwrap().title, None);
 }
@@ -385,7 +384,7 @@ fn a_node_has_a_transcript_of_its_own() {
     assert_eq!(admin::find_messages(&sessions, &S, &MessageQuery::default()).unwrap().messages.len(), 0);
     assert_eq!(admin::clear_messages(&sessions, &node, None), Ok(2));
     let other = TranscriptId { app_id: None, ..node };
-    assert_eq!(admin::describe_transcript(&sessions, &other).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::describe_transcript(&sessions, &other).unwrap_err().code, "not-found");
 }
 
 proptest! {
@@ -474,4 +473,24 @@ fn a_title_of_unknown_origin_is_removed_with_the_first_message() {
         admin::rewrite_message(&sessions, &S, 0, None).unwrap();
         assert_eq!(entry(&host, "session", "title"), None, "{title}");
     }
+}
+
+#[test]
+fn a_missing_node_is_called_a_node() {
+    let host = TestHost::new();
+    branched(&host);
+    let node = TranscriptId { node_id: Some("n"), ..S };
+    let gone = admin::describe_transcript(&sessions(&host), &node).unwrap_err();
+    assert_eq!((&*gone.code, &*gone.subject, &*gone.message), ("not-found", "node", "Node of session 's' not found"));
+    let absent = admin::describe_transcript(&sessions(&host), &TranscriptId { session: "t", ..S }).unwrap_err();
+    assert_eq!((&*absent.code, &*absent.subject), ("not-found", "session"));
+}
+
+#[test]
+fn a_transcript_is_described_in_milliseconds() {
+    let host = TestHost::new();
+    branched(&host);
+    let state = admin::describe_transcript(&sessions(&host), &S).unwrap();
+    // Nothing is read out of a generation, which may look like a time.
+    assert_eq!((state.created_at, state.last_at), (0, 1_795_186_917_032));
 }

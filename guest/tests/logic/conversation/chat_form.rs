@@ -1,6 +1,6 @@
 //! Messages in the forms of chat APIs, set by an operator.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::admin::messages::MessageQuery;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context};
@@ -275,9 +275,10 @@ fn messages_can_be_set_as_they_were_returned() {
         json!({"role": "assistant", "content": "!", "reasoning_content": "r"}),
     ]);
     let page = admin::find_messages(&sessions(&host), &S, &MessageQuery::default()).unwrap();
-    let records: Vec<String> = page.messages.into_iter().map(|message| message.text).collect();
-    let (other, second) = set(&records);
-    let second: Vec<Value> = second.iter().map(|message| serde_json::from_str(message).unwrap()).collect();
+    let other = TestHost::new();
+    admin::create_session(&sessions(&other), "s").unwrap();
+    assert_eq!(admin::set_read_messages(&sessions(&other), &S, page.messages), Ok(3));
+    let second: Vec<Value> = window(&other).iter().map(|message| serde_json::from_str(message).unwrap()).collect();
     assert_eq!((second, notes(&other)), (first, String::new()));
     let asked = ask(&filter(&other, ""), "?", &json!({"session_id": "s", "memory": {"look": true}}));
     assert_eq!(attached(&asked, "memory_messages")[0]["role"], "system");

@@ -1,6 +1,6 @@
 //! Further answers to a question whose message is not in the transcript, or far from what is read first.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{AnswerEntry, AnswerReply, Context, Effect, Filter, ToolActivity};
 use serde_json::json;
@@ -98,7 +98,7 @@ fn a_second_answer_to_a_long_turn_is_stored() {
             let turn = ask(&filter, "1", &s()).turn;
             let first =
                 AnswerEntry { text: "one", metadata: "{}", turn: &turn, message_id: ids[0], ..AnswerEntry::default() };
-            let told = filter.answer(&AnswerEntry { question_text: Some("1"), activity: &activity, ..first });
+            let told = filter.answer(&AnswerEntry { question_text: "1", activity: &activity, ..first });
             assert_eq!(told.effect, STORED);
             let second = AnswerEntry { text: "two", message_id: ids[1], ..first };
             assert_eq!(filter.answer(&second).effect, STORED, "{pairs} {ids:?}");
@@ -149,8 +149,8 @@ fn a_first_answer_without_its_questions_text_names_the_missing_part() {
     let turn = ask(&filter, "1", &s()).turn;
     let told = answer(&filter, "", "one", &turn, None);
     let problem = told.problem.unwrap();
-    assert_eq!((told.effect, &*problem.code), (STORED, "missing-question"));
-    for name in ["`question`", "`answer-entry.parts`", "`memory_question`"] {
+    assert_eq!((told.effect, &*problem.code, &*problem.subject), (STORED, "missing-question", "question"));
+    for name in ["`answer-entry.question`", "`memory_question`"] {
         assert!(problem.message.contains(name), "{}", problem.message);
     }
     assert_eq!(messages(&ask(&filter, "?", &s()))[1..], ["assistant: one"]);
@@ -173,9 +173,9 @@ fn answers_to_a_question_of_a_foreign_session_are_not_stored_whatever_they_name(
     let filter = filter(&host, "");
     let of = |user: serde_json::Value| json!({"session_id": "s", "user_id": user});
     reply(&filter, "1", "one", &ask(&filter, "1", &of("anna".into())).turn);
-    for user in [json!("eve"), json!(7)] {
+    for (user, effect) in [(json!("eve"), Effect::Foreign), (json!(7), Effect::Ignored)] {
         let asked = ask(&filter, "2", &of(user));
-        assert_eq!(asked.effect, Effect::Foreign);
+        assert_eq!(asked.effect, effect);
         for metadata in [json!({}), s()] {
             assert_eq!(say(&filter, "2", "two", &asked.turn, &metadata).effect, Effect::Foreign, "{metadata}");
         }

@@ -47,8 +47,8 @@ pub fn reply(filter: &Filter<impl Host>, question: &str, answer: &str, turn: &st
 
 pub fn say(filter: &Filter<impl Host>, question: &str, answer: &str, turn: &str, metadata: &Value) -> AnswerReply {
     let metadata = metadata.to_string();
-    let question_text = Some(question).filter(|text| !text.is_empty());
-    filter.answer(&AnswerEntry { text: answer, metadata: &metadata, turn, question_text, ..AnswerEntry::default() })
+    let entry = AnswerEntry { text: answer, metadata: &metadata, turn, ..AnswerEntry::default() };
+    filter.answer(&AnswerEntry { question_text: question, ..entry })
 }
 
 /// A step of a turn, with what tools did.
@@ -59,9 +59,8 @@ pub fn act(
     turn: &str,
     activity: &[ToolActivity<'_>],
 ) -> AnswerReply {
-    let question_text = Some(question).filter(|text| !text.is_empty());
-    let entry = AnswerEntry { text: answer, metadata: "{}", turn, question_text, activity, ..AnswerEntry::default() };
-    filter.answer(&entry)
+    let entry = AnswerEntry { text: answer, metadata: "{}", turn, activity, ..AnswerEntry::default() };
+    filter.answer(&AnswerEntry { question_text: question, ..entry })
 }
 
 /// A question with an id and its answer with one, `q…` and `a…`.

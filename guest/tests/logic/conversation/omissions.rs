@@ -1,6 +1,6 @@
 //! Counts of what was cut or left out when it was stored, in the session and in the trace.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::contract::FailureCode;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Effect};

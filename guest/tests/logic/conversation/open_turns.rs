@@ -23,7 +23,7 @@ fn step(
     answer: (&str, &str),
 ) -> AnswerReply {
     let (text, id) = answer;
-    let (message_id, question_text) = (Some(id).filter(|id| !id.is_empty()), Some(question));
+    let (message_id, question_text) = (Some(id).filter(|id| !id.is_empty()), question);
     filter.answer(&AnswerEntry {
         text,
         metadata: "{}",

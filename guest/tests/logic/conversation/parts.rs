@@ -1,6 +1,6 @@
 //! Messages whose content is a list of parts.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::text::tokens;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::transcript::record::StoredRecord;
@@ -143,7 +143,7 @@ fn images_count_against_the_budget_also_where_the_host_counts_texts() {
             text: "Nice.",
             metadata: "{}",
             turn: &asked.turn,
-            question_text: Some("Look"),
+            question_text: "Look",
             question_tokens: Some(1),
             tokens: Some(2),
             ..Default::default()

@@ -1,11 +1,13 @@
 //! Operators work with users: values, lists of sessions, and forgetting.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
+use keepline_filter::entry::types::TaskBucket;
 use keepline_filter::tasks::job::{Job, Step};
 use keepline_filter::transcript::address::TranscriptId;
-use keepline_filter::{Config, Context, Effect, Filter, Host, SessionProblemCode as Code, Task};
+use keepline_filter::{Config, Context, Effect, Filter, Host, Task};
 use serde_json::{Value, json};
 
+use super::tasks::buckets;
 use super::{STORED, ask, attached, entry, filter, reply, say};
 use crate::test_host::TestHost;
 
@@ -21,27 +23,29 @@ fn of(session: &str, user: &str) -> Value {
 fn a_users_values_are_attached_to_their_questions() {
     let host = TestHost::new();
     let (filter, sessions) = (filter(&host, ""), sessions(&host));
-    assert_eq!(admin::read_user_values(&sessions, "anna", None).unwrap(), ("anna".to_owned(), vec![]));
+    assert_eq!(admin::read_user_values(&sessions, "anna", None).unwrap(), []);
     assert!(host.names().is_empty());
-    assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some(r#" "es""#)).unwrap(), "anna");
+    assert!(!admin::put_user_value(&sessions, "anna", "language", Some(r#" "es""#)).unwrap(), "it is new");
+    assert!(admin::put_user_value(&sessions, "anna", "language", Some(r#""es""#)).unwrap(), "it was there");
     let asked = ask(&filter, "?", &of("s", "anna"));
     assert_eq!(attached(&asked, "memory_context"), json!({"language": "es"}));
-    let (_, values) = admin::read_user_values(&sessions, "anna", Some("language")).unwrap();
-    assert_eq!((&*values[0].key, &*values[0].text), ("language", r#""es""#));
-    assert_eq!(admin::read_user_values(&sessions, "anna", Some("other")).unwrap().1, []);
-    assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some("es")).unwrap_err().code, Code::InvalidValue);
-    assert_eq!(admin::put_user_value(&sessions, "anna", "a b", None).unwrap_err().code, Code::InvalidKey);
-    assert_eq!(admin::put_user_value(&sessions, "", "k", Some("1")).unwrap_err().code, Code::InvalidValue);
-    assert!(admin::put_user_value(&sessions, "anna@example.org", "k", Some("1")).unwrap().starts_with("h-"));
-    admin::put_user_value(&sessions, "anna", "language", None).unwrap();
-    assert_eq!(admin::read_user_values(&sessions, "anna", None).unwrap().1, []);
+    let values = admin::read_user_values(&sessions, "anna", Some("language")).unwrap();
+    assert_eq!((&*values[0].key, &*values[0].value), ("language", r#""es""#));
+    assert_eq!(admin::read_user_values(&sessions, "anna", Some("other")).unwrap(), []);
+    assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some("es")).unwrap_err().code, "invalid");
+    assert_eq!(admin::put_user_value(&sessions, "anna", "a b", None).unwrap_err().code, "invalid");
+    assert_eq!(admin::put_user_value(&sessions, "", "k", Some("1")).unwrap_err().code, "invalid");
+    assert!(!admin::put_user_value(&sessions, "anna@example.org", "k", Some("1")).unwrap());
+    assert!(admin::put_user_value(&sessions, "anna", "language", None).unwrap());
+    assert!(!admin::put_user_value(&sessions, "anna", "language", None).unwrap(), "it is gone already");
+    assert_eq!(admin::read_user_values(&sessions, "anna", None).unwrap(), []);
 }
 
 #[test]
 fn a_users_sessions_are_listed_newest_first() {
     let host = TestHost::new();
     let (filter, sessions) = (filter(&host, ""), sessions(&host));
-    assert_eq!(admin::list_user_sessions(&sessions, "anna", None, 0).unwrap().sessions, Vec::<String>::new());
+    assert_eq!(admin::list_user_sessions(&sessions, "anna", None, 0).unwrap().sessions, []);
     for name in ["a", "b", "c"] {
         let asked = ask(&filter, &format!("about {name}"), &of(name, "anna"));
         reply(&filter, &format!("about {name}"), &"é".repeat(150), &asked.turn);
@@ -49,19 +53,23 @@ fn a_users_sessions_are_listed_newest_first() {
     }
     admin::delete_session(&sessions, "b").unwrap();
     let page = admin::list_user_sessions(&sessions, "anna", None, 0).unwrap();
-    let shown: Vec<Value> = page.sessions.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-    let names: Vec<_> = shown.iter().map(|session| session["session"].as_str().unwrap()).collect();
+    let shown = &page.sessions;
+    let names: Vec<_> = shown.iter().map(|session| &*session.session).collect();
     assert_eq!((names, page.older), (vec!["c", "a"], None));
-    assert_eq!((&shown[0]["title"], &shown[0]["records"]), (&json!("about c"), &json!(2)));
-    assert_eq!(shown[0]["preview"].as_str().unwrap(), "é".repeat(100));
-    assert!(shown[0]["last_at"].is_number());
+    assert_eq!((shown[0].title.as_deref(), shown[0].records), (Some("about c"), 2));
+    assert_eq!(shown[0].preview, "é".repeat(100));
+    assert_eq!(
+        (shown[0].last_at, shown[0].created_at),
+        (1_795_186_919_032, 0),
+        "in milliseconds; generations tell no time"
+    );
     let first = admin::list_user_sessions(&sessions, "anna", None, 1).unwrap();
     assert_eq!((first.sessions.len(), first.older), (1, Some(2)));
     let second = admin::list_user_sessions(&sessions, "anna", first.older, 1).unwrap();
     assert_eq!((second.sessions.len(), second.older), (0, Some(1)), "what is gone is passed over");
     assert_eq!(admin::list_user_sessions(&sessions, "anna", second.older, 1).unwrap().sessions, page.sessions[1..]);
     assert_eq!(admin::list_user_sessions(&sessions, "anna", Some(u64::MAX), 0).unwrap(), page);
-    assert_eq!(admin::list_user_sessions(&sessions, "anna", Some(0), 0).unwrap().sessions, Vec::<String>::new());
+    assert_eq!(admin::list_user_sessions(&sessions, "anna", Some(0), 0).unwrap().sessions, []);
 }
 
 #[test]
@@ -150,16 +158,16 @@ fn turn(filter: &Filter<impl Host>, session: &str, user: &str) -> Vec<Task> {
 fn note(filter: &Filter<impl Host>, due: &[Task]) -> usize {
     let due: Vec<_> = due.iter().filter(|task| task.name == "activity").collect();
     for task in &due {
-        assert!(task.subject.starts_with("user/") && task.state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
-        assert_eq!(steps(filter, &task.subject, &task.state), Step::Done);
+        assert!(task.buckets[0].kind == "user" && task.state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        assert_eq!(steps(filter, &task.buckets, &task.state), Step::Done);
     }
     due.len()
 }
 
-fn steps(filter: &Filter<impl Host>, subject: &str, state: &str) -> Step {
+fn steps(filter: &Filter<impl Host>, buckets: &[TaskBucket], state: &str) -> Step {
     let mut state = state.to_owned();
     loop {
-        let job = Job { subject, name: "activity", state: &state, holder: "h", lease_milliseconds: 1000, result: None };
+        let job = Job { buckets, name: "activity", state: &state, holder: "h", lease_milliseconds: 1000, results: &[] };
         let progress = filter.advance(&job);
         state = progress.state.unwrap_or(state);
         if progress.step != Step::Again {
@@ -173,11 +181,7 @@ fn listed(sessions: &Context<&TestHost>, user: &str, limit: u32) -> Vec<String> 
     loop {
         let page = admin::list_user_sessions(sessions, user, before, limit).unwrap();
         assert!(page.sessions.len() <= limit as usize);
-        names.extend(
-            page.sessions
-                .iter()
-                .map(|text| serde_json::from_str::<Value>(text).unwrap()["session"].as_str().unwrap().to_owned()),
-        );
+        names.extend(page.sessions.iter().map(|listed| listed.session.clone()));
         assert!(page.older.is_none_or(|older| before.is_none_or(|before| older < before)), "it goes back");
         before = page.older;
         if before.is_none() {
@@ -233,9 +237,9 @@ fn stale_entries_are_dropped_from_the_list() {
     assert_eq!(listed(&sessions, "anna", 10), ["s2", "s1", "s0", "s4", "s3"]);
     assert_eq!(listed(&sessions, "anna", 1), ["s2", "s1", "s0", "s4", "s3"]);
     // With an empty state it is done at once, and nothing else is.
-    assert_eq!(steps(&filter, "user/anna", ""), Step::Done);
+    assert_eq!(steps(&filter, &buckets("user anna"), ""), Step::Done);
     assert_eq!(length(), 5);
-    assert_eq!(steps(&filter, "user/anna", ""), Step::Done);
+    assert_eq!(steps(&filter, &buckets("user anna"), ""), Step::Done);
     assert_eq!(listed(&sessions, "anna", 10), ["s2", "s1", "s0", "s4", "s3"]);
     // Answers without questions register each time.
     for _ in 0..600 {
@@ -258,14 +262,14 @@ fn forgotten_users_and_unregistered_sessions_leave_no_activity() {
     let due = turn(&filter, "a", "anna");
     let state = &due.iter().find(|task| task.name == "activity").unwrap().state;
     while admin::forget_user(&sessions, "anna").unwrap().remaining > 0 {}
-    assert_eq!(steps(&filter, "user/anna", state), Step::Ended);
+    assert_eq!(steps(&filter, &buckets("user anna"), state), Step::Ended);
     // Who comes back is noted, and what was on its way from before is not.
     host.pass(1000);
     for name in ["a", "c"] {
         turn(&filter, name, "anna");
         host.pass(1000);
     }
-    assert_eq!(steps(&filter, "user/anna", state), Step::Ended);
+    assert_eq!(steps(&filter, &buckets("user anna"), state), Step::Ended);
     assert_eq!(listed(&sessions, "anna", 10), ["c", "a"]);
     let due = turn(&filter, "a", "anna");
     let now = due.iter().find(|task| task.name == "activity").unwrap();
@@ -277,10 +281,10 @@ fn forgotten_users_and_unregistered_sessions_leave_no_activity() {
         ("a life-1 x".into(), Step::Failed),
         ("a  17.0".into(), Step::Failed),
     ] {
-        assert_eq!(steps(&filter, "user/anna", &state), step, "{state}");
+        assert_eq!(steps(&filter, &buckets("user anna"), &state), step, "{state}");
     }
-    assert_eq!(steps(&filter, "session/a", &now.state), Step::Failed);
-    assert_eq!(steps(&filter, "user/nobody", ""), Step::Ended);
+    assert_eq!(steps(&filter, &buckets("session a"), &now.state), Step::Failed);
+    assert_eq!(steps(&filter, &buckets("user nobody"), ""), Step::Ended);
     assert!(!host.names().iter().any(|name| name == "User/nobody"));
 }
 

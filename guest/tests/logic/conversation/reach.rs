@@ -4,11 +4,12 @@ use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::transcript::record::{Role, StoredRecord};
 use keepline_filter::transcript::turns::group_into_turns;
 use keepline_filter::window::select::{WindowLimits, select_window};
-use keepline_filter::{Config, Context, Filter, admin};
+use keepline_filter::{Config, Context, Filter};
 use serde_json::json;
 
 use super::tasks::until_due;
 use super::{STORED, act, ask, attached, call, filter, messages, reply, result, s, say, turn};
+use crate::admin_calls as admin;
 use crate::test_host::TestHost;
 
 /// Records of turns that weigh 20 each, a question and an answer.
@@ -172,7 +173,7 @@ fn an_old_branch_that_ends_in_a_long_turn_of_tools_is_shown() {
         metadata: "{}",
         turn: &asked.turn,
         message_id: Some("long"),
-        question_text: Some("Do it all."),
+        question_text: "Do it all.",
         activity: &activity,
         ..keepline_filter::AnswerEntry::default()
     };

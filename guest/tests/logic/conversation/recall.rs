@@ -5,13 +5,13 @@ mod large;
 mod shown;
 mod user;
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::tasks::job::Step;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Filter, Host, Task};
 use serde_json::{Value, json};
 
-use super::tasks::Work;
+use super::tasks::{Work, buckets};
 use super::{STORED, act, ask, attached, entry, filter, reply, result, s, turn};
 use crate::test_host::TestHost;
 
@@ -49,11 +49,11 @@ pub fn keep(filter: &Filter<impl Host>, due: &[Task]) {
 }
 
 fn reset(filter: &Filter<impl Host>) {
-    finish(filter, &mut Work { subject: "session/s".into(), name: "recall-reset", state: String::new() });
+    finish(filter, &mut Work { buckets: buckets("session s"), name: "recall-reset", state: String::new() });
 }
 
 fn all_kept(filter: &Filter<impl Host>) -> usize {
-    finish(filter, &mut Work { subject: "session/s".into(), name: "recall", state: String::new() })
+    finish(filter, &mut Work { buckets: buckets("session s"), name: "recall", state: String::new() })
 }
 
 /// The texts that a question gets.
@@ -392,7 +392,7 @@ proptest::proptest! {
         }
         ask(&filter, &question, &s());
         ask(&filter, "dog?", &s());
-        let mut work = Work { subject: "session/s".into(), name: "recall", state: String::new() };
+        let mut work = Work { buckets: buckets("session s"), name: "recall", state: String::new() };
         for _ in 0..200 {
             if work.step(&filter, "h", None).step != Step::Again {
                 break;

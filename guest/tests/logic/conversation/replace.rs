@@ -1,9 +1,11 @@
 //! Messages that are put in the place of a transcript.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::admin::messages::MessageQuery;
+use keepline_filter::contract::FailureCode;
+use keepline_filter::contract::transcripts::Message;
 use keepline_filter::transcript::address::TranscriptId;
-use keepline_filter::{Config, Context, SessionProblemCode as Code};
+use keepline_filter::{Config, Context};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -20,10 +22,10 @@ fn texts(messages: &[Value]) -> Vec<String> {
     messages.iter().map(Value::to_string).collect()
 }
 
-/// All messages as they are stored.
-fn all(sessions: &Context<&TestHost>) -> Vec<Value> {
+/// All messages.
+fn all(sessions: &Context<&TestHost>) -> Vec<Message> {
     let page = admin::find_messages(sessions, &S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
-    page.messages.iter().map(|message| serde_json::from_str(&message.text).unwrap()).collect()
+    page.messages
 }
 
 fn window(host: &TestHost, parent: Option<&str>) -> Vec<String> {
@@ -114,16 +116,16 @@ fn an_import_is_refused_by_message_number_and_stores_nothing() {
         admin::create_session(&sessions, "s").unwrap();
         let problem = admin::set_messages(&sessions, &S, &given, None).unwrap_err();
         assert!(problem.message.starts_with(told), "{given:?}: {}", problem.message);
-        assert_eq!((problem.code, transcript(&host, "s").len()), (Code::InvalidValue, 0));
+        assert_eq!((&*problem.code, transcript(&host, "s").len()), ("invalid", 0));
     }
     let host = TestHost::new();
     let sessions = sessions(&host);
     let missing = admin::set_messages(&sessions, &S, &[], None).unwrap_err();
-    assert_eq!((missing.code, host.names().len()), (Code::NotFound, 0));
+    assert_eq!((&*missing.code, host.names().len()), ("not-found", 0));
 }
 
 #[test]
-fn messages_set_in_one_call_are_limited_in_number_and_bytes() {
+fn messages_set_in_one_call_are_limited_in_number() {
     let host = TestHost::new();
     let sessions = sessions(&host);
     admin::create_session(&sessions, "s").unwrap();
@@ -133,15 +135,17 @@ fn messages_set_in_one_call_are_limited_in_number_and_bytes() {
     };
     let many: Vec<String> = (0..10_001).map(|number| said(number, "x")).collect();
     let problem = admin::set_messages(&sessions, &S, &many, None).unwrap_err();
-    assert_eq!(problem.code, Code::Limit);
+    assert_eq!((&*problem.code, &*problem.subject, problem.limit), ("limit", "messages", 10_000));
     assert!(problem.message.contains("10001 messages") && problem.message.contains("`next`"), "{}", problem.message);
     assert_eq!(admin::set_messages(&sessions, &S, &many[..10_000], None), Ok(10_000));
     assert_eq!(transcript(&host, "s").len(), 10_000);
     let long: Vec<String> = (0..20).map(|number| said(number, &"x".repeat(900_000))).collect();
     let uncut = Config::parse(r#"{"conversation": true, "max_message_length": 0}"#).unwrap();
     let sessions = Context::new(&host, uncut);
-    assert_eq!(admin::set_messages(&sessions, &S, &long, None).unwrap_err().code, Code::Limit);
+    // More bytes than a transaction takes go in pieces.
+    assert_eq!(admin::set_messages(&sessions, &S, &long, None), Ok(20));
     assert_eq!(admin::set_messages(&sessions, &S, &long[..16], None), Ok(16));
+    assert_eq!(transcript(&host, "s").len(), 16);
 }
 
 #[test]
@@ -206,8 +210,9 @@ fn messages_set_in_pieces_must_follow_each_other() {
         assert_eq!(entry(&at_once, "session", key), entry(&in_pieces, "session", key), "{key}");
     }
     let sessions = sessions(&in_pieces);
-    for (piece, next, code) in [(&given[..1], 11, Code::Conflict), (&given[..1], 10, Code::Conflict)] {
-        assert_eq!(admin::set_messages(&sessions, &S, piece, Some(next)).unwrap_err().code, code, "{next}");
+    for (piece, next, code) in [(&given[..1], 11, "conflict"), (&given[..1], 10, "conflict")] {
+        let problem = admin::set_messages(&sessions, &S, piece, Some(next)).unwrap_err();
+        assert_eq!(problem.code, code, "{next}");
     }
     assert_eq!(transcript(&in_pieces, "s").len(), 10);
 }
@@ -240,11 +245,127 @@ fn imported_sessions_are_found_with_their_owner_and_forgotten_with_them() {
     }
     assert_eq!(admin::register_transcript(&sessions, &node, None), Ok(Some("anna".into())));
     let foreign = admin::register_transcript(&sessions, &S, Some("ben")).unwrap_err();
-    assert_eq!(foreign.code, Code::AlreadyExists);
+    assert_eq!(foreign.code, "already-exists");
     assert_eq!(admin::list_user_sessions(&sessions, "anna", None, 0).unwrap().sessions.len(), 1);
     assert_eq!(host.bucket("s").maps["nodes"].len(), 1);
     let gone = admin::forget_user(&sessions, "anna").unwrap();
     assert_eq!((gone.sessions, gone.nodes, gone.remaining), (1, 1, 0));
+}
+
+/// As many messages with ids as a call takes: more than one transaction does.
+fn many() -> Vec<String> {
+    let message = |number: u64| {
+        let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
+        json!({"role": role, "content": format!("new {number}"), "id": format!("n{number}")}).to_string()
+    };
+    (0..10_000).map(message).collect()
+}
+
+/// Every call from this transaction on fails.
+fn fail_from(host: &TestHost, last: usize) {
+    host.before_each(move |host, number| {
+        if number >= last {
+            host.fail(FailureCode::Unavailable);
+        }
+    });
+}
+
+#[test]
+fn messages_set_in_pieces_replace_the_old_ones_at_once() {
+    let host = TestHost::new();
+    let lanes = filter(&host, "");
+    for name in ["1", "2"] {
+        turn(&lanes, name, None);
+    }
+    let sessions = sessions(&host);
+    let seen = |host: &TestHost| (window(host, None), window(host, Some("a1")), all(&self::sessions(host)));
+    let (before, given) = (seen(&host), many());
+    let (mut failures, mut unseen) = (0, 0);
+    loop {
+        fail_from(&host, host.transactions.get() + 1 + failures);
+        let done = admin::set_messages(&sessions, &S, &given, None);
+        host.before_each(|_, _| {});
+        host.works();
+        if done.is_ok() {
+            break;
+        }
+        failures += 1;
+        // The last of them drops what nothing leads to any more.
+        if entry(&host, "messages", "n9999").is_none() {
+            assert!(seen(&host) == before, "after {failures} transactions");
+            unseen = failures;
+        }
+    }
+    assert!(unseen >= 5 && failures - unseen <= 3, "{unseen} of {failures}");
+    let newest = MessageQuery { limit: 1000, ..MessageQuery::default() };
+    let page = admin::find_messages(&sessions, &S, &newest).unwrap();
+    let last = page.messages.last().unwrap();
+    assert_eq!(
+        (&*last.id, &*last.content, last.position + 1),
+        ("n9999", "new 9999", { admin::describe_transcript(&sessions, &S).unwrap().next })
+    );
+    assert_eq!(window(&host, None).last().unwrap(), "assistant: new 9999");
+    let shown = window(&host, Some("n4001"));
+    assert_eq!(shown.last().unwrap(), "assistant: new 4001");
+    assert_eq!(window(&host, Some("n1")), ["user: new 0", "assistant: new 1"]);
+    let kept = transcript(&host, "s");
+    assert!(kept.len() < 10_010, "the old ones and what was left are gone: {}", kept.len());
+    assert!(!kept.iter().any(|record| record["content"] == "question 1"));
+    assert_eq!(entry(&host, "messages", "a1"), None);
+    // The conversation goes on from there.
+    turn(&lanes, "5", None);
+    assert_eq!(window(&host, None).last().unwrap(), "assistant: answer 5");
+}
+
+#[test]
+fn messages_added_in_pieces_follow_the_old_ones_at_once() {
+    let host = TestHost::new();
+    let lanes = filter(&host, "");
+    turn(&lanes, "1", None);
+    let sessions = sessions(&host);
+    let seen = |host: &TestHost| (window(host, None), all(&self::sessions(host)));
+    let (before, given) = (seen(&host), many());
+    let mut failures = 0;
+    loop {
+        fail_from(&host, host.transactions.get() + 1 + failures);
+        let done = admin::set_messages(&sessions, &S, &given, Some(2));
+        host.before_each(|_, _| {});
+        host.works();
+        if done.is_ok() {
+            break;
+        }
+        failures += 1;
+        assert!(seen(&host) == before, "after {failures} transactions");
+    }
+    assert!(failures >= 4, "{failures}");
+    assert_eq!(window(&host, None).last().unwrap(), "assistant: new 9999");
+    let first = ["user: question 1", "assistant: answer 1", "user: new 0", "assistant: new 1"];
+    assert_eq!(window(&host, Some("n1")), first);
+    let found = MessageQuery { thread: Some("n1"), ..MessageQuery::default() };
+    let thread = admin::find_messages(&sessions, &S, &found).unwrap().messages;
+    assert_eq!(thread.iter().map(|message| &*message.id).collect::<Vec<_>>(), ["q1", "a1", "n0", "n1"]);
+    assert_eq!(admin::set_messages(&sessions, &S, &given, Some(2)).unwrap_err().subject, "next");
+}
+
+#[test]
+fn an_answer_between_two_pieces_is_kept_until_the_messages_are_set() {
+    let host = TestHost::new();
+    let lanes = filter(&host, "");
+    turn(&lanes, "1", None);
+    let sessions = sessions(&host);
+    fail_from(&host, host.transactions.get() + 4);
+    admin::set_messages(&sessions, &S, &many(), None).unwrap_err();
+    host.before_each(|_, _| {});
+    host.works();
+    assert_eq!(turn(&lanes, "2", Some("a1")).effect, super::STORED);
+    assert_eq!(turn(&lanes, "3", None).effect, super::STORED);
+    let old = ["user: question 1", "assistant: answer 1", "user: question 2", "assistant: answer 2"];
+    assert_eq!(window(&host, Some("a2")), old);
+    assert_eq!(window(&host, None)[..4], old);
+    assert_eq!(window(&host, None)[5], "assistant: answer 3");
+    assert_eq!(all(&sessions).len(), 6);
+    assert_eq!(admin::set_messages(&sessions, &S, &many(), None), Ok(10_000));
+    assert_eq!(window(&host, Some("n1")), ["user: new 0", "assistant: new 1"]);
 }
 
 proptest! {
@@ -281,8 +402,9 @@ proptest! {
             let windows: Vec<_> = known.map(|name| (name.clone(), window(host, Some(&name)))).collect();
             (window(host, None), windows, entry(host, "session", "total"), entry(host, "session", "head"))
         };
-        let before = (all(&sessions), kept(&host));
-        prop_assert_eq!(admin::set_messages(&sessions, &S, &texts(&before.0), None), Ok(before.0.len() as u64));
-        prop_assert_eq!(&kept(&host), &before.1);
+        let (messages, before) = (all(&sessions), kept(&host));
+        let count = messages.len() as u64;
+        prop_assert_eq!(admin::set_read_messages(&sessions, &S, messages), Ok(count));
+        prop_assert_eq!(&kept(&host), &before);
     }
 }

@@ -1,9 +1,9 @@
 //! Settings of one session: its window and its model.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::contract::transcripts::TranscriptSettings as Settings;
 use keepline_filter::transcript::address::TranscriptId;
-use keepline_filter::{Config, Context, SessionProblemCode as Code};
+use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
 use super::tasks::{summary, until_due};
@@ -146,11 +146,11 @@ fn settings_out_of_range_are_refused_by_name_and_skipped_when_stored() {
         (Settings { model: Some("a\nb".into()), ..none() }, "without control characters"),
     ] {
         let problem = admin::set_settings(&sessions(&host), &S, &settings).unwrap_err();
-        assert!(problem.code == Code::InvalidValue && problem.message.contains(told), "{}", problem.message);
+        assert!(problem.code == "invalid" && problem.message.contains(told), "{}", problem.message);
     }
     assert_eq!(entry(&host, "session", "settings"), None);
     let absent = admin::set_settings(&sessions(&host), &TranscriptId { session: "t", ..S }, &tokens(64)).unwrap_err();
-    assert_eq!(absent.code, Code::NotFound);
+    assert_eq!(absent.code, "not-found");
     for text in ["", "[]", "{", r#"{"max_context_tokens":"x","model":3}"#, r#"{"context_window":-1}"#] {
         let mut buckets = host.buckets_mut();
         buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap().insert("settings".into(), text.into());

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
+use keepline_filter::entry::types::TaskBucket;
 use keepline_filter::tasks::job::{
-    CompletionNeed, CompletionResult, FailedResult, Job, MissingResult, Need, NeedResult, Progress, Purpose, Step,
+    CompletionNeed, FailedResult, Job, MissingResult, Need, NeedOutcome, NeedResult, Progress, Step, TextResult,
     Vector, VectorsResult,
 };
 use keepline_filter::transcript::address::TranscriptId;
@@ -16,7 +17,7 @@ use crate::test_host::TestHost;
 
 /// A task as a host keeps it.
 pub struct Work {
-    pub subject: String,
+    pub buckets: Vec<TaskBucket>,
     pub name: &'static str,
     pub state: String,
 }
@@ -25,7 +26,7 @@ impl Work {
     pub fn of(due: &[keepline_filter::Task], name: &'static str) -> Self {
         let task = due.iter().find(|task| task.name == name).unwrap();
         assert!(task.state.len() <= 4096 && task.state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
-        Self { subject: task.subject.clone(), name, state: task.state.clone() }
+        Self { buckets: task.buckets.clone(), name, state: task.state.clone() }
     }
 
     pub fn step(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<&str>) -> Progress {
@@ -36,14 +37,15 @@ impl Work {
         self.go_on(filter, holder, result)
     }
 
-    pub fn go_on(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<NeedResult>) -> Progress {
+    pub fn go_on(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<NeedOutcome>) -> Progress {
+        let results: Vec<_> = result.into_iter().map(|outcome| NeedResult { id: 1, outcome }).collect();
         let progress = filter.advance(&Job {
-            subject: &self.subject,
+            buckets: &self.buckets,
             name: self.name,
             state: &self.state,
             holder,
             lease_milliseconds: 1000,
-            result: result.as_ref(),
+            results: &results,
         });
         if let Some(state) = &progress.state {
             assert!(state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
@@ -60,21 +62,30 @@ pub fn completion(asked: Progress) -> CompletionNeed {
     }
 }
 
+/// Buckets of a task: kinds and names.
+pub fn buckets(text: &str) -> Vec<TaskBucket> {
+    let bucket = |text: &str| {
+        let (kind, name) = text.split_once(' ').unwrap();
+        TaskBucket { kind: kind.into(), name: name.into() }
+    };
+    text.split(", ").map(bucket).collect()
+}
+
 /// What a host brings of a step's needs.
-pub fn completed(text: &str) -> NeedResult {
-    NeedResult::Completion(CompletionResult { id: 1, text: text.to_owned() })
+pub fn completed(text: &str) -> NeedOutcome {
+    NeedOutcome::Text(TextResult { text: text.to_owned() })
 }
 
-pub fn embedded(vectors: Vec<Vector>) -> NeedResult {
-    NeedResult::Vectors(VectorsResult { id: 1, vectors })
+pub fn embedded(vectors: Vec<Vector>) -> NeedOutcome {
+    NeedOutcome::Vectors(VectorsResult { vectors })
 }
 
-pub fn missing() -> NeedResult {
-    NeedResult::Missing(MissingResult { id: 1, message: String::new() })
+pub fn missing() -> NeedOutcome {
+    NeedOutcome::Missing(MissingResult { message: String::new() })
 }
 
-pub fn failed() -> NeedResult {
-    NeedResult::Failed(FailedResult { id: 1, message: String::new() })
+pub fn failed() -> NeedOutcome {
+    NeedOutcome::Failed(FailedResult { message: String::new() })
 }
 
 /// Turns until a summary is due.
@@ -103,7 +114,7 @@ fn turns_that_no_longer_fit_are_summarized_up_to_a_position() {
     let asked = work.step(&filter, "h", None);
     assert_eq!(asked.step, Step::Needs);
     let need = completion(asked);
-    assert_eq!((need.purpose, need.id, need.max_tokens), (Purpose::Summary, 1, 125));
+    assert_eq!((need.purpose.as_str(), need.id, need.max_tokens), ("summary", 1, 125));
     assert!(need.input.starts_with("User:\n```\nquestion 0: what"), "{}", need.input);
     assert!(!need.input.contains(&format!("about {last}.")), "the newest stay");
     assert_eq!(work.step(&filter, "h", Some(" All about numbers.\n")).step, Step::Done);
@@ -159,7 +170,7 @@ fn a_late_summary_does_not_overwrite_a_newer_one() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 500"#);
     let (_, mut one) = until_due(&filter, 0);
-    let mut two = Work { subject: one.subject.clone(), name: "summary", state: one.state.clone() };
+    let mut two = Work { buckets: one.buckets.clone(), name: "summary", state: one.state.clone() };
     assert_eq!(one.step(&filter, "one", None).step, Step::Needs);
     assert_eq!(two.step(&filter, "two", None).step, Step::Taken);
     // The first one takes too long; its lease runs out.
@@ -169,7 +180,7 @@ fn a_late_summary_does_not_overwrite_a_newer_one() {
     assert_eq!(one.step(&filter, "one", Some("By the first.")).step, Step::Taken);
     assert_eq!(summary(&host)["text"], "By the second.");
     // Nothing is left to be done, and no lease either.
-    let mut three = Work { state: "{}".into(), subject: two.subject.clone(), name: "summary" };
+    let mut three = Work { state: "{}".into(), buckets: two.buckets.clone(), name: "summary" };
     assert_eq!(three.step(&filter, "three", None).step, Step::Done);
     assert!(host.leases("s").is_empty());
 }
@@ -216,13 +227,13 @@ fn tasks_of_absent_sessions_end_and_unknown_tasks_fail() {
         work.name = name;
         assert_eq!(work.step(&filter, "h", None).step, Step::Ended, "{name}");
     }
-    for (subject, name, state) in [
-        ("session/s", "dance", "{}"),
-        ("user/s", "summary", "{}"),
-        ("s", "summary", "{}"),
-        ("session/s", "summary", "x"),
+    for (named, name, state) in [
+        ("session s", "dance", "{}"),
+        ("user s", "summary", "{}"),
+        ("sessions s", "summary", "{}"),
+        ("session s", "summary", "x"),
     ] {
-        let mut work = Work { subject: subject.into(), name, state: state.into() };
+        let mut work = Work { buckets: buckets(named), name, state: state.into() };
         let progress = work.step(&filter, "h", None);
         assert_eq!(progress.step, Step::Failed);
         assert!(progress.problem.is_some());
@@ -240,7 +251,7 @@ fn a_conversation_gets_its_title_with_the_first_turn() {
     assert_eq!(entry(&host, "session", "title").unwrap(), "Where is my parcel? I have waited for it since...");
     let mut work = Work::of(&stored.due, "title");
     let need = completion(work.step(&filter, "h", None));
-    assert_eq!((need.purpose, &*need.input), (Purpose::Title, &*format!("```\n{question}\n```\n")));
+    assert_eq!((&*need.purpose, &*need.input), ("title", &*format!("```\n{question}\n```\n")));
     assert_eq!(work.step(&filter, "h", Some("Title: \"Lost Parcel\".")).step, Step::Done);
     assert_eq!(entry(&host, "session", "title").unwrap(), "Lost Parcel");
     // With a second turn nothing is due; and what others gave is kept.
@@ -346,7 +357,7 @@ fn a_summary_reaches_as_far_as_the_turns_the_model_read() {
     for (at, part) in given.chunks(7000).enumerate() {
         admin::set_messages(&sessions, &s, part, Some(7000 * at as u64)).unwrap();
     }
-    let mut work = Work { subject: "session/s".into(), name: "summary", state: String::new() };
+    let mut work = Work { buckets: buckets("session s"), name: "summary", state: String::new() };
     let (mut next, mut step) = (0, Step::Again);
     while step == Step::Again {
         let need = completion(work.step(&filter, "h", None));
@@ -375,7 +386,7 @@ fn retain(host: &TestHost, filter: &Filter<&TestHost>) -> usize {
     loop {
         let after = placed(host);
         assert!(after.iter().all(|(position, text)| before.get(position) == Some(text)), "a position is used again");
-        let mut work = Work { subject: "session/s".into(), name: "retention", state: String::new() };
+        let mut work = Work { buckets: buckets("session s"), name: "retention", state: String::new() };
         let step = work.step(filter, "h", None).step;
         if step == Step::Done {
             return transcript(host, "s").len();
@@ -460,7 +471,7 @@ fn tasks_without_a_state_do_all_pending_work() {
     let host = TestHost::new();
     let filter = filter(&host, r#""max_context_tokens": 64"#);
     until_due(&filter, 0);
-    let work = |name| Work { subject: "session/s".into(), name, state: String::new() };
+    let work = |name| Work { buckets: buckets("session s"), name, state: String::new() };
     for name in ["title", "summary"] {
         let mut work = work(name);
         assert_eq!(work.step(&filter, "h1", None).step, Step::Needs, "{name}");
@@ -487,15 +498,15 @@ fn an_unmet_need_changes_nothing_and_leaves_no_lease() {
     let title = entry(&host, "session", "title");
     for (name, first) in [("title", Step::Needs), ("summary", Step::Needs), ("retention", Step::Again)] {
         for holder in ["h1", "h2"] {
-            let mut work = Work { subject: "session/s".into(), name, state: String::new() };
+            let mut work = Work { buckets: buckets("session s"), name, state: String::new() };
             assert_eq!(work.step(&filter, holder, None).step, first, "{name}");
             let job = Job {
-                subject: &work.subject,
+                buckets: &work.buckets,
                 name,
                 state: &work.state,
                 holder,
                 lease_milliseconds: 1000,
-                result: Some(&failed()),
+                results: &[NeedResult { id: 1, outcome: failed() }],
             };
             assert_eq!(filter.advance(&job).step, Step::Failed, "{name}");
         }
@@ -513,12 +524,12 @@ fn a_failed_title_is_due_again_until_it_is_settled() {
     let mut work = Work::of(&turn(), "title");
     work.step(&filter, "h", None);
     let job = Job {
-        subject: &work.subject,
+        buckets: &work.buckets,
         name: "title",
         state: &work.state,
         holder: "h",
         lease_milliseconds: 1000,
-        result: Some(&failed()),
+        results: &[NeedResult { id: 1, outcome: failed() }],
     };
     assert_eq!(filter.advance(&job).step, Step::Failed);
     assert_eq!(entry(&host, "session", "title").unwrap(), "Where is it?");
@@ -602,4 +613,28 @@ fn a_turn_that_waits_for_a_tool_is_kept_until_the_limit_is_exceeded_twofold() {
     }
     assert!((21..=42).contains(&kept_at), "{kept_at}");
     assert!(transcript(&host, "s").len() <= 22);
+}
+
+#[test]
+fn a_result_that_no_need_asked_for_is_refused() {
+    let host = TestHost::new();
+    let filter = filter(&host, r#""max_context_tokens": 500"#);
+    let (_, mut work) = until_due(&filter, 0);
+    let of = |ids: &[u32]| ids.iter().map(|&id| NeedResult { id, outcome: completed("Numbers.") }).collect::<Vec<_>>();
+    let refused = |work: &Work, ids: &[u32]| {
+        let (buckets, state, results) = (&*work.buckets, &*work.state, &*of(ids));
+        let job = Job { buckets, name: work.name, state, holder: "h", lease_milliseconds: 1000, results };
+        let progress = filter.advance(&job);
+        let problem = progress.problem.map(|problem| problem.code);
+        assert_eq!((progress.step, problem.as_deref()), (Step::Failed, Some("invalid")), "{ids:?}");
+    };
+    refused(&work, &[1]);
+    assert_eq!(work.step(&filter, "h", None).step, Step::Needs);
+    for ids in [[2].as_slice(), &[0], &[1, 1], &[1, 2]] {
+        refused(&work, ids);
+    }
+    assert_eq!(entry(&host, "session", "summary"), None);
+    assert!(host.leases("s").is_empty());
+    assert_eq!(work.step(&filter, "h", Some("Numbers.")).step, Step::Done);
+    refused(&Work { buckets: buckets("user anna"), name: "activity", state: String::new() }, &[1]);
 }

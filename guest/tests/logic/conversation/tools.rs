@@ -122,7 +122,7 @@ fn a_result_without_its_call_does_not_move_a_turn_off_its_branch() {
         text: "three",
         metadata: r#"{"message_id": "a3"}"#,
         turn: &asked.turn,
-        question_text: Some("regenerated"),
+        question_text: "regenerated",
         activity: &stray,
         ..AnswerEntry::default()
     };
@@ -211,7 +211,7 @@ fn steps_of_oversized_entries_stay_within_the_stores_limits() {
             text,
             metadata: &json!({"files": [plain]}).to_string(),
             turn: &turn,
-            question_text: Some(text),
+            question_text: text,
             activity,
             ..AnswerEntry::default()
         };

@@ -338,7 +338,7 @@ fn a_broken_transcript_leaves_the_sessions_values_usable() {
         assert_eq!(asked.effect, Effect::Enriched, "{broken}");
         assert_eq!(attached(&asked, "memory_context")["last_answer"], "one");
         let stored = reply(&filter, "2", "two", &asked.turn);
-        assert_eq!((stored.effect, &*stored.problem.unwrap().code), (STORED, "wrong-type"), "{broken}");
+        assert_eq!((stored.effect, &*stored.problem.unwrap().code), (STORED, "broken"), "{broken}");
         assert_eq!(host.get("s", "last_answer").unwrap(), "\"two\"");
         assert_eq!(transcript(&host, "s").len(), 2);
     }

@@ -1,6 +1,6 @@
 //! Whose a session is, and the transcripts of nodes.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, Effect};
 use keepline_filter::{Config, Context};
@@ -52,14 +52,17 @@ fn an_entry_with_an_invalid_user_passes_without_memory() {
         let metadata = json!({"session_id": "s", "user_id": user});
         let waits = host.waits.get();
         let asked = ask(&filter, "2", &metadata);
-        assert_eq!((asked.effect, &*asked.turn, messages(&asked).len()), (Effect::Foreign, "k3:s", 0), "{user}");
+        assert_eq!((asked.effect, &*asked.turn, messages(&asked).len()), (Effect::Ignored, "k3:s", 0), "{user}");
+        let problem = asked.problem.unwrap();
+        assert_eq!((&*problem.code, &*problem.subject), ("invalid", "user_id"), "{user}");
         for turn in ["", &turn] {
-            assert_eq!(say(&filter, "2", "two", turn, &metadata).effect, Effect::Foreign, "{user}");
+            let told = say(&filter, "2", "two", turn, &metadata);
+            assert_eq!((told.effect, &*told.problem.unwrap().subject), (Effect::Ignored, "user_id"), "{user}");
         }
         let tools = [call("c", "n", "{}")];
         let entry =
             AnswerEntry { metadata: &metadata.to_string(), turn: &turn, activity: &tools, ..AnswerEntry::default() };
-        assert_eq!(filter.answer(&entry).effect, Effect::Foreign, "{user}");
+        assert_eq!(filter.answer(&entry).effect, Effect::Ignored, "{user}");
         assert_eq!(host.waits.get(), waits);
         let lines = host.lines();
         let is_told = |line: &String| line.contains("of session s: its user_id is no text of at most 1,024 bytes");

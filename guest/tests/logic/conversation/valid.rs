@@ -1,6 +1,6 @@
 //! Windows are such as APIs for chat completions take, whatever came in and by whichever door.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{AnswerEntry, Config, Context, Filter, ToolActivity};
 use proptest::prelude::*;
@@ -161,7 +161,7 @@ fn a_blank_answer_with_an_id_is_not_shown_but_can_be_followed() {
             text: answer,
             metadata: r#"{"message_id": "a1"}"#,
             turn: &turn,
-            question_text: Some("Turn the light on."),
+            question_text: "Turn the light on.",
             activity: &[done],
             ..AnswerEntry::default()
         };
@@ -283,7 +283,7 @@ fn a_pinned_first_turn_is_shown_whole_or_reported_as_too_long() {
     for answer in ["a", "b"] {
         let turn = ask(&filter, "first", &first).turn;
         let done: Vec<_> = (0..25).map(|_| ToolActivity { output: Some("ok"), ..call("c", "look", "{}") }).collect();
-        let (metadata, question) = (json!({"message_id": answer}).to_string(), Some("first"));
+        let (metadata, question) = (json!({"message_id": answer}).to_string(), "first");
         let entry = AnswerEntry {
             text: answer,
             metadata: &metadata,
@@ -353,7 +353,7 @@ fn happens(
             text: answer,
             metadata: &metadata,
             turn,
-            question_text: Some(&question),
+            question_text: &question,
             activity,
             ..AnswerEntry::default()
         };

@@ -2,13 +2,13 @@
 
 mod users;
 
-use keepline_filter::admin;
-use keepline_filter::tasks::job::{Need, NeedResult, Progress, Step, Vector};
+use crate::admin_calls as admin;
+use keepline_filter::tasks::job::{Need, NeedOutcome, Progress, Step, Vector};
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Filter, Host, QuestionEntry, QuestionReply};
 use serde_json::{Value, json};
 
-use super::tasks::{Work, completed, embedded, failed, missing};
+use super::tasks::{Work, buckets, completed, embedded, failed, missing};
 use super::{STORED, ask, attached, entry, filter, reply, s};
 use crate::test_host::TestHost;
 
@@ -37,7 +37,7 @@ fn base64(values: &[f32]) -> String {
 }
 
 fn work(name: &'static str) -> Work {
-    Work { subject: "session/s".into(), name, state: String::new() }
+    Work { buckets: buckets("session s"), name, state: String::new() }
 }
 
 /// Passages are cut, but have no vectors yet.
@@ -64,7 +64,7 @@ fn begin(filter: &Filter<impl Host>, work: &mut Work) -> Progress {
 }
 
 /// What the model has for each.
-fn vectors(model: &str, texts: &[String]) -> NeedResult {
+fn vectors(model: &str, texts: &[String]) -> NeedOutcome {
     embedded(texts.iter().map(|text| vector(model, text)).collect())
 }
 
@@ -293,9 +293,9 @@ fn a_zero_vector_is_not_stored_and_blocks_no_other() {
     cut(&filter);
     let mut work = work("vectors");
     let texts = texts(&begin(&filter, &mut work));
-    let NeedResult::Vectors(mut found) = vectors("m", &texts) else { panic!() };
+    let NeedOutcome::Vectors(mut found) = vectors("m", &texts) else { panic!() };
     found.vectors[0].data = base64(&[0.0; 3]);
-    assert_eq!(work.go_on(&filter, "h", Some(NeedResult::Vectors(found))).step, Step::Again);
+    assert_eq!(work.go_on(&filter, "h", Some(NeedOutcome::Vectors(found))).step, Step::Again);
     assert_eq!(begin(&filter, &mut work).step, Step::Done);
     assert_eq!(stored(&host).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1]);
 }
@@ -446,4 +446,37 @@ proptest::proptest! {
         proptest::prop_assert!(recalled(&filter, PARAPHRASE, "m").contains(&"Our dog is called Bello.".to_owned()));
         embed(&filter, "m");
     }
+}
+
+#[test]
+fn a_vector_that_came_with_a_question_is_not_needed_again() {
+    let host = TestHost::new();
+    let filter = filter(&host, OPTIONS);
+    let asked = |text: &str, model: &str| {
+        let supplied = vector(model, text);
+        let metadata = s().to_string();
+        let vector = Some((&*supplied.model, &*supplied.data));
+        let turn =
+            filter.question(&QuestionEntry { text, metadata: &metadata, vector, ..QuestionEntry::default() }).turn;
+        assert!(turn.len() <= 4096 && turn.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        assert_eq!(reply(&filter, text, &format!("Noted: {}", text.len()), &turn).effect, STORED);
+    };
+    asked("Our dog is called Bello.", "m");
+    asked("Our cat is called Mia.", "m");
+    assert_eq!(embed(&filter, "m"), ["Noted: 24", "Noted: 22"]);
+    assert_eq!(host.bucket("s").maps["vectors"].len(), 4);
+    asked("The parrot talks.", "m");
+    assert_eq!(embed(&filter, "m"), ["Noted: 17"]);
+    // One of another model than the others is.
+    asked("The hamster sleeps.", "other");
+    assert_eq!(embed(&filter, "m"), ["The hamster sleeps.", "Noted: 19"]);
+    // Nor does it count if the host's model turns out to be another one.
+    let host = TestHost::new();
+    let filter = self::filter(&host, OPTIONS);
+    let supplied = vector("other", "Hello dog.");
+    let metadata = s().to_string();
+    let entry = QuestionEntry { text: "Hello dog.", metadata: &metadata, ..QuestionEntry::default() };
+    let turn = filter.question(&QuestionEntry { vector: Some((&*supplied.model, &*supplied.data)), ..entry }).turn;
+    reply(&filter, "Hello dog.", "Hello.", &turn);
+    assert_eq!(embed(&filter, "m"), ["Hello.", "Hello dog.", "Hello."]);
 }

@@ -1,6 +1,6 @@
 //! Recall: what is attached of what was found, and in which words.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 

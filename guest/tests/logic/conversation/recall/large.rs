@@ -1,6 +1,6 @@
 //! Recall: corrections that are larger than one call of a store.
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::transcript::address::TranscriptId;
 use serde_json::json;
 

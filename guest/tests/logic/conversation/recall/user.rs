@@ -4,14 +4,14 @@
 mod forgotten;
 mod within;
 
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 use keepline_filter::contract::FailureCode;
 use keepline_filter::tasks::job::Step;
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context, Filter, Host};
 use serde_json::{Value, json};
 
-use super::super::tasks::Work;
+use super::super::tasks::{Work, buckets};
 use super::super::{STORED, ask, attached, filter, reply};
 use crate::test_host::TestHost;
 
@@ -40,7 +40,7 @@ fn finish(filter: &Filter<impl Host>, work: &mut Work) -> Step {
 }
 
 fn work(session: &str, name: &'static str) -> Work {
-    Work { subject: format!("session/{session} user/anna"), name, state: String::new() }
+    Work { buckets: buckets(&format!("session {session}, user anna")), name, state: String::new() }
 }
 
 fn recalled(filter: &Filter<impl Host>, metadata: &Value, question: &str) -> Vec<String> {
@@ -436,13 +436,13 @@ fn work_that_names_another_user_does_nothing() {
     let filter = filter(&host, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
     talk(&filter, "ben", "other", "Hello.");
-    let mut foreign = Work { subject: "session/one user/ben".into(), name: "recall", state: String::new() };
+    let mut foreign = Work { buckets: buckets("session one, user ben"), name: "recall", state: String::new() };
     assert_eq!(finish(&filter, &mut foreign), Step::Ended);
     assert!(!format!("{:?}", host.bucket("User/ben").logs).contains("Bello"));
     assert!(host.leases("one").values().all(|(_, until)| *until <= host.micros.get() / 1000));
-    for subject in ["node/one user/anna", "session/one user/", "session/one user/a b", "user/anna user/anna"] {
-        let mut wrong = Work { subject: subject.into(), name: "recall", state: String::new() };
-        assert_eq!(wrong.step(&filter, "h", None).step, Step::Failed, "{subject}");
+    for named in ["node one, user anna", "session one, user ", "session one, user a b", "user anna, user anna"] {
+        let mut wrong = Work { buckets: buckets(named), name: "recall", state: String::new() };
+        assert_eq!(wrong.step(&filter, "h", None).step, Step::Failed, "{named}");
     }
     let mut title = work("one", "title");
     assert_eq!(title.step(&filter, "h", None).step, Step::Failed);

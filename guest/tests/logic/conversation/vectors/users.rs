@@ -1,7 +1,7 @@
 //! Embeddings with recall over all of a user's sessions, where the work takes both buckets.
 
 use super::*;
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 
 const OPTIONS: &str = r#""recall": "user", "summaries": false, "recall_vectors": true"#;
 
@@ -15,7 +15,7 @@ fn talk(filter: &Filter<impl Host>, session: &str, text: &str, model: &str) {
     let due = reply(filter, text, "Well.", &asked.turn).due;
     for name in ["recall", "vectors"] {
         let (mut work, mut result) = (Work::of(&due, name), None);
-        assert_eq!(work.subject, format!("session/{session} user/anna"));
+        assert_eq!(work.buckets, buckets(&format!("session {session}, user anna")));
         loop {
             let asked = work.go_on(filter, "h", result.take());
             match asked.step {
@@ -88,7 +88,7 @@ fn a_vector_of_a_passage_removed_meanwhile_is_not_kept() {
     assert!(host.names().iter().all(|bucket| host.leases(bucket).is_empty()));
     // Nobody to ask, and a model that fails, leave no lease behind.
     for result in [missing(), failed()] {
-        let mut work = Work { subject: "session/one user/anna".into(), name: "vectors", state: String::new() };
+        let mut work = Work { buckets: buckets("session one, user anna"), name: "vectors", state: String::new() };
         assert_eq!(begin(&filter, &mut work).step, Step::Needs);
         work.go_on(&filter, "h", Some(result));
         let now = host.micros.get() / 1000;

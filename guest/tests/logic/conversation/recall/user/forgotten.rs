@@ -1,7 +1,7 @@
 //! A user who is forgotten while others are at work: nothing is recalled of what is deleted.
 
 use super::*;
-use keepline_filter::admin;
+use crate::admin_calls as admin;
 
 const DOG: &str = "Our dog is called Bello.";
 const CAT: &str = "Our cat is called Mia.";
