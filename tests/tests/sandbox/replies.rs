@@ -206,6 +206,25 @@ async fn a_plugin_fault_in_a_task_fails_only_that_step() {
     }
 }
 
+/// Of a later version of the contract, or of another plugin.
+#[tokio::test]
+async fn names_that_the_host_does_not_know_mean_what_the_contract_says() {
+    let cell = Cell::hostile().await;
+    let asked = cell.ask("effect compared").await;
+    assert_eq!((asked.effect, asked.metadata), (Effect::Passed, None));
+    let answer = cell.keepline.pipe().answer("effect shelved", METADATA).await.unwrap();
+    assert_eq!(answer.effect, Effect::Stored);
+    // An unknown step ends its task.
+    let progress = cell.keepline.advance(&job("step", "paused"), None).await;
+    assert_eq!((progress.step, progress.problem), (Step::Done, None));
+    let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
+    let maintenance = Maintenance::new(cell.keepline.clone(), Arc::new(Counting::default()), options, runtime);
+    assert_eq!(maintenance.run(job("call", "").task).await, Outcome::Done);
+    let told = cell.log.of("task");
+    assert!(told.len() == 1 && told[0].message.contains("Missing") && told[0].message.contains("id: 7"), "{told:?}");
+    assert_eq!(cell.keepline.counters().faults, 0);
+}
+
 /// Counts what it is asked for.
 #[derive(Default)]
 struct Counting(AtomicUsize);
