@@ -3,8 +3,9 @@
 use anyhow::{Result, bail, ensure};
 use keepline::{
     Deadline, Keepline, Pipe,
-    maintenance::{Job, Step, Task},
+    maintenance::{Job, Step, Task, TaskBucket, session_buckets},
     pipe::Effect,
+    sessions::chat_messages,
 };
 use serde_json::json;
 
@@ -73,15 +74,15 @@ async fn fill(keepline: &Keepline, session: &str, passages: usize) -> Result<()>
     while next < passages {
         let piece: Vec<String> = (next..passages.min(next + PIECE)).map(|number| words.message(number)).collect();
         let after = Some(next as u64).filter(|next| *next > 0);
-        sessions.set_messages(session.into(), &piece, after).await?;
+        sessions.set_messages(session.into(), &chat_messages(&piece), after).await?;
         next += piece.len();
     }
-    index(keepline, &format!("session/{session}")).await
+    index(keepline, session_buckets(session, None)).await
 }
 
-/// Indexes all passages of a subject (`session/ID`) that are not indexed yet, as its deferred work does.
-async fn index(keepline: &Keepline, subject: &str) -> Result<()> {
-    let task = Task { subject: subject.to_owned(), name: INDEX.to_owned(), state: String::new() };
+/// Indexes all passages of these buckets that are not indexed yet, as its deferred work does.
+async fn index(keepline: &Keepline, buckets: Vec<TaskBucket>) -> Result<()> {
+    let task = Task { buckets, name: INDEX.to_owned(), state: String::new() };
     let mut job = Job { task, holder: "bench".to_owned(), lease_milliseconds: 15_000, results: Vec::new() };
     loop {
         let progress = keepline.advance(&job, None).await;
@@ -232,7 +233,7 @@ impl Users {
             let answered = pipe.answer(&Words::new(user).answer(3), "{}").await?;
             ensure!(answered.effect == Effect::Stored, "an answer was {:?}: {:?}", answered.effect, answered.problem);
             for task in answered.due.iter().filter(|task| task.name == INDEX) {
-                index(keepline, &task.subject).await?;
+                index(keepline, task.buckets.clone()).await?;
             }
         }
         Ok(())

@@ -25,8 +25,8 @@ pub fn told(passed: &Passed) -> Option<String> {
 
 /// A component of the world `memory-filter`, as a core module in text form.
 ///
-/// At address 0 there are zeros, and that is a well-formed reply: "passed". Strings that are passed in land at 65536 and
-/// following; a second page is there. What the world imports can be called by its name in the core ABI: `$log`, `$now`,
+/// At address 0 there are zeros, and that is a well-formed reply: one without an effect, which counts as "passed". Strings that are passed in land at 65536 and
+/// following; a second page is there. What the world imports can be called by its name in the core ABI: `$write`, `$now`,
 /// `$list-buckets`.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreGuest<'a> {
@@ -59,8 +59,8 @@ impl CoreGuest<'_> {
         let mut functions = String::new();
         for (name, parameters) in exports(&resolve, world) {
             let body = match &*name {
-                "keepline:memory/filter@0.2.0#question" => question,
-                "keepline:memory/filter@0.2.0#configure" => configure,
+                "keepline:memory/lanes@0.3.0#question" => question,
+                "keepline:memory/lanes@0.3.0#configure" => configure,
                 _ => "i32.const 0",
             };
             functions.push_str(&format!(

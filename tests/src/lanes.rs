@@ -15,7 +15,7 @@ use keepline::{
     CodeCache, Counters, Deadline, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, PluginError,
     Sandbox, Sessions,
     logging::{Clock, Log, LogLevel},
-    pipe::{Answer, Effect, ProblemCode, Question},
+    pipe::{Answer, Effect, ProblemCode, Question, Task, TaskBucket},
     store::{Failure, FailureCode, Receipt, Store, Transaction, Writer},
 };
 use parking_lot::Mutex;
@@ -139,13 +139,23 @@ impl Node {
     pub async fn history(&self, session: &str) -> Vec<Value> {
         let page = self.keepline.sessions().history(session, None, 0).await.unwrap();
         assert_eq!(page.first, page.oldest, "it fits on one page");
-        page.entries.iter().map(|entry| serde_json::from_str(entry).unwrap()).collect()
+        page.records.iter().map(|record| serde_json::from_str(&record.to_json()).unwrap()).collect()
     }
 
     /// What has become of the entries so far.
     pub fn counters(&self) -> Counters {
         self.keepline.counters()
     }
+}
+
+/// A task on these buckets: `session/a user/b`.
+pub fn task(buckets: &str, name: &str, state: &str) -> Task {
+    let bucket = |text: &str| {
+        let (kind, name) = text.split_once('/').unwrap_or((text, ""));
+        TaskBucket { kind: kind.to_owned(), name: name.to_owned() }
+    };
+    let buckets = buckets.split(' ').map(bucket).collect();
+    Task { buckets, name: name.to_owned(), state: state.to_owned() }
 }
 
 /// No test may end with a filter that was stopped: it always answers.

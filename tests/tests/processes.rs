@@ -54,7 +54,8 @@ fn start(test: &str, place: &str) -> Child {
 
 /// Every answer and every increment is told by the counters and by the history.
 async fn assert_adds_up(node: &mut Node, answers: u64, increments: u64) {
-    let count = async |node: &mut Node, key| node.sessions.get("shared", key).await.unwrap().value.unwrap();
+    let count =
+        async |node: &mut Node, key| node.sessions.get("shared", key).await.unwrap().value().unwrap().to_owned();
     assert_eq!(count(node, "answer_count").await, answers.to_string());
     assert_eq!(count(node, "n").await, increments.to_string());
     let history = node.history("shared").await;
@@ -136,7 +137,7 @@ fn killed_again_and_again(test: &str, place: &str) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert_eq!(node.say("shared", "and on").await.effect, Effect::Stored);
             let value = async |node: &mut Node, key| -> u64 {
-                let found = node.sessions.get("shared", key).await.unwrap().value;
+                let found = node.sessions.get("shared", key).await.unwrap().value().map(str::to_owned);
                 found.map_or(0, |value| value.parse().unwrap())
             };
             let (answers, increments) = (value(&mut node, "answer_count").await, value(&mut node, "n").await);
@@ -213,7 +214,7 @@ fn sent_again_and_again(test: &str, place: &str) {
     }
     runtime.block_on(async {
         let mut node = node(place).await;
-        let count = node.sessions.get("shared", "answer_count").await.unwrap().value.unwrap();
+        let count = node.sessions.get("shared", "answer_count").await.unwrap().value().unwrap().to_owned();
         assert_eq!(count, MESSAGES.to_string());
         assert_eq!(operations(&node).await, 2 * MESSAGES);
     });
@@ -250,6 +251,6 @@ const ROUNDS_TO_GO: &str = "KEEPLINE_TEST_ROUNDS";
 /// Of the shared session, by its history; 0 while it is not there.
 async fn operations(node: &Node) -> u64 {
     let Ok(page) = node.keepline.sessions().history("shared", None, 0).await else { return 0 };
-    let records: Vec<_> = page.entries.iter().map(|record| serde_json::from_str(record).unwrap()).collect();
+    let records: Vec<_> = page.records.iter().map(|record| serde_json::from_str(&record.to_json()).unwrap()).collect();
     operations_told(&records)
 }

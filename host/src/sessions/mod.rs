@@ -3,9 +3,9 @@
 
 mod error;
 mod hashed_ids;
-mod message_json;
 mod ownership;
 mod search;
+mod stored_json;
 
 use std::sync::Arc;
 

@@ -96,8 +96,12 @@ async fn operators_and_tasks_reach_the_buckets_that_they_name() {
         // The session's id is the deed: it is no other's.
         sessions_of.create(misdeed).await.unwrap_err();
         assert_eq!(keepline.counters().denied, before + 1, "{misdeed}");
-        let task = Task { subject: "session/s1".into(), name: (*misdeed).into(), state: String::new() };
-        let job = Job { task, holder: "h".into(), lease_milliseconds: 1000, results: Vec::new() };
+        let job = Job {
+            task: task("session/s1", misdeed, ""),
+            holder: "h".into(),
+            lease_milliseconds: 1000,
+            results: Vec::new(),
+        };
         assert_eq!(keepline.advance(&job, None).await.step, Step::Done);
         assert_eq!(keepline.counters().denied, before + 2, "{misdeed}");
     }
@@ -115,7 +119,7 @@ async fn a_plugin_cannot_choose_the_user_whose_bucket_it_reaches() {
     list(&keepline, "victim", "another").await;
     let mut sessions = keepline.sessions();
     let mut done =
-        async |session: &str, deed: &str| sessions.rewrite(session.into(), 0, Some(deed)).await.unwrap().session;
+        async |session: &str, deed: &str| sessions.rewrite(session.into(), 0, Some(deed)).await.unwrap_err().message;
     assert!(done("of-victim", "user victim").await.contains("FailureCode::Denied"));
     assert_eq!(done("of-victim", "find-user victim").await, "Status::Absent");
     assert_eq!(done("of-victim", "find-user ben").await, "FailureCode::Denied");
@@ -130,13 +134,13 @@ async fn a_plugin_cannot_choose_the_user_whose_bucket_it_reaches() {
     let mut sessions = keepline.sessions();
     let node = Transcript { session: "of-victim", app_id: None, node_id: Some("n") };
     for (transcript, user) in [("of-victim".into(), None), ("of-victim".into(), Some("ben")), (node, None)] {
-        let told = sessions.register(transcript, user).await.unwrap().session;
+        let told = sessions.register(transcript, user).await.unwrap().owner.unwrap();
         assert!(told.contains("FailureCode::Denied"), "{transcript:?} {user:?}: {told}");
     }
-    assert_eq!(sessions.register("of-victim".into(), Some("victim")).await.unwrap().session, "done");
+    assert_eq!(sessions.register("of-victim".into(), Some("victim")).await.unwrap().owner.as_deref(), Some("done"));
 
     list(&keepline, "victim", "of-victim").await;
-    let mut done = async |deed: &str| sessions.rewrite("of-victim".into(), 0, Some(deed)).await.unwrap().session;
+    let mut done = async |deed: &str| sessions.rewrite("of-victim".into(), 0, Some(deed)).await.unwrap_err().message;
     assert_eq!(done("user victim").await, "done");
     assert_eq!(done("find-user victim").await, "Status::Applied");
     assert!(done("user ben").await.contains("FailureCode::Denied"));

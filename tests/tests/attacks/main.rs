@@ -23,12 +23,13 @@ use std::{fs, path::PathBuf, sync::Arc, sync::LazyLock, time::Instant};
 use keepline::{
     Isolation, Keepline, Options, Plugin, Sandbox,
     logging::LogLevel,
-    maintenance::{Job, Step, Task},
+    maintenance::{Job, Step},
     store::{BucketKind, Deadline, MemoryStore},
 };
 use keepline_tests::{
     confined::Confined,
     guests::{HOSTILE, told},
+    lanes::task,
     programs::program,
     watch::KeptLog,
 };

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use keepline::{
     maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome},
     pipe::Effect,
-    sessions::Transcript,
+    sessions::{Transcript, user_bucket},
     store::{BucketKind, Deadline, Failure, FailureCode, Status, Store},
 };
 use keepline_tests::{
@@ -238,7 +238,7 @@ async fn forgetting_a_user_spares_sessions_that_moved_to_another_owner(given: Gi
     let at = Transcript { session: "s", app_id: None, node_id: Some("n") };
     assert!(node.sessions.describe(at).await.is_err());
     // A hashed name is nobody's plain one.
-    let hashed = node.sessions.user_values("ben@example.org", None).await.unwrap().user;
+    let hashed = user_bucket("ben@example.org");
     turn(&mut node, "t", "ben@example.org", "secret").await;
     let got = ask(&mut node, "?", &of("t", &hashed)).await;
     assert_eq!(got, of("t", &hashed));

@@ -34,7 +34,7 @@ async fn found(node: &mut Node, query: MessageQuery<'_>) -> Vec<(u64, String)> {
             let record: Value = serde_json::from_str(text).unwrap();
             record["content"].as_str().unwrap().to_owned()
         };
-        all.splice(0..0, page.messages.iter().map(|message| (message.position, content(&message.text))));
+        all.splice(0..0, page.messages.iter().map(|message| (message.position, content(&message.to_json()))));
         query.before = page.older;
         if page.older.is_none() {
             return all;
@@ -129,7 +129,7 @@ async fn removed_messages_are_found_nowhere_and_the_rest_stays(given: Given) {
     assert_eq!(node.sessions.clear_messages(s, None).await.unwrap().count, 8);
     assert_eq!(found(&mut node, MessageQuery::default()).await, []);
     assert!(!format!("{:?}", given.everything().await).contains("question"));
-    assert_eq!(node.sessions.get("s", "answer_count").await.unwrap().value.as_deref(), Some("4"));
+    assert_eq!(node.sessions.get("s", "answer_count").await.unwrap().value(), Some("4"));
     turn(&mut node, "s", "5", "five").await;
     assert_eq!(positions(&mut node, MessageQuery::default()).await, [8, 9], "positions go on");
 }
@@ -144,15 +144,14 @@ async fn a_transcript_is_described(given: Given) {
     assert_eq!((state.oldest, state.next, state.answers), (0, 4, 2));
     assert_eq!(state.title.as_deref(), Some("Where is my parcel?"));
     assert!(state.owner.is_some_and(|owner| owner.starts_with("h-") && owner.len() == 54));
-    let created = format!("{}.{:03}", state.created_at.unwrap() / 1000, state.created_at.unwrap() % 1000);
-    assert!(state.generation.starts_with(&created), "{created} {}", state.generation);
-    let last = format!("{}.{:03}", state.last_at.unwrap() / 1000, state.last_at.unwrap() % 1000);
+    assert!(state.created_at > 0);
+    let last = format!("{}.{:03}", state.last_at / 1000, state.last_at % 1000);
     assert!(StillClock::START.starts_with(&last), "{last}");
     assert!(state.weight > 0 && state.bytes > 0 && state.expires_in.is_some_and(|left| left <= 3_600_000));
     // Of a session without a conversation there is less to tell.
     node.sessions.create("plain").await.unwrap();
     let plain = node.sessions.describe("plain".into()).await.unwrap();
-    assert_eq!((plain.next, plain.answers, plain.last_at, plain.title), (0, 0, None, None));
+    assert_eq!((plain.next, plain.answers, plain.last_at, plain.title), (0, 0, 0, None));
     assert!(plain.created_at >= state.created_at);
 
     let named = node.sessions.set_title("s".into(), Some(" My\n parcel ")).await.unwrap();
@@ -170,7 +169,7 @@ async fn a_node_is_read_and_cleared_by_its_ids(given: Given) {
     let at = Transcript { session: "s", app_id: Some("shop"), node_id: Some("llm 1") };
     let page = node.sessions.messages(at, MessageQuery::default()).await.unwrap();
     assert_eq!(page.messages.len(), 2);
-    assert!(page.messages[1].text.contains("two"));
+    assert!(page.messages[1].content.contains("two"));
     assert_eq!(node.sessions.rewrite(at, 1, Some("deux")).await.unwrap().count, 1);
     assert_eq!(said(&ask(&mut node, "?", &metadata).await), ["user: 2", "assistant: deux"]);
     assert_eq!(node.sessions.clear_messages(at, None).await.unwrap().count, 2);
@@ -226,7 +225,7 @@ async fn bad_input_is_refused_before_any_store_is_asked(given: Given) {
     }
     let none = MessageQuery { thread: Some("nobody"), ..MessageQuery::default() };
     assert_eq!(node.sessions.messages(s, none).await.unwrap_err().code, Code::NotFound);
-    assert_eq!(node.sessions.user_sessions("nobody", Some(u64::MAX), u32::MAX).await.unwrap().sessions, [""; 0]);
+    assert_eq!(node.sessions.user_sessions("nobody", Some(u64::MAX), u32::MAX).await.unwrap().sessions, []);
     assert_eq!(node.sessions.search_user("nobody", "word", None, u32::MAX).await.unwrap().found, []);
     assert_eq!(node.sessions.user_values("nobody", None).await.unwrap().values, []);
     given.assert_unchanged(&before, "bad input").await;
@@ -283,7 +282,7 @@ async fn readers_see_only_whole_turns_while_others_write_and_correct(given: Give
         while !is_done.load(Ordering::Relaxed) {
             let page = sessions.messages(at, MessageQuery { limit: 1000, ..MessageQuery::default() }).await;
             for message in page.map(|page| page.messages).unwrap_or_default() {
-                let record: Value = serde_json::from_str(&message.text).unwrap();
+                let record: Value = serde_json::from_str(&message.to_json()).unwrap();
                 let kind = record["kind"].as_str().or(record["role"].as_str()).unwrap();
                 let place = usize::try_from(message.position % 6).unwrap();
                 assert_eq!(kind, super::concurrency::WHOLE[place], "{record}");

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use keepline::{
-    maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome, Task},
+    maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome},
     pipe::Effect,
-    sessions::Transcript,
+    sessions::{Transcript, chat_messages},
     store::{BucketId, BucketKind, Outcome as Found},
 };
 use keepline_tests::{
-    lanes::Node,
+    lanes::{Node, task},
     on_every_store,
     requests::{Named, read_newest},
 };
@@ -57,8 +57,7 @@ fn maintenance(node: &Node) -> Maintenance {
 
 /// Do it until there is nothing left to do.
 async fn work(node: &Node, subject: &str, name: &str) {
-    let task = Task { subject: subject.into(), name: name.into(), state: String::new() };
-    assert_eq!(maintenance(node).run(task).await, Outcome::Done);
+    assert_eq!(maintenance(node).run(task(subject, name, "")).await, Outcome::Done);
 }
 
 /// As after an answer.
@@ -232,7 +231,7 @@ async fn concurrent_tasks_are_done_once(given: Given) {
     // None is told what another one does: some are told that somebody else is at work.
     for _ in 0..4 {
         let [one, other] = [&nodes[0], &nodes[1]].map(maintenance);
-        let task = || Task { subject: "session/s".into(), name: "recall".into(), state: String::new() };
+        let task = || task("session/s", "recall", "");
         let all = [&one, &other, &one, &other].map(|maintenance| maintenance.run(task()));
         let outcomes = join_all(all).await;
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done | Outcome::Taken)), "{outcomes:?}");
@@ -325,7 +324,7 @@ async fn passages_of_tools_and_other_sources_can_be_excluded(given: Given) {
     assert_eq!(reply(&mut node, "Not much.", &json!({})).await.effect, Effect::Stored);
     let next = node.sessions.describe(S.into()).await.unwrap().next;
     let message = json!({"role": "user", "content": "My grandmother fed a squirrel.", "at": 1.5}).to_string();
-    node.sessions.set_messages(S.into(), &[message], Some(next)).await.unwrap();
+    node.sessions.set_messages(S.into(), &chat_messages(&[message]), Some(next)).await.unwrap();
     chatter(&mut node, 8).await;
     index(&node).await;
     let found = recalled(&mut node, "squirrel").await;
@@ -354,7 +353,7 @@ async fn a_node_recalls_its_own_messages(given: Given) {
         due = reply(&mut node, "Gladly.", &json!({})).await.due;
     }
     let task = due.into_iter().find(|task| task.name == "recall").unwrap();
-    let bucket = BucketId { kind: BucketKind::Node, name: task.subject.strip_prefix("node/").unwrap().to_owned() };
+    let bucket = BucketId { kind: BucketKind::Node, name: task.buckets[0].name.clone() };
     assert_eq!(maintenance(&node).run(task).await, Outcome::Done);
     let found = passages(&ask(&mut node, DOG, &metadata).await);
     assert!(texts(&found).iter().any(|text| text.contains("Bruno")), "{found:?}");

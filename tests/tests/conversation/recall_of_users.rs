@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use keepline::{
-    maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome, Task, subject_with_user},
+    maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome, Task, session_buckets},
     pipe::Effect,
+    sessions::chat_messages,
 };
 use keepline_tests::{lanes::Node, on_every_store};
 use serde_json::{Value, json};
@@ -50,7 +51,7 @@ async fn index(node: &Node, user: &str, session: &str) {
 }
 
 fn task(session: &str, user: &str, name: &str) -> Task {
-    Task { subject: subject_with_user(session, user).unwrap(), name: name.into(), state: String::new() }
+    Task { buckets: session_buckets(session, Some(user)), name: name.into(), state: String::new() }
 }
 
 async fn talk(node: &mut Node, user: &str, session: &str, text: &str) {
@@ -128,7 +129,7 @@ async fn a_corrected_text_is_found_nowhere(given: Given) {
             "edited" => drop(node.sessions.rewrite("s".into(), 0, Some(hedgehog)).await.unwrap()),
             "removed" => drop(node.sessions.rewrite("s".into(), 0, None).await.unwrap()),
             "cleared" => drop(node.sessions.clear_messages("s".into(), None).await.unwrap()),
-            "replaced" => drop(node.sessions.set_messages("s".into(), &[message], None).await.unwrap()),
+            "replaced" => drop(node.sessions.set_messages("s".into(), &chat_messages(&[message]), None).await.unwrap()),
             _ => drop(node.sessions.delete("s").await.unwrap()),
         }
         for is_indexed_again in [false, true] {

@@ -135,10 +135,10 @@ impl Side {
             Step::Question { pipe, metadata } => told(&self.pipes[*pipe].question("?", metadata).await.unwrap()),
             Step::Answer { pipe, text, metadata } => told(&self.pipes[*pipe].answer(text, metadata).await.unwrap()),
             // Stamps are a store's own.
-            Step::Create(session) => said(sessions.create(session).await.map(|created| created.session)),
+            Step::Create(session) => said(sessions.create(session).await.map(|created| created.key_count)),
             Step::Resume(session) => said(sessions.resume(session).await.map(|state| {
                 let minutes = state.expires_in.map(|milliseconds| milliseconds / 60_000);
-                (state.session, state.key_count, state.history_length, minutes)
+                (state.key_count, state.history_length, minutes)
             })),
             Step::Delete(session) => said(sessions.delete(session).await),
             Step::Put(session, key, value) => said(sessions.put(session, key, value).await),

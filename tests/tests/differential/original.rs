@@ -112,26 +112,26 @@ impl Call {
 
     async fn of_the_store(&self, sessions: &mut Sessions, store: &StoreUnderTest) -> Said {
         let said = match self {
-            Self::Create(session) => sessions.create(session).await.map(|created| json!(created.session)),
+            Self::Create(session) => sessions.create(session).await.map(|_| json!(session)),
             Self::Resume(session) => {
                 sessions.resume(session).await.map(|state| json!([state.key_count, state.history_length]))
             }
             Self::Delete(session) => sessions.delete(session).await.map(|deleted| {
-                assert_eq!(deleted.key_count, deleted.keys_cleared.len() as u64);
-                json!(deleted.keys_cleared)
+                assert_eq!(deleted.key_count, deleted.keys.len() as u64);
+                json!(deleted.keys)
             }),
-            Self::Put(session, key, value) => sessions.put(session, key, value).await.map(|stored| json!(stored.key)),
-            Self::Get(session, key) => sessions.get(session, key).await.map(|found| json!(found.value)),
+            Self::Put(session, key, value) => sessions.put(session, key, value).await.map(|_| json!(key)),
+            Self::Get(session, key) => sessions.get(session, key).await.map(|found| json!(found.value())),
             Self::Keys(session) => sessions.keys(session).await.map(|list| json!(list.keys)),
             Self::Clear(session, key) => {
-                sessions.clear(session, key.as_deref()).await.map(|cleared| json!(cleared.cleared))
+                sessions.clear(session, key.as_deref()).await.map(|cleared| json!(cleared.keys))
             }
             Self::Increment(session, key, amount) => {
                 sessions.increment(session, key, *amount).await.map(|counted| json!(counted.value))
             }
             Self::History(session, limit) => {
                 let page = sessions.history(session, None, *limit).await;
-                page.map(|page| page.entries.iter().map(|entry| without_timestamp(entry)).collect())
+                page.map(|page| page.records.iter().map(|record| without_timestamp(&record.to_json())).collect())
             }
             Self::List => {
                 let mut all = store.list(3).await;

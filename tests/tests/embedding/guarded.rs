@@ -230,7 +230,7 @@ async fn tenants_share_only_connections_and_the_instance_limit() {
     }
     for (keepline, answer) in [(&first, "\"of one\""), (&second, "\"of two\"")] {
         let found = keepline.sessions().get("s", "last_answer").await.unwrap();
-        assert_eq!(found.value.as_deref(), Some(answer));
+        assert_eq!(found.value(), Some(answer));
     }
     assert_eq!(first.counters().stored, 2, "entries are counted for all");
     assert_eq!((first.metrics().store.calls, second.metrics().store.calls), (2, 2));

@@ -8,8 +8,11 @@ use keepline::{
     Keepline, Options, Passed, Pipe, SessionError, Sessions,
     embedding::{Embedder, Embedding, EmbeddingError},
     maintenance::{CompletionNeed, Maintenance, MaintenanceOptions, Model, ModelError, Outcome, Purpose},
-    pipe::{Answer, AnswerStatus, EntryError, ProblemCode, Question, Task, ToolActivity},
-    sessions::{LineQuery, MessageQuery, SessionErrorCode, Transcript, TranscriptSettings},
+    pipe::{Answer, AnswerStatus, Effect, EntryError, ProblemCode, Question, Task, ToolActivity},
+    sessions::{
+        ChatMessage, HistoryRecord, LineQuery, Message, MessageQuery, NamedValue, NewMessage, SessionErrorCode,
+        SessionSummary, Transcript, TranscriptSettings, ValueList,
+    },
     store::{Deadline, Failure, FailureCode, MemoryStore, Store},
 };
 use keepline_stores_tests::kit::pattern::{expanded, matches};
@@ -40,6 +43,11 @@ async fn the_library_keeps_what_the_host_kit_asks() {
         }
         let topic: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         for case in topic["cases"].as_array().unwrap() {
+            // Nothing stands between this host and a component; what unknown names mean is tested with a component that has
+            // them, in `sandbox/`.
+            if case["needs"].as_array().is_some_and(|needs| needs.contains(&json!("inspection"))) {
+                continue;
+            }
             match replay(case).await {
                 Ok(()) => passed += 1,
                 Err(why) => failed.push(format!("{}, {}: {why}\nduty: {}", file.display(), case["name"], case["duty"])),
@@ -121,11 +129,7 @@ struct ScriptedModel {
 #[async_trait]
 impl Model for ScriptedModel {
     async fn complete(&self, need: &CompletionNeed) -> Result<Option<String>, ModelError> {
-        let purpose = match need.purpose {
-            Purpose::Summary => "summary",
-            Purpose::Title => "title",
-            Purpose::Extraction => "extraction",
-        };
+        let purpose = Purpose::of(need).name();
         self.asked.lock().push(json!({
             "purpose": purpose, "instructions": need.instructions, "input": need.input, "max-tokens": need.max_tokens,
         }));
@@ -273,8 +277,7 @@ impl Host {
         };
         self.due.extend(passed.due);
         let problem = passed.problem.map(|problem| code(&problem.code));
-        let (ignored, reported): (Vec<_>, Vec<_>) =
-            problem.into_iter().partition(|code| code.starts_with("session-id-"));
+        let (ignored, reported): (Vec<_>, Vec<_>) = problem.into_iter().partition(|_| passed.effect == Effect::Ignored);
         self.reported.extend(reported);
         json!({ "metadata": passed.metadata.as_deref().unwrap_or(metadata), "ignored": ignored })
     }
@@ -315,8 +318,9 @@ async fn started(
 fn trapping(length: usize) -> Vec<u8> {
     let CoreGuest { realloc, .. } = CoreGuest::default();
     let realloc = format!("(if (i32.eq (local.get 3) (i32.const {length})) (then (unreachable))) {realloc}");
-    // `ok`, an empty text, and of three wishes the last.
-    let configured = r#"(data (i32.const 1024) "\00\00\00\00\00\00\00\00\00\00\00\00\00\00\01")"#;
+    // `ok`, no options, of `wants` the one at 1056, no warnings; that is the text at 1064.
+    let configured = r#"
+        (data (i32.const 1036) "\20\04\00\00\01") (data (i32.const 1056) "\28\04\00\00\05\00\00\00turns")"#;
     CoreGuest { realloc: &realloc, configure: "i32.const 1024", more: configured, ..CoreGuest::default() }.component()
 }
 
@@ -360,11 +364,16 @@ fn spelled(answer: Result<Value, SessionError>) -> Value {
     match answer {
         Ok(record) => json!({ "ok": record }),
         Err(error) => {
-            let store_code = match error.code {
-                SessionErrorCode::Store(code) => code.name(),
-                _ => "",
+            use SessionErrorCode as Code;
+            let (code, subject) = match error.code {
+                Code::InvalidSession => ("invalid".to_owned(), "session"),
+                Code::InvalidKey => ("invalid".to_owned(), "key"),
+                Code::InvalidValue => ("invalid".to_owned(), "value"),
+                Code::NotFound => ("not-found".to_owned(), "session"),
+                Code::Store(code) => (code.name().to_owned(), ""),
+                code => (code.to_string(), ""),
             };
-            json!({ "err": { "code": error.code.to_string(), "store-code": store_code, "message": error.message } })
+            json!({ "err": { "code": code, "subject": subject, "message": error.message } })
         }
     }
 }
@@ -390,7 +399,7 @@ async fn administer(sessions: &mut Sessions, function: &str, given: &Value) -> R
 async fn of_sessions(sessions: &mut Sessions, name: &str, given: &Value) -> Result<Value, SessionError> {
     let session = given["session"].as_str().unwrap_or_default();
     Ok(match name {
-        "create" => json!({ "session": sessions.create(session).await?.session }),
+        "create" => json!({ "key-count": sessions.create(session).await?.key_count }),
         "resume" => {
             let state = sessions.resume(session).await?;
             json!({ "key-count": state.key_count, "expires-in": state.expires_in })
@@ -401,12 +410,11 @@ async fn of_sessions(sessions: &mut Sessions, name: &str, given: &Value) -> Resu
         }
         "delete" => json!({ "key-count": sessions.delete(session).await?.key_count }),
         "put" => {
-            let stored = sessions.put(session, text(given, "key"), text(given, "value")).await?;
-            json!({ "session": stored.session, "key": stored.key })
+            json!({ "existed": sessions.put(session, text(given, "key"), text(given, "value")).await?.existed })
         }
-        "get" => json!({ "value": sessions.get(session, text(given, "key")).await?.value }),
+        "get" => named_values(&sessions.get(session, text(given, "key")).await?),
         "keys" => json!({ "keys": sessions.keys(session).await?.keys }),
-        "clear" => json!({ "cleared": sessions.clear(session, given["key"].as_str()).await?.cleared }),
+        "clear" => json!({ "keys": sessions.clear(session, given["key"].as_str()).await?.keys }),
         "increment" => {
             let amount = &given["amount"];
             let amount = amount.as_i64().unwrap_or_else(|| amount.as_str().unwrap().parse().unwrap());
@@ -419,7 +427,9 @@ async fn of_sessions(sessions: &mut Sessions, name: &str, given: &Value) -> Resu
         }
         "history" => {
             let page = sessions.history(session, optional_number(given, "before"), limit(given)).await?;
-            json!({ "entries": page.entries, "first": page.first, "oldest": page.oldest, "next": page.next })
+            let told = |record: &HistoryRecord| json!({ "operation": record.operation, "key": record.key });
+            let records: Vec<Value> = page.records.iter().map(told).collect();
+            json!({ "records": records, "first": page.first, "oldest": page.oldest, "next": page.next })
         }
         _ => panic!("there is no function sessions.{name}"),
     })
@@ -451,8 +461,7 @@ async fn of_transcripts(sessions: &mut Sessions, name: &str, given: &Value) -> R
                 limit: limit(query),
             };
             let page = sessions.messages(transcript, wanted).await?;
-            let told =
-                |message: keepline::sessions::Message| json!({ "position": message.position, "text": message.text });
+            let told = |message: keepline::sessions::Message| json!({ "position": message.position, "text": message.to_json() });
             json!({ "messages": page.messages.into_iter().map(told).collect::<Vec<_>>(), "older": page.older })
         }
         "content" => {
@@ -481,8 +490,15 @@ async fn of_transcripts(sessions: &mut Sessions, name: &str, given: &Value) -> R
             json!({ "count": sessions.clear_messages(transcript, optional_number(given, "branch")).await?.count })
         }
         "set-messages" => {
-            let messages: Vec<String> = serde_json::from_value(given["messages"].clone()).unwrap();
-            json!({ "count": sessions.set_messages(transcript, &messages, optional_number(given, "next")).await?.count })
+            let records: Vec<Option<Message>> = given["messages"].as_array().unwrap().iter().map(a_message).collect();
+            let messages: Vec<NewMessage<'_>> = (records.iter().zip(given["messages"].as_array().unwrap()))
+                .map(|(record, given)| match record {
+                    Some(record) => NewMessage::Message(record),
+                    None => NewMessage::Chat(ChatMessage { text: text(&given["chat"], "text") }),
+                })
+                .collect();
+            let changed = sessions.set_messages(transcript, &messages, optional_number(given, "next")).await?;
+            json!({ "count": changed.count, "next": changed.next })
         }
         "set-title" => json!({ "title": sessions.set_title(transcript, given["title"].as_str()).await?.title }),
         "set-settings" => {
@@ -493,9 +509,32 @@ async fn of_transcripts(sessions: &mut Sessions, name: &str, given: &Value) -> R
                 reserve_tokens: optional_number(wanted, "reserve-tokens"),
                 model: wanted["model"].as_str().map(str::to_owned),
             };
-            json!({ "session": sessions.set_settings(transcript, &settings).await?.session })
+            told_settings(&sessions.set_settings(transcript, &settings).await?)
         }
         _ => panic!("there is no function transcripts.{name}"),
+    })
+}
+
+fn named_values(found: &ValueList) -> Value {
+    let told = |value: &NamedValue| json!({ "key": value.key, "value": value.value });
+    json!({ "values": found.values.iter().map(told).collect::<Vec<_>>() })
+}
+
+/// None: it has the form of a chat API.
+fn a_message(given: &Value) -> Option<Message> {
+    let given = given.get("message")?;
+    Some(Message {
+        position: 0,
+        id: text(given, "id").to_owned(),
+        parent: text(given, "parent").to_owned(),
+        turn: text(given, "turn").to_owned(),
+        role: text(given, "role").to_owned(),
+        kind: text(given, "kind").to_owned(),
+        at: number(given, "at"),
+        tokens: None,
+        content: text(given, "content").to_owned(),
+        tool: None,
+        extras: None,
     })
 }
 
@@ -510,17 +549,14 @@ fn told_settings(settings: &TranscriptSettings) -> Value {
 async fn of_users(sessions: &mut Sessions, name: &str, given: &Value) -> Result<Value, SessionError> {
     let user = text(given, "user");
     Ok(match name {
-        "values" => {
-            let values = sessions.user_values(user, given["key"].as_str()).await?.values;
-            let told = |value: &keepline::sessions::UserValue| json!({ "key": value.key, "value": value.value });
-            json!({ "values": values.iter().map(told).collect::<Vec<_>>() })
-        }
+        "values" => named_values(&sessions.user_values(user, given["key"].as_str()).await?),
         "put" => json!({
-            "user": sessions.put_user_value(user, text(given, "key"), given["value"].as_str()).await?.user,
+            "existed": sessions.put_user_value(user, text(given, "key"), given["value"].as_str()).await?.existed,
         }),
         "list-sessions" => {
             let listed = sessions.user_sessions(user, optional_number(given, "before"), limit(given)).await?;
-            json!({ "sessions": listed.sessions, "older": listed.older })
+            let told = |one: &SessionSummary| json!({ "session": one.session, "records": one.records });
+            json!({ "sessions": listed.sessions.iter().map(told).collect::<Vec<_>>(), "older": listed.older })
         }
         _ => panic!("there is no function users.{name}"),
     })

@@ -203,7 +203,7 @@ async fn a_dropped_answer_leaves_the_turn_to_the_next_answer() {
     gate.open();
     assert_eq!(other.await.effect, Effect::Stored);
     assert_eq!(node.reply("kept").await.effect, Effect::Stored);
-    assert_eq!(node.sessions.get("s", "last_answer").await.unwrap().value.unwrap(), "\"kept\"");
+    assert_eq!(node.sessions.get("s", "last_answer").await.unwrap().value().unwrap(), "\"kept\"");
 }
 
 /// As `Options::max_instances` says.

@@ -100,7 +100,7 @@ async fn nothing_is_lost_or_fails(under_test: Arc<StoreUnderTest>) {
     assert_eq!((counters.failed, counters.busy, counters.faults, counters.ended), (0, 0, 0, 0), "{counters:?}");
     assert_eq!(counters.stored, 2 * all);
     let count = async |node: &mut Node, session: &str, key: &str| -> u64 {
-        node.sessions.get(session, key).await.unwrap().value.unwrap().parse().unwrap()
+        node.sessions.get(session, key).await.unwrap().value().unwrap().parse().unwrap()
     };
     for (n, rounds) in rounds.into_iter().enumerate() {
         let session = format!("s{n}");

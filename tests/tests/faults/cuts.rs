@@ -69,7 +69,7 @@ async fn each_kind_of_connection_cut_is_recovered_within_the_call() {
     }
     assert_eq!(proxy.cuts(), 80);
     assert_answers(&node, "s1", answers).await;
-    assert_eq!(node.sessions.get("s2", "n").await.unwrap().value.as_deref(), Some("80"));
+    assert_eq!(node.sessions.get("s2", "n").await.unwrap().value(), Some("80"));
     // Cut at the reply, a deletion tells nevertheless that it was done.
     proxy.cut_next(Cut::BeforeReply);
     node.sessions.delete("s2").await.unwrap();

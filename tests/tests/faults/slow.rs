@@ -95,7 +95,7 @@ async fn a_write_that_timed_out_never_overtakes_a_newer_one() {
         }
         writes += 1;
         tokio::time::sleep(Duration::from_millis(30)).await;
-        assert_eq!(patient.sessions.get("s1", "k").await.unwrap().value.as_deref(), Some("\"new\""), "{round}");
+        assert_eq!(patient.sessions.get("s1", "k").await.unwrap().value(), Some("\"new\""), "{round}");
         assert_eq!(operations_told(&patient.history("s1").await), writes, "{round}");
     }
 }
@@ -120,5 +120,5 @@ async fn a_connection_made_during_a_pause_applies_no_timed_out_write() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     server.resume().unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(patient.sessions.get("s1", "k").await.unwrap().value.as_deref(), Some("\"new\""));
+    assert_eq!(patient.sessions.get("s1", "k").await.unwrap().value(), Some("\"new\""));
 }

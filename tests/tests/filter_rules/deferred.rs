@@ -11,7 +11,7 @@ use keepline::{
     store::Outcome as Found,
 };
 use keepline_tests::{
-    lanes::{Node, metadata_of},
+    lanes::{Node, metadata_of, task},
     on_every_store,
     requests::get_in,
 };
@@ -124,7 +124,7 @@ async fn a_summary_is_stored_while_turns_are_written_by_others(given: Given) {
     assert_eq!(maintenance.counters().summaries.done, 1);
     assert_eq!(summary(&given, "s1").await.unwrap()["text"], "They spoke about numbers.");
     let need = model.needs.lock()[0].clone();
-    assert_eq!(need.purpose, Purpose::Summary);
+    assert_eq!(Purpose::of(&need), Purpose::Summary);
     assert!(need.input.contains("\n```\nquestion 0: ") && !need.input.contains("question 102"), "{}", need.input);
     let question = asked(&mut other, "s1").await;
     assert_eq!(question["memory_summary"]["content"].as_str().map(|text| text.contains("about numbers")), Some(true));
@@ -274,8 +274,7 @@ async fn uses_of_a_users_sessions_are_recorded_in_order_even_if_delayed(given: G
     let counters = maintenance.counters();
     assert_eq!((counters.titles.done, counters.others.done, counters.abandoned), (1, 2, 0));
     let listed = node.sessions.user_sessions("anna", None, 0).await.unwrap().sessions;
-    let names: Vec<Value> = listed.iter().map(|text| serde_json::from_str::<Value>(text).unwrap()).collect();
-    assert_eq!(names.iter().map(|entry| &entry["session"]).collect::<Vec<_>>(), ["s0", "s1", "s2"]);
+    assert_eq!(listed.iter().map(|listed| &*listed.session).collect::<Vec<_>>(), ["s0", "s1", "s2"]);
 }
 
 async fn a_task_of_a_deleted_session_changes_nothing_in_its_successor(given: Given) {
@@ -321,7 +320,7 @@ async fn turns_are_archived_before_retention_removes_them(given: Given) {
         due = turn(&mut node, "s1", number).await.due;
         if number == 0 {
             // Nothing is to go yet.
-            let task = Task { subject: "session/s1".to_owned(), name: "retention".to_owned(), state: String::new() };
+            let task = task("session/s1", "retention", "");
             assert_eq!(maintenance.run(task).await, Outcome::Done);
         }
     }

@@ -2,15 +2,24 @@
 
 use std::time::Duration;
 
-use keepline::pipe::Effect;
+use keepline::{pipe::Effect, sessions::HistoryRecord};
 use keepline_tests::{
-    lanes::{Node, StillClock, operations_told, untouched},
+    lanes::{Node, operations_told, untouched},
     on_every_store,
     stores::StoreUnderTest,
 };
 use serde_json::{Value, json};
 
 use super::Given;
+
+/// When the clock stands still, as far as a history tells it.
+const START_MILLISECONDS: &str = "1795186917.032";
+
+/// As JSON, oldest first.
+async fn history_of(node: &mut Node, limit: u32) -> Vec<String> {
+    let page = node.sessions.history("s1", None, limit).await.unwrap();
+    page.records.iter().map(HistoryRecord::to_json).collect()
+}
 
 async fn history_records_operations_but_no_values(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
@@ -22,38 +31,41 @@ async fn history_records_operations_but_no_values(given: Given) {
     node.sessions.clear("s1", Some("k")).await.unwrap();
     node.sessions.clear("s1", Some("absent")).await.unwrap();
     node.sessions.clear("s1", None).await.unwrap();
-    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
-    let start = StillClock::START;
-    assert_eq!(entries, [
-        format!(r#"{{"op": "put", "key": "last_answer", "timestamp": {start}}}"#),
-        format!(r#"{{"op": "increment", "key": "answer_count", "timestamp": {start}}}"#),
-        r#"{"op": "put", "key": "k", "timestamp": 1795186918.0}"#.into(),
-        r#"{"op": "increment", "key": "n", "timestamp": 1795186918.0}"#.into(),
-        r#"{"op": "clear", "key": "k", "timestamp": 1795186918.0}"#.into(),
-        r#"{"op": "clear", "key": "absent", "timestamp": 1795186918.0}"#.into(),
-        r#"{"op": "clear", "key": null, "cleared": ["answer_count", "last_answer", "n"], "timestamp": 1795186918.0}"#
-            .into(),
-    ]);
+    let entries = history_of(&mut node, 0).await;
+    let start = START_MILLISECONDS;
+    assert_eq!(
+        entries,
+        [
+            format!(r#"{{"op":"put","key":"last_answer","timestamp":{start}}}"#),
+            format!(r#"{{"op":"increment","key":"answer_count","timestamp":{start}}}"#),
+            r#"{"op":"put","key":"k","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"increment","key":"n","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"clear","key":"k","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"clear","key":"absent","timestamp":1795186918.000}"#.into(),
+            r#"{"op":"clear","key":null,"cleared":["answer_count","last_answer","n"],"timestamp":1795186918.000}"#
+                .into(),
+        ]
+    );
 }
 
 async fn a_summary_replaces_all_but_the_newest_half_of_the_history(given: Given) {
-    let mut node = Node::new(&given.store, r#"{"max_history": 5}"#).await;
+    let mut node = Node::new(&given.store, r#"{"max_history":5}"#).await;
     node.sessions.create("s1").await.unwrap();
     for key in ["a", "b", "c", "d", "e"] {
         node.sessions.put("s1", key, "1").await.unwrap();
     }
     assert_eq!(node.sessions.resume("s1").await.unwrap().history_length, 5);
     node.sessions.increment("s1", "f", 1).await.unwrap();
-    let start = StillClock::START;
-    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
+    let start = START_MILLISECONDS;
+    let entries = history_of(&mut node, 0).await;
     assert_eq!(
         entries,
         [
             format!(
-                r#"{{"op": "summary", "summarized_count": 4, "op_counts": {{"put": 4}}, "keys_touched": ["a", "b", "c", "d"], "timestamp": {start}}}"#
+                r#"{{"op":"summary","summarized_count":4,"op_counts":{{"put":4}},"keys_touched":["a","b","c","d"],"timestamp":{start}}}"#
             ),
-            format!(r#"{{"op": "put", "key": "e", "timestamp": {start}}}"#),
-            format!(r#"{{"op": "increment", "key": "f", "timestamp": {start}}}"#),
+            format!(r#"{{"op":"put","key":"e","timestamp":{start}}}"#),
+            format!(r#"{{"op":"increment","key":"f","timestamp":{start}}}"#),
         ]
     );
 
@@ -61,12 +73,12 @@ async fn a_summary_replaces_all_but_the_newest_half_of_the_history(given: Given)
     for key in ["g", "a", "e"] {
         node.sessions.put("s1", key, "1").await.unwrap();
     }
-    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
+    let entries = history_of(&mut node, 0).await;
     assert_eq!(entries.len(), 3);
     assert_eq!(
         entries[0],
         format!(
-            r#"{{"op": "summary", "summarized_count": 7, "op_counts": {{"put": 6, "increment": 1}}, "keys_touched": ["a", "b", "c", "d", "e", "f", "g"], "timestamp": {start}}}"#
+            r#"{{"op":"summary","summarized_count":7,"op_counts":{{"put":6,"increment":1}},"keys_touched":["a","b","c","d","e","f","g"],"timestamp":{start}}}"#
         )
     );
 }
@@ -164,10 +176,10 @@ async fn long_histories_are_read_in_full_and_from_the_newest_end(given: Given) {
         entries.iter().map(key).collect()
     };
     let all: Vec<_> = (0..1200).map(|number| format!("k{number}")).collect();
-    assert_eq!(keys(node.sessions.history("s1", None, 0).await.unwrap().entries), all);
-    assert_eq!(keys(node.sessions.history("s1", None, u32::MAX).await.unwrap().entries), all);
+    assert_eq!(keys(history_of(&mut node, 0).await), all);
+    assert_eq!(keys(history_of(&mut node, u32::MAX).await), all);
     for limit in [1, 2, 999, 1000, 1001, 1199, 1200, 1201] {
-        let entries = node.sessions.history("s1", None, limit).await.unwrap().entries;
+        let entries = history_of(&mut node, limit).await;
         assert_eq!(keys(entries), all[1200 - (limit as usize).min(1200)..]);
     }
 }
@@ -196,7 +208,7 @@ async fn a_history_with_unreadable_records_is_summarised_like_any_other() {
         for answers in 2..=10 {
             assert!(untouched(Effect::Stored, &node.say("s1", "x").await), "{broken:?}");
             let history = node.sessions.history("s1", None, 0).await.unwrap();
-            assert!(history.entries.len() <= 4, "{broken:?}: {:?}", history.entries);
+            assert!(history.records.len() <= 4, "{broken:?}: {:?}", history.records);
             if answers >= 3 {
                 // The summary is JSON again, whatever it was made of.
                 assert_eq!(operations_told(&node.history("s1").await), 2 * answers, "{broken:?}");

@@ -3,16 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use keepline::{
-    maintenance::{Job, MissingResult, NeedResult, Step, Task},
+    maintenance::{Job, NeedOutcome, NeedResult, Step},
     pipe::{Effect, ProblemCode},
     store::{FailureCode, MemoryStore, Store},
 };
-use keepline_tests::lanes::{Node, untouched};
+use keepline_tests::lanes::{Node, task, untouched};
 
 fn job(subject: &str, name: &str, state: &str) -> Job {
-    let task = Task { subject: subject.into(), name: name.into(), state: state.into() };
-    let results = vec![NeedResult::Missing(MissingResult { id: u32::MAX, message: "nobody to ask".into() })];
-    Job { task, holder: "holder".into(), lease_milliseconds: u64::MAX, results }
+    let results = vec![NeedResult { id: u32::MAX, outcome: NeedOutcome::Missing("nobody to ask".into()) }];
+    Job { task: task(subject, name, state), holder: "holder".into(), lease_milliseconds: u64::MAX, results }
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ async fn numbers_and_texts_are_returned_as_they_were_put(given: Given) {
         &digits,
     ] {
         node.sessions.put("s1", "v", value).await.unwrap();
-        assert_eq!(node.sessions.get("s1", "v").await.unwrap().value.as_deref(), Some(value));
+        assert_eq!(node.sessions.get("s1", "v").await.unwrap().value(), Some(value));
         assert_eq!(node.memory("s1").await.unwrap(), format!("{{\"v\":{value}}}"));
     }
     // On one line, whatever blanks were between the tokens: entries are lines.

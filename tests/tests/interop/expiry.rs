@@ -93,7 +93,7 @@ async fn data_of_successive_generations_of_a_session_do_not_mix() {
             // The count and the history are of one life.
             let history = node.keepline.sessions().history("s1", None, 0).await;
             if let Ok(page) = history {
-                let first: Value = serde_json::from_str(&page.entries[0]).unwrap();
+                let first: Value = serde_json::from_str(&page.records[0].to_json()).unwrap();
                 assert!(first["op"] == "summary" || first["key"] == "last_answer", "{first}");
             }
             tokio::task::yield_now().await;

@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use keepline::{
     CodeCache, Isolation, Keepline, KeeplineError, OnStoreError, Options, Passed, Plugin, PluginError, Sandbox,
     logging::{LogLevel, is_printable},
-    maintenance::{Job, Step, Task},
+    maintenance::{Job, Step},
     pipe::{Effect, ProblemCode},
     plugin::{BUNDLED, inspect},
     sessions::SessionErrorCode,
@@ -35,7 +35,7 @@ use keepline::{
 use keepline_tests::{
     guests::{HOSTILE, core_guest, told},
     intercept::{Intercept, Intercepted},
-    lanes,
+    lanes::{self, task},
     requests::{create, describe, description, session, transaction, unused},
     watch::{KeptLog, in_own_process, peak_bytes, resident_bytes},
 };

@@ -71,9 +71,9 @@ async fn a_malformed_reply_is_refused() {
         ("an address out of the memory", store(12, 0x7000_0000) + &store(16, 1)),
         ("a length out of the memory", store(12, 2048) + &store(16, 0x7fff_ffff)),
         ("metadata as long as the address space", string(0xffff_ffff)),
-        ("an effect that is none", store(20, 99)),
-        ("tasks out of the memory", store(28, 0x7000_0000) + &store(32, 1)),
-        ("tasks as many as the address space has room for", store(28, 2048) + &store(32, 0x0fff_ffff)),
+        ("an effect out of the memory", store(20, 0x7000_0000) + &store(24, 1)),
+        ("tasks out of the memory", store(32, 0x7000_0000) + &store(36, 1)),
+        ("tasks as many as the address space has room for", store(32, 2048) + &store(36, 0x0fff_ffff)),
         ("neither some nor none", store(0, 77)),
         ("text that is not UTF-8", string(2) + "(i32.store16 (i32.const 2048) (i32.const 0xffff))"),
     ] {
@@ -125,19 +125,18 @@ async fn tasks_over_their_limits_or_of_other_sessions_are_refused() {
     }
     let annas = r#"{"session_id":"s1","user_id":"anna"}"#;
     let told = cell.keepline.pipe().question("due user/anna|fold|state", annas).await.unwrap().due;
-    let [Task { subject, name, state }] = &told[..] else { panic!("{told:?}") };
-    assert_eq!([&**subject, name, state], ["user/anna", "fold", "state"]);
+    assert_eq!(told, [task("user/anna", "fold", "state")]);
 
-    let long = "x".repeat(281);
+    let long = "x".repeat(129);
     for (due, reason) in [
         ("due 65", "names more than 64 tasks"),
         ("due 1000000", ""),
         ("due state-of|4097", "its task's state is over 4096 bytes"),
         ("due session/s1|fold|\u{1b}[2J", "its task's state is not printable ASCII"),
-        ("due session/é|fold|", "its task's subject is not printable ASCII"),
+        ("due session/é|fold|", "its task's bucket is not printable ASCII"),
         ("due session/s1|a\nb|", "its task's name is not printable ASCII"),
-        (&format!("due {long}|fold|"), "its task's subject is over 280 bytes"),
-        ("due session/s2|fold|", "it names a task of 'session/s2', which is not of the entry that it serves"),
+        (&format!("due session/{long}|fold|"), "its task's bucket is over 128 bytes"),
+        ("due session/s2|fold|", "it names a task of 'session/s2', which does not belong to the entry that it serves"),
         ("due user/anna|fold|", "it names a task of 'user/anna'"),
         ("due service/s1|fold|", "it names a task of 'service/s1'"),
         (&format!("due session/s1|{long}|"), "its task's name is over 64 bytes"),
@@ -154,8 +153,12 @@ async fn tasks_over_their_limits_or_of_other_sessions_are_refused() {
 }
 
 fn job(name: &str, state: &str) -> Job {
-    let task = Task { subject: "session/s1".into(), name: name.into(), state: state.into() };
-    Job { task, holder: "holder".into(), lease_milliseconds: 1000, results: Vec::new() }
+    Job {
+        task: task("session/s1", name, state),
+        holder: "holder".into(),
+        lease_milliseconds: 1000,
+        results: Vec::new(),
+    }
 }
 
 #[tokio::test]
@@ -201,6 +204,25 @@ async fn a_plugin_fault_in_a_task_fails_only_that_step() {
         assert!(after.0 == before.0 + 1 && (after.1 == before.1 + 1 || after.1 >= 3), "{name}: {before:?} {after:?}");
         assert_eq!(cell.ask("nothing").await.effect, Effect::Passed);
     }
+}
+
+/// Of a later version of the contract, or of another plugin.
+#[tokio::test]
+async fn names_that_the_host_does_not_know_mean_what_the_contract_says() {
+    let cell = Cell::hostile().await;
+    let asked = cell.ask("effect compared").await;
+    assert_eq!((asked.effect, asked.metadata), (Effect::Passed, None));
+    let answer = cell.keepline.pipe().answer("effect shelved", METADATA).await.unwrap();
+    assert_eq!(answer.effect, Effect::Stored);
+    // An unknown step ends its task.
+    let progress = cell.keepline.advance(&job("step", "paused"), None).await;
+    assert_eq!((progress.step, progress.problem), (Step::Done, None));
+    let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
+    let maintenance = Maintenance::new(cell.keepline.clone(), Arc::new(Counting::default()), options, runtime);
+    assert_eq!(maintenance.run(job("call", "").task).await, Outcome::Done);
+    let told = cell.log.of("task");
+    assert!(told.len() == 1 && told[0].message.contains("Missing") && told[0].message.contains("id: 7"), "{told:?}");
+    assert_eq!(cell.keepline.counters().faults, 0);
 }
 
 /// Counts what it is asked for.
@@ -317,9 +339,16 @@ async fn effective_options_are_one_strict_json_object_or_empty() {
     let sound = r#"{"a":"b"}"#;
     assert_eq!(told(sound).await, sound);
     let long = format!(r#"{{"a":"{}"}}"#, "b".repeat(1 << 20));
-    for forged in
-        ["", "[]", "{}\n{\"forged\":1}", "{\"a\":1\n}", "{\"a\":NaN}", "\u{feff}{}", "{\"a\":\"\u{1b}[2J\"}", &long]
-    {
+    for forged in [
+        "",
+        "[]",
+        "{\"a\":1}\n{\"forged\":1}",
+        "{\"a\":1\n2}",
+        "{\"a\":NaN}",
+        "\u{feff}{}",
+        "{\"a\":\"\u{1b}[2J\"}",
+        &long,
+    ] {
         assert_eq!(told(forged).await, "{}", "{}", forged.len());
     }
 }

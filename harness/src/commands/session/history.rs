@@ -5,17 +5,13 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use keepline::{
     Sessions,
-    sessions::{HistoryPage, HistoryRecord, HistorySummary},
+    sessions::{HistoryPage, HistoryRecord},
 };
-use keepline_json::{ObjectWriter, for_each_member};
-use serde_json::{Map, Value, json};
+use keepline_json::for_each_member;
 
 use crate::{
     jsonl::members::decode_json_string,
-    operations::{
-        pages::{PageLimits, require_older_position},
-        transcripts::to_seconds,
-    },
+    operations::pages::{PageLimits, require_older_position},
     terminal::{
         self,
         json_text::{EmbeddedJson, json_cell},
@@ -70,7 +66,7 @@ async fn whole_history(
 ) -> Result<ShownHistory> {
     let mut pages = PageLimits::default();
     let HistoryPage { records, mut first, mut oldest, next } = sessions.history(session, before, limit).await?;
-    let newest: Vec<String> = records.iter().map(record_json).collect();
+    let newest: Vec<String> = records.iter().map(HistoryRecord::to_json).collect();
     pages.count_kept_texts(newest.iter().map(String::as_str), TOO_LARGE_HINT)?;
     let mut count = newest.len();
     // The newest first.
@@ -88,38 +84,13 @@ async fn whole_history(
             break;
         }
         require_older_position(Some(older.first), Some(first))?;
-        let records: Vec<String> = older.records.iter().map(record_json).collect();
+        let records: Vec<String> = older.records.iter().map(HistoryRecord::to_json).collect();
         pages.count_kept_page(records.iter().map(String::as_str), TOO_LARGE_HINT)?;
         count += records.len();
         (first, oldest) = (older.first, older.oldest);
         found.push(records);
     }
     Ok(ShownHistory { entries: found.into_iter().rev().flatten().collect(), first, oldest, next })
-}
-
-/// A record as it is stored. One that could not be read has no members.
-fn record_json(record: &HistoryRecord) -> String {
-    let HistoryRecord { operation, key, cleared, summary, at, extras: _ } = record;
-    if operation.is_empty() {
-        return "{}".to_owned();
-    }
-    let mut object = ObjectWriter::with_capacity(128);
-    object.text("op", Some(operation));
-    match summary {
-        Some(HistorySummary { count, operations, keys }) => {
-            let counts: Map<String, Value> =
-                operations.iter().map(|one| (one.name.clone(), json!(one.count))).collect();
-            object.count("summarized_count", Some(*count));
-            object.json("op_counts", Some(&Value::Object(counts).to_string()));
-            object.json("keys_touched", Some(&json!(keys).to_string()));
-        }
-        None => {
-            object.json("key", Some(&json!(key).to_string()));
-            object.json("cleared", key.is_none().then(|| json!(cleared).to_string()).as_deref());
-        }
-    }
-    object.json("timestamp", Some(&to_seconds(*at)));
-    object.finish()
 }
 
 /// A history record as a row: the usual members in columns, the others as JSON.

@@ -9,7 +9,7 @@ use crate::bindings::keepline::memory::key_value::{
     Transaction, capabilities, delete_bucket, list_buckets, transact, transact_each,
 };
 use crate::bindings::wasi::clocks::wall_clock;
-use crate::bindings::wasi::logging::logging::{Level, log};
+use crate::bindings::keepline::host::log::{Level, write as log};
 use crate::{OVERHEARD, SERVED, size};
 
 /// Whose memory it works on, unless it is after another's.

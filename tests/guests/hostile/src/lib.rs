@@ -18,14 +18,14 @@ use std::sync::{
 };
 
 use bindings::Component;
-use bindings::exports::keepline::memory::filter::{
-    AnswerEntry, AnswerReply, ConfigProblem, Configured, Effect, Guest, Problem, QuestionEntry, QuestionReply, Task,
+use bindings::exports::keepline::memory::lanes::{
+    AnswerEntry, AnswerReply, Configured, Guest, OptionValue, QuestionEntry, QuestionReply, Task, TaskBucket,
 };
-use bindings::exports::keepline::memory::maintenance::{
-    self, CompletionNeed, Job, Need, Progress, Purpose, Step, VectorsNeed,
-};
+use bindings::exports::keepline::memory::tasks::{self, Job, Progress};
+use bindings::keepline::common::shared::Problem;
+use bindings::keepline::host::log::{Level, write as log};
+use bindings::keepline::host::needs::{CallNeed, CompletionNeed, Need, VectorsNeed};
 use bindings::wasi::clocks::wall_clock;
-use bindings::wasi::logging::logging::{Level, log};
 use deeds::{do_it, greed};
 
 /// How many entries this instance has served: what a well-behaved filter would not keep.
@@ -34,24 +34,31 @@ static SERVED: AtomicU64 = AtomicU64::new(0);
 static OVERHEARD: Mutex<String> = Mutex::new(String::new());
 
 impl Guest for Component {
-    fn configure(options: String, _: Level) -> Result<Configured, ConfigProblem> {
+    fn configure(options: String, _: Level) -> Result<Configured, Problem> {
         if let Some(misdeed) = options.strip_prefix("misdeed: ") {
             do_it(misdeed);
         }
         if options == "refuse" {
-            return Err(ConfigProblem { field: "field".into(), message: "no".into() });
+            return Err(Problem { subject: "field".into(), ..problem("no") });
         }
         if let Some(length) = options.strip_prefix("refuse at length ") {
-            return Err(ConfigProblem { field: absurd(length), message: absurd(length) });
+            return Err(Problem { subject: absurd(length), ..problem(&absurd(length)) });
         }
         // It took them once.
         if let Some(second) = options.strip_prefix("refuse from second ") {
             if wall_clock::now().seconds >= size(second) as u64 {
-                return Err(ConfigProblem { field: String::new(), message: absurd("1000000") });
+                return Err(problem(&absurd("1000000")));
             }
         }
-        let wants_turns = options == "turns";
-        Ok(Configured { effective: options, wants_vectors: false, wants_tokens: false, wants_turns })
+        let wants = if options == "turns" { vec![options.clone()] } else { Vec::new() };
+        // Of a flat object; whatever stands in it is told as it is.
+        let members = options.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
+        let options = members.split(',').filter_map(|member| {
+            let (name, value) = member.split_once(':')?;
+            let name = name.trim().trim_matches('"').to_owned();
+            Some(OptionValue { name, value: value.trim().to_owned(), is_default: false })
+        });
+        Ok(Configured { options: options.collect(), wants, warnings: Vec::new() })
     }
 
     fn question(entry: QuestionEntry) -> QuestionReply {
@@ -59,19 +66,21 @@ impl Guest for Component {
         let mut reply = QuestionReply {
             metadata: None,
             turn: String::new(),
-            effect: Effect::Passed,
+            effect: "passed".into(),
             attached: 0,
             due: Vec::new(),
             problem: None,
+            extras: None,
         };
         match entry.text.split_once(' ') {
             Some(("turn", turn)) => reply.turn = turn.to_owned(),
             Some(("turn-of", length)) => reply.turn = "x".repeat(size(length)),
             Some(("problem", length)) => {
-                reply.effect = Effect::Failed;
-                reply.problem = Some(Problem { code: absurd(length), message: absurd(length) });
+                reply.effect = "failed".into();
+                reply.problem = Some(Problem { code: absurd(length), ..problem(&absurd(length)) });
             }
-            Some(("due", what)) => reply.due = tasks(what),
+            Some(("due", what)) => reply.due = tasks_of(what),
+            Some(("effect", name)) => reply.effect = name.to_owned(),
             // Anything at all in place of the metadata.
             Some(("return", metadata)) => reply.metadata = Some(metadata.to_owned()),
             _ => reply.metadata = do_it(&entry.text).map(|told| with_told(&entry.metadata, &told)),
@@ -83,16 +92,16 @@ impl Guest for Component {
     /// Tells which turn it was given, and on demand what else.
     fn answer(entry: AnswerEntry) -> AnswerReply {
         SERVED.fetch_add(1, Ordering::Relaxed);
-        let mut reply = AnswerReply { metadata: None, effect: Effect::Passed, due: Vec::new(), problem: None };
+        let mut reply = AnswerReply { effect: "passed".into(), due: Vec::new(), problem: None, extras: None };
         match entry.text.split_once(' ') {
-            Some(("due", what)) => reply.due = tasks(what),
-            Some(("return", metadata)) => reply.metadata = Some(metadata.to_owned()),
+            Some(("due", what)) => reply.due = tasks_of(what),
+            Some(("effect", name)) => reply.effect = name.to_owned(),
             deed => {
                 let message = match deed {
                     Some(("tell", _)) => format!("{entry:?}"),
                     _ => do_it(&entry.text).unwrap_or(entry.turn),
                 };
-                reply.problem = Some(Problem { code: "told".into(), message });
+                reply.problem = Some(Problem { code: "told".into(), ..problem(&message) });
             }
         }
         reply
@@ -100,30 +109,37 @@ impl Guest for Component {
 }
 
 /// The name of a task tells what becomes of it; its state is the argument.
-impl maintenance::Guest for Component {
+impl tasks::Guest for Component {
     fn advance(job: Job) -> Progress {
         let number = size(&job.task.state);
-        let mut progress = Progress { step: Step::Done, task: job.task, needs: Vec::new(), problem: None };
+        let mut progress = Progress { step: "done".into(), task: job.task, needs: Vec::new(), problem: None };
         let need = |input: String| {
-            let (instructions, purpose) = (String::new(), Purpose::Summary);
-            Need::Completion(CompletionNeed { id: 0, purpose, instructions, input, max_tokens: 0 })
+            let (instructions, purpose) = (String::new(), "summary".into());
+            Need::Completion(CompletionNeed { id: 0, purpose, instructions, input, max_tokens: 0, extras: Vec::new() })
         };
         match &*progress.task.name {
-            "state-of" => (progress.step, progress.task.state) = (Step::Again, "x".repeat(number)),
-            "needs" => (progress.step, progress.needs) = (Step::Needs, vec![need(String::new()); number]),
-            "need-of" => (progress.step, progress.needs) = (Step::Needs, vec![need("x".repeat(number))]),
+            "state-of" => (progress.step, progress.task.state) = ("again".into(), "x".repeat(number)),
+            "needs" => (progress.step, progress.needs) = ("needs".into(), vec![need(String::new()); number]),
+            "need-of" => (progress.step, progress.needs) = ("needs".into(), vec![need("x".repeat(number))]),
             "texts" => {
                 let texts = vec!["x".to_owned(); number];
-                (progress.step, progress.needs) = (Step::Needs, vec![Need::Vectors(VectorsNeed { id: 0, texts })]);
+                (progress.step, progress.needs) = ("needs".into(), vec![Need::Vectors(VectorsNeed { id: 0, texts })]);
             }
+            // What no host knows, and then what came of it.
+            "call" if job.results.is_empty() => {
+                let call = CallNeed { id: 7, name: "x-translation".into(), input: "{}".into() };
+                (progress.step, progress.needs) = ("needs".into(), vec![Need::Call(call)]);
+            }
+            "call" => log(Level::Info, "task", &format!("{:?}", job.results)),
+            "step" => progress.step = std::mem::take(&mut progress.task.state),
             "problem" => {
                 let text = absurd(&progress.task.state);
-                (progress.step, progress.problem) = (Step::Failed, Some(Problem { code: text.clone(), message: text }));
+                (progress.step, progress.problem) =
+                    ("failed".into(), Some(Problem { code: text.clone(), ..problem(&text) }));
             }
             // What it was lent beside the first bucket.
             "recall" | "recall-reset" => {
-                for part in progress.task.subject.split(' ').skip(1) {
-                    let (kind, name) = part.split_once('/').unwrap_or_default();
+                for TaskBucket { kind, name } in progress.task.buckets.iter().skip(1) {
                     log(Level::Info, "task", &greed(kind, name));
                 }
             }
@@ -133,18 +149,26 @@ impl maintenance::Guest for Component {
     }
 }
 
-/// `NUMBER`, or a subject, a name and a state as JSON strings are not: parts between `|`.
-fn tasks(what: &str) -> Vec<Task> {
-    let task = |subject: &str, name: &str, state: &str| Task {
-        subject: subject.to_owned(),
+/// `NUMBER`, or buckets (`KIND/NAME`, with blanks between them), a name and a state: parts between `|`.
+fn tasks_of(what: &str) -> Vec<Task> {
+    let bucket = |text: &str| {
+        let (kind, name) = text.split_once('/').unwrap_or((text, ""));
+        TaskBucket { kind: kind.to_owned(), name: name.to_owned() }
+    };
+    let task = |buckets: &str, name: &str, state: &str| Task {
+        buckets: buckets.split(' ').map(bucket).collect(),
         name: name.to_owned(),
         state: state.to_owned(),
     };
     match what.split('|').collect::<Vec<_>>()[..] {
-        [subject, name, state] => vec![task(subject, name, state)],
+        [buckets, name, state] => vec![task(buckets, name, state)],
         ["state-of", length] => vec![task("session/s1", "fold", &"x".repeat(size(length)))],
         _ => vec![task("session/s1", "fold", ""); size(what)],
     }
+}
+
+fn problem(message: &str) -> Problem {
+    Problem { code: String::new(), subject: String::new(), limit: 0, message: message.to_owned() }
 }
 
 fn size(number: &str) -> usize {

@@ -599,7 +599,7 @@ impl Play {
         let (mut records, mut query) = (Vec::new(), MessageQuery { limit: 1000, ..MessageQuery::default() });
         loop {
             let page = self.operator.sessions.messages(address, query).await.unwrap();
-            records.extend(page.messages.iter().filter_map(|it| Some((mark_of(&it.text)?, it.position))));
+            records.extend(page.messages.iter().filter_map(|it| Some((mark_of(&it.to_json())?, it.position))));
             query.before = page.older;
             if page.older.is_none() {
                 return records;

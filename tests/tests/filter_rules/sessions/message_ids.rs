@@ -28,7 +28,7 @@ async fn send(pipe: &mut Pipe, id: &str) -> Effect {
 }
 
 async fn answers(node: &mut Node, session: &str) -> u64 {
-    let count = node.sessions.get(session, "answer_count").await.unwrap().value;
+    let count = node.sessions.get(session, "answer_count").await.unwrap().value().map(str::to_owned);
     count.map_or(0, |count| count.parse().unwrap())
 }
 

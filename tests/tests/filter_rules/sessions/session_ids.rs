@@ -117,9 +117,9 @@ async fn hashed_ids_lead_to_the_same_session_everywhere_and_are_shown_unhashed(g
         assert_eq!(node.ask("plain").await.effect, Effect::Resumed);
 
         let sessions = &mut node.sessions;
-        assert_eq!(sessions.get("telegram:42", "answer_count").await.unwrap().value.unwrap(), "2");
-        assert_eq!(sessions.get("another one", "k").await.unwrap().value.unwrap(), "1");
-        assert_eq!(sessions.describe("telegram:42".into()).await.unwrap().session, "telegram:42");
+        assert_eq!(sessions.get("telegram:42", "answer_count").await.unwrap().value().unwrap(), "2");
+        assert_eq!(sessions.get("another one", "k").await.unwrap().value().unwrap(), "1");
+        assert_eq!(sessions.describe("telegram:42".into()).await.unwrap().answers, 2);
         let mut listed = sessions.list("", 0).await.unwrap().sessions;
         listed.sort();
         assert_eq!(listed, ["another one", "eva@example.org", "plain", "telegram:42"]);
@@ -128,7 +128,7 @@ async fn hashed_ids_lead_to_the_same_session_everywhere_and_are_shown_unhashed(g
         assert_eq!(sessions.resume("no such").await.unwrap_err().to_string(), "Session 'no such' not found");
         if options == HASH {
             let of_user = sessions.user_sessions("eva@example.org", None, 0).await.unwrap().sessions;
-            assert!(of_user.len() == 1 && of_user[0].starts_with(r#"{"session":"telegram:42","#), "{of_user:?}");
+            assert!(of_user.len() == 1 && of_user[0].session == "telegram:42", "{of_user:?}");
             assert_eq!(
                 sessions.messages("telegram:42".into(), MessageQuery::default()).await.unwrap().messages.len(),
                 3

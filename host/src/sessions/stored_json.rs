@@ -1,8 +1,13 @@
-//! Writes a message as the JSON object that is stored of it.
+//! Writes messages and records of a history as the JSON objects that are stored of them.
 
 use keepline_json::{self as json, ObjectWriter};
 
-use crate::contract::transcripts::{Message, ToolPart};
+use serde_json::json;
+
+use crate::contract::{
+    sessions::{HistoryRecord, HistorySummary},
+    transcripts::{Message, ToolPart},
+};
 
 impl Message {
     /// The message as JSON, as chat programs and exports have it: `id`, `parent`, `turn`, `kind`, `role`, `content`, `at`
@@ -21,7 +26,7 @@ impl Message {
             None => object.text("content", Some(content)),
         }
         if *at > 0 {
-            object.json("at", Some(&format!("{}.{:03}", at / 1000, at % 1000)));
+            object.json("at", Some(&to_seconds(*at)));
         }
         object.count("tokens", tokens.map(u64::from));
         if let Some(ToolPart { call_id, name, arguments, error }) = tool {
@@ -37,6 +42,36 @@ impl Message {
         }
         object.finish()
     }
+}
+
+impl HistoryRecord {
+    /// The record as JSON: `op`, `key`, `timestamp` (seconds since 1970), and what else its operation has. One that could
+    /// not be read has no members.
+    pub fn to_json(&self) -> String {
+        let Self { operation, key, cleared, summary, at, extras: _ } = self;
+        if operation.is_empty() {
+            return "{}".to_owned();
+        }
+        let mut object = ObjectWriter::with_capacity(128);
+        object.text("op", Some(operation));
+        if let Some(HistorySummary { count, operations, keys }) = summary {
+            object.count("summarized_count", Some(*count));
+            let counts: Vec<String> =
+                operations.iter().map(|one| format!("{}:{}", json!(one.name), one.count)).collect();
+            object.json("op_counts", Some(&format!("{{{}}}", counts.join(","))));
+            object.json("keys_touched", Some(&json!(keys).to_string()));
+        } else {
+            object.json("key", Some(&json!(key).to_string()));
+            object.json("cleared", key.is_none().then(|| json!(cleared).to_string()).as_deref());
+        }
+        object.json("timestamp", Some(&to_seconds(*at)));
+        object.finish()
+    }
+}
+
+/// Milliseconds as seconds, in JSON.
+fn to_seconds(at: u64) -> String {
+    format!("{}.{:03}", at / 1000, at % 1000)
 }
 
 /// Whether it is written from a field, or would break the object.
