@@ -170,14 +170,17 @@ def replay(steps, open_store, real_time=False):
 
 def is_skipped(case, about, real_time=False):
     """Whether a case is not for this store, or not for this replayer."""
-    has, lower = set(about["capabilities"]), {limit["name"] for limit in about["limits"]}
-    needs, lacks = set(case.get("needs", [])), set(case.get("lacks", []))
+    has, needs, lacks = set(about["capabilities"]), set(case.get("needs", [])), set(case.get("lacks", []))
+    fits = needs <= has and not lacks & has and differs(case.get("limits", {}), limits_of(about), {}) is None
     steps = case["steps"] + [one for step in case["steps"] for writer in step.get("writers", []) for one in writer]
-    # This store has no such function.
+    # This store has no interface `indexes`.
     left_out = any(step["call"] in LEFT_OUT or "identity" in step or step["call"].startswith("indexes.") for step in steps)
     is_long = any(step["call"] == "advance" and step["milliseconds"] > SHORT for step in case["steps"])
-    fits = needs <= has and not lacks & has and not lower & set(case.get("limits", []))
     return not fits or left_out or (real_time and is_long)
+
+
+def limits_of(about):
+    return LIMITS | {limit["name"]: limit["value"] for limit in about["limits"]}
 
 
 def folder_of(arguments):
@@ -187,10 +190,10 @@ def folder_of(arguments):
 
 def cases(folder, about):
     """All cases of a folder, each with the name of its file, for a store that says this about itself."""
-    limits = LIMITS | {limit["name"]: limit["value"] for limit in about["limits"]}
+    limits = limits_of(about)
     for file in sorted(folder.glob("*.json")):
         for case in json.loads(file.read_text(encoding="utf-8"))["cases"]:
-            yield file.name, case | {"steps": expand(case["steps"], limits)}
+            yield file.name, expand(case, limits)
 
 
 def replay_until_in_time(case, real_time, limits):
