@@ -18,9 +18,9 @@ use fastrand::Rng;
 use futures::future::join_all;
 use keepline_power_cut::{Disk, Recording, Syncs};
 use keepline_stores::{
-    AppendOperation, BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Entry,
-    EntryState, Expectation, ExpectedEntry, Failure, GetAllOperation, IncrementOperation, LogEnd, NewBucket, Operation,
-    Outcome, PositionMark, Precondition, PutOperation, ReadOperation, Receipt, Status, Store, Transaction, Writer,
+    AddOperation, AppendOperation, BucketId, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Entry,
+    EntryState, Expectation, ExpectedEntry, Failure, GetAllOperation, IndexedTransaction, NewBucket, Operation,
+    Outcome, PositionMark, Precondition, ReadOperation, Receipt, SetOperation, Status, Store, Transaction, Writer,
     names::VALUES,
 };
 use keepline_stores_tests::random;
@@ -64,34 +64,38 @@ impl Answer {
     }
 
     /// As the filter stores it, with a message id.
-    fn transaction(self) -> Transaction {
+    fn transaction(self) -> IndexedTransaction {
         let id = self.id();
         let text = format!("{id}{}", " ".repeat(1 << (4 + (self.writer + self.number) % 9)));
         let messages =
             ExpectedEntry { map_name: MAP.into(), key: id.clone(), state: EntryState::Absent, text: "".into() };
         let mark = PositionMark { map_name: MAP.into(), key: id.clone(), record_index: 0 };
-        Transaction {
+        let transaction = Transaction {
             bucket: self.session(),
             precondition: Precondition::Create(NewBucket { time_to_live: None }),
             expectations: vec![Expectation::Entry(messages)],
             operations: vec![
-                Operation::Put(PutOperation {
+                Operation::Set(SetOperation {
                     map_name: VALUES.into(),
-                    entries: vec![Entry { key: "last_answer".into(), text }],
+                    reset: false,
+                    remove: vec![],
+                    put: vec![Entry { key: "last_answer".into(), text }],
                 }),
-                Operation::Increment(IncrementOperation {
-                    map_name: VALUES.into(),
-                    key: "answer_count".into(),
-                    amount: 1,
+                Operation::Add(AddOperation { map_name: VALUES.into(), key: "answer_count".into(), amount: 1 }),
+                Operation::Append(AppendOperation {
+                    log: LOG.into(),
+                    reset: false,
+                    records: vec![id],
+                    marks: vec![mark],
                 }),
-                Operation::Append(AppendOperation { log: LOG.into(), records: vec![id], marks: vec![mark] }),
             ],
-        }
+        };
+        transaction.into()
     }
 }
 
 fn session(number: usize) -> BucketId {
-    BucketId { kind: BucketKind::Session, name: format!("s{number}") }
+    BucketId::session(format!("s{number}"))
 }
 
 /// A writer as it is for each of its answers, so that any call can be sent once more.
@@ -105,7 +109,7 @@ fn deadline() -> Deadline {
 }
 
 async fn send(store: &DirectoryStore, answer: Answer, writer: &Writer) -> Result<Receipt, Failure> {
-    store.transact(writer, &answer.transaction(), deadline()).await
+    store.transact(writer, &answer.transaction(), deadline()).await.map(|receipt| receipt.receipt)
 }
 
 fn open(directory: &Path, sync: DirectorySync) -> DirectoryStore {
@@ -165,27 +169,45 @@ fn checkpoints(database: &Path, is_over: Arc<AtomicBool>) -> thread::JoinHandle<
 
 /// What a session holds, after it was made sure that its parts agree.
 async fn answers(store: &DirectoryStore, number: usize) -> Vec<String> {
-    let all = |map: &str| GetAllOperation { map_name: map.into(), max_entries: u64::MAX, max_bytes: u64::MAX };
-    let log = ReadOperation { log: LOG.into(), end: LogEnd::Oldest, max_records: u64::MAX, max_bytes: u64::MAX };
+    let all = |map: &str| GetAllOperation {
+        map_name: map.into(),
+        cursor: None,
+        max_entries: u64::MAX,
+        max_bytes: u64::MAX,
+        keys_only: false,
+    };
+    let log = ReadOperation {
+        log: LOG.into(),
+        newest: false,
+        only_over: 0,
+        leave: 0,
+        max_records: u64::MAX,
+        max_bytes: u64::MAX,
+    };
     let read = Transaction {
         bucket: session(number),
         precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
         operations: vec![Operation::GetAll(all(VALUES)), Operation::Read(log), Operation::GetAll(all(MAP))],
     };
-    let receipt = store.transact(Writer::new().advance(), &read, deadline()).await.unwrap();
-    let [Outcome::Entries(values), Outcome::Records(log), Outcome::Entries(messages)] = &receipt.outcomes[..] else {
+    let receipt = store.transact(Writer::new().advance(), &read.into(), deadline()).await.unwrap().receipt;
+    let [Outcome::Entries(values), log, Outcome::Entries(messages)] = &receipt.outcomes[..] else {
         panic!("{receipt:?}")
     };
+    let (first, records) = match log {
+        Outcome::Records(log) => (log.runs[0].first, log.runs[0].records.clone()),
+        // An empty one.
+        _ => (0, Vec::new()),
+    };
     let value = |key: &str| values.entries.iter().find(|entry| entry.key == key).map(|entry| entry.text.trim());
-    assert_eq!(value("answer_count").unwrap_or("0"), log.records.len().to_string(), "answers are not counted once");
-    assert_eq!(value("last_answer"), log.records.last().map(String::as_str));
+    assert_eq!(value("answer_count").unwrap_or("0"), records.len().to_string(), "answers are not counted once");
+    assert_eq!(value("last_answer"), records.last().map(String::as_str));
     let positions: BTreeSet<_> =
-        log.records.iter().enumerate().map(|(at, id)| (id.clone(), (log.first + at as u64).to_string())).collect();
-    assert_eq!(positions.len(), log.records.len(), "an answer is there twice");
+        records.iter().enumerate().map(|(at, id)| (id.clone(), (first + at as u64).to_string())).collect();
+    assert_eq!(positions.len(), records.len(), "an answer is there twice");
     let marked: BTreeSet<_> = messages.entries.iter().map(|entry| (entry.key.clone(), entry.text.clone())).collect();
     assert_eq!(marked, positions);
-    log.records.clone()
+    records
 }
 
 async fn all_answers(store: &DirectoryStore) -> BTreeSet<String> {

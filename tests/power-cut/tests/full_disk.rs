@@ -14,8 +14,8 @@ use std::{
 
 use keepline_power_cut::Disk;
 use keepline_stores::{
-    AppendOperation, BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, Entry, ExistingBucket,
-    FailureCode, NewBucket, Operation, Precondition, PutOperation, Receipt, Status, Store as _, Transaction, Writer,
+    AppendOperation, BucketId, Deadline, DeleteRequest, DirectoryOptions, DirectoryStore, Entry, ExistingBucket,
+    FailureCode, NewBucket, Operation, Precondition, Receipt, SetOperation, Status, Store as _, Transaction, Writer,
     directory, names::VALUES,
 };
 use tempfile::TempDir;
@@ -26,7 +26,7 @@ const SESSIONS: usize = 12;
 const MIB: u64 = 1 << 20;
 
 fn session(name: &str) -> BucketId {
-    BucketId { kind: BucketKind::Session, name: name.into() }
+    BucketId::session(name)
 }
 
 fn options() -> DirectoryOptions {
@@ -44,17 +44,17 @@ async fn send(
     operations: Vec<Operation>,
 ) -> Result<Receipt, FailureCode> {
     let transaction = Transaction { bucket: session(name), precondition, expectations: vec![], operations };
-    let sent = store.transact(Writer::new().advance(), &transaction, Deadline::NEVER).await;
-    sent.map_err(|failure| failure.code)
+    let sent = store.transact(Writer::new().advance(), &transaction.into(), Deadline::NEVER).await;
+    sent.map(|receipt| receipt.receipt).map_err(|failure| failure.code)
 }
 
 /// As an answer is stored, with 100 kB.
 async fn write(store: &DirectoryStore, name: &str) -> Result<Receipt, FailureCode> {
-    let entries = vec![Entry { key: "last_answer".into(), text: "x".repeat(50_000) }];
+    let put = vec![Entry { key: "last_answer".into(), text: "x".repeat(50_000) }];
     let records = vec!["x".repeat(50_000)];
     let operations = vec![
-        Operation::Put(PutOperation { map_name: VALUES.into(), entries }),
-        Operation::Append(AppendOperation { log: "answers".into(), records, marks: vec![] }),
+        Operation::Set(SetOperation { map_name: VALUES.into(), reset: false, remove: vec![], put }),
+        Operation::Append(AppendOperation { log: "answers".into(), reset: false, records, marks: vec![] }),
     ];
     send(store, name, Precondition::Create(NewBucket { time_to_live: None }), operations).await
 }
@@ -65,8 +65,8 @@ async fn is_there(store: &DirectoryStore, name: &str) -> bool {
 }
 
 async fn delete(store: &DirectoryStore, name: &str) -> Status {
-    let deleted = store.delete_bucket(Writer::new().advance(), &session(name), None, 0, Deadline::NEVER).await;
-    deleted.unwrap().status
+    let request = DeleteRequest { bucket: session(name), generation: None, max_keys: 0 };
+    store.delete(Writer::new().advance(), &request, Deadline::NEVER).await.unwrap().status
 }
 
 /// `fill` leaves no room on the disk, `clear` takes that back.
