@@ -307,15 +307,13 @@ fn look_each<'a>(
 ) -> Result<Vec<SeenBucket<'a>>, Problem> {
     let mut seen = Vec::with_capacity(buckets.len());
     for batch in buckets.chunks(most) {
-        let look = |bucket: &BucketId<'a>| Transaction {
-            bucket: *bucket,
-            precondition: Precondition::LOOK,
-            expectations: &[],
-            operations,
-        };
-        let looks: Vec<_> = batch.iter().map(look).collect();
-        for (bucket, receipt) in batch.iter().zip(store::transact_each(&context.host, &looks)) {
-            let found = match receipt.and_then(FoundBucket::of) {
+        let mut looks = Vec::with_capacity(batch.len());
+        for &bucket in batch {
+            let precondition = Precondition::LOOK;
+            looks.push(Transaction { bucket, precondition, expectations: &[], operations }.into());
+        }
+        for (bucket, reply) in batch.iter().zip(store::transact_each(&context.host, &looks)) {
+            let found = match reply.and_then(|reply| FoundBucket::of(reply.receipt)) {
                 Err(failure) if failure.code != codes::WRONG_TYPE => return Err(failure),
                 found => found,
             };

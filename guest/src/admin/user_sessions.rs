@@ -8,7 +8,9 @@ use std::slice::from_ref;
 use crate::admin::user_values::read_user_bucket;
 use crate::context::Context;
 use crate::contract::users::{SessionList, SessionSummary};
-use crate::contract::{BucketId, Host, LogEnd, Operation, Precondition, Problem, Receipt, Span, Transaction};
+use crate::contract::{
+    BucketId, Host, IndexedReceipt, LogEnd, Operation, Precondition, Problem, Receipt, Span, Transaction,
+};
 use crate::entry::session_problem::SessionResult;
 use crate::store;
 use crate::store::{EntriesOutcome, Outcomes};
@@ -86,12 +88,13 @@ pub fn list_user_sessions(
         }
     }
     let receipts = look_each(context, &page);
-    let sessions = page.iter().zip(receipts).filter_map(|(noted, receipt)| summary_of(noted, receipt.ok()?, &name));
+    let sessions =
+        page.iter().zip(receipts).filter_map(|(noted, receipt)| summary_of(noted, receipt.ok()?.receipt, &name));
     Ok(SessionList { sessions: sessions.collect(), older })
 }
 
 /// In as few waits as a call's stretches of logs allow, one each.
-fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<Receipt, Problem>> {
+fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<IndexedReceipt, Problem>> {
     let operations = [
         Operation::get_some(SESSION, &[OWNER, TITLE, SESSION_ID_KEY], 1 << 16),
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, PREVIEW_BYTES),
@@ -102,7 +105,7 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
         let mut transactions = Vec::with_capacity(chunk.len());
         for noted in chunk {
             let (bucket, precondition) = (BucketId::session(&noted.session), Precondition::LOOK);
-            transactions.push(Transaction { bucket, precondition, expectations: &[], operations: &operations });
+            transactions.push(Transaction { bucket, precondition, expectations: &[], operations: &operations }.into());
         }
         receipts.extend(store::transact_each(&context.host, &transactions));
     }

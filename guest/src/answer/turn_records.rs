@@ -8,24 +8,18 @@ use std::borrow::Cow;
 
 use crate::entry::turn_token::ForkPoint;
 use crate::entry::types::{AnswerEntry, ToolActivity};
-use crate::options::conversation::Options;
+use crate::options::conversation::{Options, bounded};
 use crate::text::ids::{hashed, to_map_key};
 use crate::text::truncate;
 use crate::transcript::record::{RecordKind, Role, StoredRecord, ToolDetails};
 use crate::transcript::sanitize;
-use crate::transcript::sanitize::{CleanText, MESSAGE_BYTES};
+use crate::transcript::sanitize::CleanText;
 
-/// Longer details, and references to files, are not kept.
-pub(crate) const DETAILS_MAX: usize = 64 << 10;
+/// What all texts of a step may come to, the answer's value among them, in sixteenths of what a call of the store takes; the
+/// rest is for names, numbers and what each record counts beside its bytes.
+const STEP_SHARE: u64 = 13;
 
-/// What all texts of a step may come to, the answer's value among them. A call of the store takes 16 MiB; the rest is for
-/// names, numbers and what each record counts beside its bytes.
-const STEP_BYTES: usize = 13 << 20;
-
-/// The longest of the texts of a tool's call and its result, in JSON, and all of them together: a step is no longer than
-/// what a question reads.
-pub(crate) const TOOL_BYTES: usize = 256 << 10;
-
+/// All texts of tools' calls and results together, in JSON: a step is no longer than what a question reads.
 const TOOLS_BYTES: usize = 2 << 20;
 
 /// Names of tools, and of calls, in JSON.
@@ -85,7 +79,10 @@ pub(crate) struct TurnContext<'a> {
 impl<'a> TurnRecords<'a> {
     /// The entry's text is clean already.
     pub(crate) fn new(options: &Options, entry: &AnswerEntry<'a>, about: &TurnContext<'a>) -> Self {
-        let (activity, is_cut) = kept(entry.activity);
+        let limits = options.limits;
+        let (activity, is_cut) = kept(entry.activity, bounded(ACTIVITY_MAX, limits.call_pieces / 8));
+        let step_bytes = bounded(usize::MAX, limits.call_bytes / 16 * STEP_SHARE);
+        let tools_bytes = bounded(TOOLS_BYTES, limits.call_bytes / 8);
         let mut step = Self {
             question: None,
             rest: Vec::new(),
@@ -94,8 +91,8 @@ impl<'a> TurnRecords<'a> {
                 .then_some("the activity of tools beyond the first 1,000 calls and results")
                 .into_iter()
                 .collect(),
-            room: STEP_BYTES.saturating_sub(about.value_bytes + 2 * MESSAGE_BYTES + TOOLS_BYTES),
-            tool_bytes: TOOL_BYTES.min(TOOLS_BYTES / (ACTIVITY_TEXTS * activity.len().max(1))),
+            room: step_bytes.saturating_sub(about.value_bytes + 2 * options.message_bytes() + tools_bytes),
+            tool_bytes: options.tool_bytes().min(tools_bytes / (ACTIVITY_TEXTS * activity.len().max(1))),
         };
         step.question = about.question.map(|text| {
             let taken = sanitize::sanitize_message(options, text, false);
@@ -133,12 +130,12 @@ impl<'a> TurnRecords<'a> {
         record.is_incomplete = entry.is_incomplete;
         record.truncated = is_cut;
         record.tokens = if is_cut { None } else { entry.tokens.map(u64::from) };
-        record.files = about.answer_files.filter(|files| files.len() <= DETAILS_MAX).map(Into::into);
+        record.files = about.answer_files.filter(|files| files.len() <= options.details_bytes()).map(Into::into);
         if record.files.is_none() && about.answer_files.is_some() {
             self.leave_out("references to files of more than 64 KiB");
         }
         let details = if entry.details.is_empty() { about.details } else { entry.details };
-        self.add_details(options, &mut record, details, DETAILS_MAX);
+        self.add_details(options, &mut record, details, options.details_bytes());
         self.rest.push(weigh_record(record));
     }
 
@@ -174,7 +171,8 @@ impl<'a> TurnRecords<'a> {
         if let Some(shown) = shorten_result(&text, about.budget, self.tool_bytes) {
             record.truncated = true;
             record.content = shown.into();
-            if let Some(room) = self.room.checked_sub(text.len()) {
+            let whole = Some(text.len()).filter(|bytes| *bytes as u64 <= options.limits.text_bytes);
+            if let Some(room) = whole.and_then(|bytes| self.room.checked_sub(bytes)) {
                 self.room = room;
                 // Providers restart their numbering of calls with each reply, so a call's id alone is not unique.
                 let number = self.results.len().to_string();
@@ -314,8 +312,8 @@ pub(crate) fn shorten_result(text: &str, budget: u64, limit: usize) -> Option<St
 
 /// As many calls and results as a step holds, and of each whether its end is still to come. Where there are more, a call
 /// whose result is not among the first ones is none of them.
-fn kept<'e, 'a>(activity: &'e [ToolActivity<'a>]) -> (Vec<(&'e ToolActivity<'a>, bool)>, bool) {
-    let first = activity.get(..ACTIVITY_MAX).unwrap_or(activity);
+fn kept<'e, 'a>(activity: &'e [ToolActivity<'a>], most: usize) -> (Vec<(&'e ToolActivity<'a>, bool)>, bool) {
+    let first = activity.get(..most).unwrap_or(activity);
     let is_cut = first.len() < activity.len();
     let has_end = |activity: &ToolActivity<'_>| activity.output.is_some() || activity.error.is_some();
     let is_pending = |(index, activity): (usize, &'e ToolActivity<'a>)| {

@@ -5,8 +5,8 @@ use crate::contract::bindings::keepline::host::log;
 use crate::contract::bindings::keepline::store::{core, indexes, leases, listing, types};
 use crate::contract::bindings::wasi::clocks::wall_clock;
 use crate::contract::{
-    BucketPage, DeleteRequest, Deletion, Host, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction,
-    Level, Problem, Receipt, StoreProfile, Transaction, kind,
+    BucketPage, DeleteRequest, Deletion, Host, IndexedReceipt, IndexedTransaction, Level, Problem, Receipt,
+    StoreProfile, Transaction, kind,
 };
 
 /// What the host lends.
@@ -18,26 +18,35 @@ impl Host for Imports {
         core::transact(*transaction)
     }
 
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
-        let attempts = core::transact_each(transactions).into_iter().map(|attempt| match attempt {
-            types::Attempt::Receipt(receipt) => Ok(receipt),
+    /// Through the narrowest interface that has all of it.
+    fn transact_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
+        if transactions.iter().any(|one| !one.steps.is_empty()) {
+            let attempts = indexes::transact_each(transactions).into_iter().map(|attempt| match attempt {
+                indexes::IndexedAttempt::Receipt(receipt) => Ok(receipt),
+                indexes::IndexedAttempt::Problem(problem) => Err(problem),
+            });
+            return attempts.collect();
+        }
+        if transactions.iter().any(|one| one.lease.is_some()) {
+            let mut leased = Vec::with_capacity(transactions.len());
+            for &IndexedTransaction { lease, transaction, .. } in transactions {
+                leased.push(leases::LeasedTransaction { lease, transaction });
+            }
+            let attempts = leases::transact_each(&leased).into_iter().map(|attempt| match attempt {
+                leases::LeasedAttempt::Receipt(leases::LeasedReceipt { lease, receipt }) => {
+                    Ok(IndexedReceipt { lease, ..receipt.into() })
+                }
+                leases::LeasedAttempt::Problem(problem) => Err(problem),
+            });
+            return attempts.collect();
+        }
+        let mut plain = Vec::with_capacity(transactions.len());
+        for one in transactions {
+            plain.push(one.transaction);
+        }
+        let attempts = core::transact_each(&plain).into_iter().map(|attempt| match attempt {
+            types::Attempt::Receipt(receipt) => Ok(receipt.into()),
             types::Attempt::Problem(problem) => Err(problem),
-        });
-        attempts.collect()
-    }
-
-    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>> {
-        let attempts = leases::transact_each(transactions).into_iter().map(|attempt| match attempt {
-            leases::LeasedAttempt::Receipt(receipt) => Ok(receipt),
-            leases::LeasedAttempt::Problem(problem) => Err(problem),
-        });
-        attempts.collect()
-    }
-
-    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
-        let attempts = indexes::transact_each(transactions).into_iter().map(|attempt| match attempt {
-            indexes::IndexedAttempt::Receipt(receipt) => Ok(receipt),
-            indexes::IndexedAttempt::Problem(problem) => Err(problem),
         });
         attempts.collect()
     }

@@ -28,7 +28,6 @@ pub use bindings::keepline::host::needs;
 pub use bindings::keepline::store::indexes::{
     Document, FoundDocuments, IndexExtent, IndexStep, IndexedReceipt, IndexedTransaction, MarkRun, TermHits,
 };
-pub use bindings::keepline::store::leases::{LeasedReceipt, LeasedTransaction};
 pub use bindings::keepline::store::listing::BucketPage;
 pub use bindings::keepline::store::types::{
     AddOperation, BucketId, BucketPart, ChangedEntries, CounterValue, DeleteRequest, Deletion, Description,
@@ -54,25 +53,19 @@ pub mod kind {
     pub const NODE: &str = "node";
 }
 
-/// All that the filter can reach. The functions of `leases`, `indexes` and `listing` are called only if the store's
-/// profile has the capability of that name.
+/// All that the filter can reach.
 pub trait Host {
     /// Apply operations to one bucket, all or none.
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem>;
 
-    /// Apply transactions, each on a bucket of its own, and wait once; one reply for each, in order.
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>>;
-
-    /// The same of `leases`.
-    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>>;
-
-    /// The same of `indexes`.
-    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>>;
+    /// Apply transactions, each on a bucket of its own, and wait once; one reply for each, in order. They have leases, and
+    /// steps, only if the store has these capabilities.
+    fn transact_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>>;
 
     /// Delete buckets with all that is in them, and wait once; one reply for each, in order.
     fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>>;
 
-    /// Names of the sessions, page by page, of `listing`.
+    /// Names of the sessions, page by page: only if the store has the capability `listing`.
     fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem>;
 
     /// What the store can do, and its limits.

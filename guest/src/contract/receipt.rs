@@ -1,7 +1,13 @@
 //! Reads receipts and failures.
 
-use super::Entry;
 use super::bindings::keepline::store::types::{LogExtent, LogRecords, Receipt, RecordRun, Status};
+use super::{Entry, IndexedReceipt};
+
+impl From<Receipt> for IndexedReceipt {
+    fn from(receipt: Receipt) -> Self {
+        Self { lease: None, receipt, found: Vec::new() }
+    }
+}
 
 impl LogExtent {
     /// The position that the next record gets.

@@ -10,7 +10,7 @@ use keepline_options::words::{TtlMode, UnboundContext};
 use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
 
-use crate::contract::{Host, Precondition, Problem, TimeToLive, codes, lanes};
+use crate::contract::{Host, Precondition, Problem, StoreLimits, TimeToLive, codes, lanes};
 use crate::log;
 use crate::options::conversation::Options;
 use crate::options::reader::{Read, Reader};
@@ -22,6 +22,8 @@ session_options!(option_struct!(
     Config {
         /// Whether the conversation is kept, and how. None: it is not.
         conversation: Option<Arc<Options>>,
+        /// Those of the store.
+        limits: StoreLimits,
     }
 ));
 
@@ -68,10 +70,10 @@ impl Config {
         problem.map_or(Ok(config), Err)
     }
 
-    /// Read options for the store of this host. A time to live is refused where nothing expires; what else a store
-    /// can't promise is told.
+    /// Read options for the store of this host. Refused is what needs a capability that the store lacks; what else it
+    /// lacks is warned of.
     pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, Problem> {
-        let config = Self::parse(text)?;
+        let mut config = Self::parse(text)?;
         let store = host.store_profile();
         if !store.positions && config.conversation.is_some() {
             let message = "conversation must be false, not true: the store lacks the capability positions";
@@ -86,7 +88,17 @@ impl Config {
         for warning in store_warnings(host) {
             log::warn(host, log::STORE, &[&warning.message]);
         }
+        config.keep_to(store.limits);
         Ok(config)
+    }
+
+    /// Keeps to the limits of a store.
+    fn keep_to(&mut self, limits: StoreLimits) {
+        self.limits = limits;
+        self.max_keys = self.max_keys.min(limits.values);
+        if let Some(options) = &mut self.conversation {
+            Arc::make_mut(options).limits = limits;
+        }
     }
 
     /// All options in force, in the order of the table; those of conversations if that is on.
@@ -206,6 +218,7 @@ mod tests {
                 max_context_bytes: 7,
                 max_keys: 3,
                 conversation: None,
+                limits: StoreLimits::default(),
             }
         );
         assert_eq!(Config::parse(&config.effective()).unwrap(), config);

@@ -6,15 +6,17 @@ use keepline_options::kinds::{
 use keepline_options::words::{MemoryMode, Recall, RecallLife, RecallSource, WindowForm};
 use keepline_options::{conversation_options, kind_of};
 
-use crate::contract::Problem;
-use crate::contract::lanes;
 use crate::contract::transcripts::TranscriptSettings;
+use crate::contract::{Problem, StoreLimits, lanes};
 use crate::options::reader::{Patterns, Read, Reader};
 use crate::options::table::{OptionTable, list_option, option_struct};
 
 conversation_options!(option_struct!(
     /// The options of conversations in force.
-    Options {}
+    Options {
+        /// Those of the store.
+        limits: StoreLimits,
+    }
 ));
 
 /// Without a window to derive it from.
@@ -28,6 +30,21 @@ impl Options {
     /// Whether embeddings are of any use.
     pub fn wants_vectors(&self) -> bool {
         self.recall_vectors && self.recall != Recall::Off
+    }
+
+    /// Bytes of a message in JSON: a record holds one, and a step of two is a part of a call.
+    pub(crate) fn message_bytes(&self) -> usize {
+        bounded(1 << 20, (self.limits.record_bytes / 2).min(self.limits.call_bytes / 16))
+    }
+
+    /// The longest of the texts of a tool's call and its result, in JSON: a record holds five of them.
+    pub(crate) fn tool_bytes(&self) -> usize {
+        bounded(256 << 10, self.limits.record_bytes / 8)
+    }
+
+    /// Longer details, and references to files, are not kept: a record holds four of them beside a message.
+    pub(crate) fn details_bytes(&self) -> usize {
+        bounded(64 << 10, self.limits.record_bytes / 16)
     }
 
     /// The tokens that a question gets at most.
@@ -48,6 +65,11 @@ impl Options {
         }
         budget(tokens, window, reserve)
     }
+}
+
+/// The lesser of the filter's own bound and of what the store allows.
+pub(crate) fn bounded(own: usize, allowed: u64) -> usize {
+    usize::try_from(allowed).unwrap_or(usize::MAX).min(own)
 }
 
 /// Of what is given, or derived where it is 0.

@@ -1,6 +1,7 @@
 //! Tracks how far a transcript was indexed, and which records come next.
 
-use crate::contract::{LogEnd, LogRun, Operation, Span};
+use crate::contract::{LogEnd, LogRun, Operation, Span, StoreLimits};
+use crate::options::conversation::bounded;
 use crate::recall::passage::PassageBatch;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
@@ -102,7 +103,14 @@ impl TranscriptStretch {
     }
 
     /// Cut it; `runs` is what that operation has read.
-    pub(crate) fn cut_records<'a>(self, runs: Option<Vec<LogRun>>, mut cut: PassageBatch<'a>) -> CutStretch<'a> {
+    pub(crate) fn cut_records<'a>(
+        self,
+        runs: Option<Vec<LogRun>>,
+        mut cut: PassageBatch<'a>,
+        limits: StoreLimits,
+    ) -> CutStretch<'a> {
+        // Each is a record and its terms, of up to 2 KiB.
+        let most = bounded(PASSAGES_MAX, (limits.call_pieces / 8).min(limits.call_bytes >> 12));
         let Self { read: IndexCursor { to, again }, later, newest, .. } = self;
         let end = newest.extent.next();
         let runs = runs.unwrap_or_else(|| vec![newest]);
@@ -116,7 +124,7 @@ impl TranscriptStretch {
                     before = at.or(before);
                     continue;
                 }
-                if again.is_empty() && cut.passages.len() >= PASSAGES_MAX {
+                if again.is_empty() && cut.passages.len() >= most {
                     break;
                 }
                 let is_first = (cut.begins && cut.passages.is_empty())

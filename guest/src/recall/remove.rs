@@ -6,10 +6,11 @@
 
 use crate::contract::{
     BucketId, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, LogRun, Operation, PositionedRecord,
-    Precondition, Problem, Span, Status, Transaction,
+    Precondition, Problem, Span, Status, StoreLimits, Transaction,
 };
+use crate::options::conversation::bounded;
 use crate::recall::passage::{Passage, decode_posting};
-use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
+use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, TERMS};
 use crate::recall::vectors::{RESET_VECTORS, VECTORS, vector_keys};
 use crate::store;
 use crate::store::Outcomes;
@@ -107,9 +108,12 @@ impl PassageRemoval<'_> {
         }
         let mut candidates = store::heap_sorted(candidates);
         candidates.dedup();
+        // Each is a key, two records and a position.
+        let limits = host.store_profile().limits;
+        let most = bounded(CANDIDATES, (limits.call_pieces / 4).saturating_sub(100));
         let mut removal =
-            FoundPassages { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..FoundPassages::default() };
-        candidates.truncate(CANDIDATES);
+            FoundPassages { first, is_whole: is_whole && candidates.len() <= most, ..FoundPassages::default() };
+        candidates.truncate(most);
         candidates.retain(|&position| position >= passages.first && position < passages.next());
         if candidates.is_empty() {
             return Ok(Some(removal));
@@ -119,7 +123,7 @@ impl PassageRemoval<'_> {
         let Some(mut outcomes) = look(&read)? else { return Ok(None) };
         let runs = outcomes.take_spans()?;
         removal.is_whole &= runs.len() == candidates.len();
-        let mut cut = RemovalRuns::default();
+        let mut cut = RemovalRuns::new(limits);
         let mut depth = 0;
         for run in &runs {
             let passage = run.records.first().and_then(|text| Passage::parse(text));
@@ -183,17 +187,22 @@ impl PassageRemoval<'_> {
 pub(crate) const WHERE_PASSAGES_ARE: Operation<'static> = Operation::read(PASSAGES, LogEnd::Newest, 0, 0);
 
 /// Positions that one call can take out of an index.
-#[derive(Default)]
 pub(crate) struct RemovalRuns {
     pub positions: Vec<u64>,
     runs: u64,
+    limits: StoreLimits,
 }
 
 impl RemovalRuns {
+    fn new(limits: StoreLimits) -> Self {
+        Self { positions: Vec::new(), runs: 0, limits }
+    }
+
     /// One more, above the others; whether there is room for it.
     pub(crate) fn try_push(&mut self, position: u64) -> bool {
         let goes_on = self.positions.last().is_some_and(|last| last + 1 == position) && !position.is_multiple_of(RUN);
-        if (!goes_on && self.runs == RUNS) || self.positions.len() as u64 >= 16 * RUN {
+        let most = (16 * RUN).min(self.limits.call_pieces / 6 * 5);
+        if (!goes_on && self.runs == self.limits.remove_runs) || self.positions.len() as u64 >= most {
             return false;
         }
         self.runs += u64::from(!goes_on);
@@ -219,7 +228,7 @@ pub(crate) fn find_orphans(
     let steps = steps.get(usize::from(before.is_empty())..).unwrap_or_default();
     let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[] };
     let reply = store::transact_indexed(host, &IndexedTransaction { steps, ..transaction.into() })?;
-    let mut runs = RemovalRuns::default();
+    let mut runs = RemovalRuns::new(host.store_profile().limits);
     let Some(found) = reply.found.last() else { return Ok(runs.positions) };
     for run in &found.runs {
         let begin = found.from_position + u64::from(run.offset);

@@ -33,9 +33,7 @@ pub(crate) const MATCH_BYTES: u64 = 1 << 20;
 /// Passages that are kept at most.
 pub(crate) const KEPT_PASSAGES_MAX: u64 = 100_000;
 
-/// Positions that one call takes out of the index: so many runs, of so many positions each.
-pub(crate) const RUNS: u64 = 32;
-
+/// Positions of a run, which a call takes out of the index.
 pub(crate) const RUN: u64 = 1024;
 
 /// All that a store looks at.

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::contract::{BucketId, Entry, Host, IndexStep, LogRun, Operation, Precondition, Problem, Span};
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
-use crate::options::conversation::Options;
+use crate::options::conversation::{Options, bounded};
 use crate::recall::copies::CopyState;
 use crate::recall::matches::RecallMatches;
 use crate::recall::passage::{Passage, PassageOrigin, TermMatcher, is_older_than, message_facet, session_facet};
@@ -62,6 +62,8 @@ pub(crate) struct RecallQuery {
     /// Of the query; in a user's memory also what the passages of the session that asks have in common; and what those of
     /// the message have that is asked once more.
     terms: Vec<u32>,
+    /// How many of them are the query's.
+    words: usize,
     /// The places of these two among them.
     own: Option<usize>,
     asked: Option<usize>,
@@ -92,6 +94,9 @@ impl RecallQuery {
         let mut query = PassageQuery::new(entry.text, now(), options.recall_hints);
         query.is_own_only = said.neighbors == Some(false);
         let mut terms = query.terms();
+        // With the two below.
+        terms.truncate(bounded(usize::MAX, options.limits.search_terms - 2));
+        let words = terms.len();
         let vector = entry.vector.filter(|_| options.recall_vectors);
         let embedding = vector.and_then(|(model, data)| Embedding::new(model, data));
         if terms.is_empty() && embedding.is_none() {
@@ -113,7 +118,7 @@ impl RecallQuery {
                     .map_or_else(|| message_facet(position), |session| session_facet(session, Some(position))),
             )
         });
-        Some(Self { query, terms, own, asked, is_of_user, embedding })
+        Some(Self { query, terms, words, own, asked, is_of_user, embedding })
     }
 
     /// To be looked up in the index with the rest of what the question needs.
@@ -172,7 +177,7 @@ impl RecallSnapshot {
                 *mark = 0;
             }
         }
-        let rows: Vec<&[u32]> = terms.iter().map(|term| &*term.offsets).collect();
+        let rows: Vec<&[u32]> = terms.iter().take(wanted.words).map(|term| &*term.offsets).collect();
         let mut candidates = rank_documents(&wanted.query, IndexMatches { first, marks, rows: &rows }, CANDIDATES);
         let least = candidates.first().map_or(0.0, |best| best.score * LEAST);
         candidates.retain(|candidate| candidate.score >= least);

@@ -14,9 +14,8 @@ pub(crate) use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
 use std::collections::BinaryHeap;
 
 use crate::contract::{
-    BucketId, DeleteRequest, Deletion, Expectation, Host, IndexedReceipt, IndexedTransaction, LeaseState,
-    LeasedReceipt, LeasedTransaction, LogExtent, Operation, Outcome, Precondition, Problem, Receipt, RecordRun, Status,
-    Transaction,
+    BucketId, DeleteRequest, Deletion, Expectation, Host, IndexedReceipt, IndexedTransaction, LogExtent, Operation,
+    Outcome, Precondition, Problem, Receipt, RecordRun, Status, Transaction,
 };
 
 /// Generations are the store's; this bounds what we carry for it.
@@ -53,46 +52,24 @@ pub(crate) fn read_entry_text(
     }
 }
 
-/// Let the store apply transactions, each on a bucket of its own, in one wait.
-pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
-    in_order(host.transact_each(transactions), transactions, checked)
-}
-
 /// Let the store apply a transaction that may have a lease, and steps.
 pub(crate) fn transact_indexed(
     host: &impl Host,
     transaction: &IndexedTransaction<'_>,
 ) -> Result<IndexedReceipt, Problem> {
-    let mut receipts = transact_each_indexed(host, std::slice::from_ref(transaction));
+    if transaction.lease.is_none() && transaction.steps.is_empty() {
+        return transact(host, &transaction.transaction).map(IndexedReceipt::from);
+    }
+    let mut receipts = transact_each(host, std::slice::from_ref(transaction));
     receipts.pop().unwrap_or_else(|| Err(Problem::out_of_turn()))
 }
 
-/// Let the store apply transactions that may have leases, and steps, each on a bucket of its own, in one wait: through
-/// the narrowest interface that has all of it.
-pub(crate) fn transact_each_indexed(
+/// Let the store apply transactions that may have leases, and steps, each on a bucket of its own, in one wait.
+pub(crate) fn transact_each(
     host: &impl Host,
     transactions: &[IndexedTransaction<'_>],
 ) -> Vec<Result<IndexedReceipt, Problem>> {
-    let replies = if transactions.iter().any(|one| !one.steps.is_empty()) {
-        host.transact_each_indexed(transactions)
-    } else if transactions.iter().any(|one| one.lease.is_some()) {
-        let leased = transactions
-            .iter()
-            .map(|&IndexedTransaction { lease, transaction, .. }| LeasedTransaction { lease, transaction });
-        let leased: Vec<_> = leased.collect();
-        let receipts = host.transact_each_leased(&leased).into_iter();
-        receipts.map(|reply| reply.map(|LeasedReceipt { lease, receipt }| without_steps(lease, receipt))).collect()
-    } else if let [IndexedTransaction { transaction, .. }] = transactions {
-        vec![host.transact(transaction).map(|receipt| without_steps(None, receipt))]
-    } else {
-        let plain: Vec<_> = transactions.iter().map(|one| one.transaction).collect();
-        host.transact_each(&plain).into_iter().map(|reply| reply.map(|receipt| without_steps(None, receipt))).collect()
-    };
-    in_order(replies, transactions, checked_indexed)
-}
-
-fn without_steps(lease: Option<LeaseState>, receipt: Receipt) -> IndexedReceipt {
-    IndexedReceipt { lease, receipt, found: Vec::new() }
+    in_order(host.transact_each(transactions), transactions, checked_indexed)
 }
 
 /// A checked reply for each request.
@@ -253,20 +230,7 @@ mod tests {
             Ok(self.0.receipt.clone())
         }
 
-        fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
-            transactions.iter().map(|_| Ok(self.0.receipt.clone())).collect()
-        }
-
-        fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>> {
-            let IndexedReceipt { lease, receipt, .. } = &self.0;
-            let leased = |_| Ok(LeasedReceipt { lease: lease.clone(), receipt: receipt.clone() });
-            transactions.iter().map(leased).collect()
-        }
-
-        fn transact_each_indexed(
-            &self,
-            transactions: &[IndexedTransaction<'_>],
-        ) -> Vec<Result<IndexedReceipt, Problem>> {
+        fn transact_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
             transactions.iter().map(|_| Ok(self.0.clone())).collect()
         }
 
@@ -299,7 +263,7 @@ mod tests {
         let expectations = [Expectation::room(VALUES, 1)];
         let transaction =
             Transaction { bucket: BucketId::session("s"), precondition, expectations: &expectations, operations };
-        transact(&Says(without_steps(None, receipt), GONE), &transaction)
+        transact(&Says(receipt.into(), GONE), &transaction)
     }
 
     /// What becomes of what a step finds.
@@ -604,7 +568,7 @@ mod tests {
             keys: keys.iter().map(|&key| key.to_owned()).collect(),
         };
         let request = DeleteRequest { bucket: BucketId::session("s"), generation: None, max_keys: 2 };
-        let told = |said| delete_bucket(&Says(without_steps(None, receipt(Status::Applied, vec![])), said), request);
+        let told = |said| delete_bucket(&Says(receipt(Status::Applied, vec![]).into(), said), request);
         let good = deletion(Status::Applied, 3, &["a", "b"]);
         assert_eq!(told(deletion(Status::Applied, 3, &["c", "b", "a", "b"])).unwrap(), good);
         assert_eq!(told(deletion(Status::Applied, 0, &["a"])).unwrap().values, 1);

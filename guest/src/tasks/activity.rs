@@ -65,8 +65,10 @@ pub(crate) fn record_activity(context: &Context<impl Host>, bucket: BucketId<'_>
 }
 
 fn tidy_activity(context: &Context<impl Host>, bucket: BucketId<'_>) -> StepResult {
+    let limits = context.config.limits;
+    let (max_records, max_bytes) = (MAX_KEYS.min(limits.call_pieces / 2), TIDY_BYTES.min(limits.call_bytes / 4));
     let operations = [
-        Operation::read(ACTIVITY, LogEnd::Oldest, MAX_KEYS, TIDY_BYTES),
+        Operation::read(ACTIVITY, LogEnd::Oldest, max_records, max_bytes),
         Operation::get_all(SESSIONS, MAX_KEYS, TIDY_BYTES),
     ];
     let precondition = Precondition::LOOK;

@@ -75,9 +75,11 @@ pub(crate) fn embed_passages<'a>(mut step: TaskStep<'a, impl Host>, user: Option
 
 /// Read passages that have no vector yet, and say what is needed for them.
 fn read_to_embed(mut step: TaskStep<'_, impl Host>) -> StepResult {
+    // A vector takes up to 6 KiB.
+    let batch = BATCH.min(step.options.limits.call_bytes >> 13);
     let operations = [
         Operation::get_some(once(step.bucket), &[EMBEDDED, REVISION], 8192),
-        Operation::read(PASSAGES, LogEnd::Newest, BATCH, BATCH_BYTES),
+        Operation::read(PASSAGES, LogEnd::Newest, batch, BATCH_BYTES),
     ];
     let mut outcomes = step.read(&operations)?;
     let mut once = outcomes.take_entries_by_key()?;
@@ -91,9 +93,9 @@ fn read_to_embed(mut step: TaskStep<'_, impl Host>) -> StepResult {
         return step.finish();
     }
     // Some came with their messages.
-    let keys = vector_keys(to..to + BATCH);
+    let keys = vector_keys(to..to + batch as u64);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let span = [Span { position: to, count: BATCH as u32 }];
+    let span = [Span { position: to, count: batch as u32 }];
     let more = [read_vectors_operation(&keys), Operation::read_at(PASSAGES, &span, BATCH_BYTES)];
     let is_read = to >= run.first;
     let mut outcomes = step.read_more(if is_read { &more[..1] } else { &more })?;

@@ -149,7 +149,7 @@ fn index_next(
         None => None,
         Some(read) => Some(step.read_more(&[read])?.take_spans()?),
     };
-    let CutStretch { cut, read, is_more } = stretch.cut_records(runs, cut);
+    let CutStretch { cut, read, is_more } = stretch.cut_records(runs, cut, step.options.limits);
     let text = [home.prefix, &read.write()].concat();
     let passages = cut.passages.iter().map(String::as_str).collect::<Vec<_>>();
     let terms: Vec<&str> = cut.terms.iter().map(String::as_str).collect();
@@ -177,15 +177,22 @@ fn index_next(
 /// The oldest terms that no index has yet become a part of it.
 fn compact_terms(step: &TaskStep<'_, impl Host>, home: &PassageHome<'_>) -> StepResult<Step> {
     let run = home.read(step, &[Operation::read(TERMS, LogEnd::Oldest, COMPACT_BATCH, 1 << 20)])?.take_records()?;
-    let found: Vec<_> = (run.first..)
-        .zip(&run.records)
-        .filter_map(|(position, text)| Some((position, decode_posting(text)?)))
-        .collect();
+    let (mut found, mut count, mut terms) = (Vec::new(), 0, 0);
+    for (position, text) in (run.first..).zip(&run.records) {
+        if let Some(posting) = decode_posting(text) {
+            terms += posting.terms.len() as u64;
+            if terms > step.options.limits.call_terms {
+                break;
+            }
+            found.push((position, posting));
+        }
+        count += 1;
+    }
     let documents: Vec<Document<'_>> = found
         .iter()
         .map(|(position, found)| Document { position: *position, mark: found.mark, terms: &found.terms })
         .collect();
-    let operations = [Operation::replace_oldest(TERMS, run.records.len() as u64, &[])];
+    let operations = [Operation::replace_oldest(TERMS, count, &[])];
     let steps = [IndexStep::add_documents(INDEX, &documents)];
     write_passages(step, home, &[home.unchanged, &[begins(TERMS, run.extent)]].concat(), &operations, &steps)
 }
@@ -197,7 +204,9 @@ fn drop_oldest(
     surplus: u64,
     is_gone: &dyn Fn(&String) -> bool,
 ) -> StepResult<Step> {
-    let oldest = Operation::read(PASSAGES, LogEnd::Oldest, RUN, DROP_BYTES);
+    // Each is a key of a vector, and a position in the index.
+    let most = RUN.min(step.options.limits.call_pieces / 3);
+    let oldest = Operation::read(PASSAGES, LogEnd::Oldest, most, DROP_BYTES);
     let mut outcomes = home.read(step, &[oldest, WHERE_TERMS_ARE])?;
     let run = outcomes.take_records()?;
     let terms = outcomes.take_records()?.extent;
@@ -240,7 +249,7 @@ fn write_passages(
     let (bucket, precondition) = (step.bucket, step.basis.precondition());
     let transaction = Transaction { bucket, precondition, expectations: &[], operations: &[] };
     let release = IndexedTransaction { lease: step.lease(0), transaction, steps: &[] };
-    let receipts = store::transact_each_indexed(&step.context.host, &[written, release]);
+    let receipts = store::transact_each(&step.context.host, &[written, release]);
     let reply = receipts.into_iter().next().unwrap_or_else(|| Err(Problem::out_of_turn()))?;
     Ok(match reply.receipt.status {
         Status::Applied | Status::Repeated => Step::Done,

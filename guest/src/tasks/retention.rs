@@ -39,10 +39,12 @@ const NEWEST_RECORDS: u64 = 64;
 const NEWEST_BYTES: u64 = 1 << 20;
 
 pub(crate) fn enforce_limits(mut step: TaskStep<'_, impl Host>) -> StepResult {
+    // With each goes its key, that of its turn, and a whole result.
+    let most = READ_RECORDS.min(step.options.limits.call_pieces / 4);
     let operations = [
         Operation::get_some(SESSION, &[BYTES, REVISION], 128),
         Operation::get_all(BRANCHES, 10_000, 1 << 20),
-        Operation::read(TRANSCRIPT, LogEnd::Oldest, READ_RECORDS, READ_BYTES),
+        Operation::read(TRANSCRIPT, LogEnd::Oldest, most, READ_BYTES),
         Operation::read(TRANSCRIPT, LogEnd::Newest, NEWEST_RECORDS, NEWEST_BYTES),
     ];
     let mut outcomes = step.read(&operations)?;

@@ -87,7 +87,7 @@ impl<H: Host> TaskStep<'_, H> {
         operations: &[Operation<'_>],
         beside: Transaction<'_>,
     ) -> StepResult<(Outcomes, Receipt)> {
-        let receipts = store::transact_each_indexed(&self.context.host, &[self.leased(operations), beside.into()]);
+        let receipts = store::transact_each(&self.context.host, &[self.leased(operations), beside.into()]);
         let mut receipts = receipts.into_iter();
         let mut next = || receipts.next().unwrap_or_else(|| Err(Problem::out_of_turn()));
         let (receipt, other) = (next()?, next()?);

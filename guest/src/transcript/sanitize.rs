@@ -9,9 +9,6 @@ use crate::text::truncate;
 use crate::transcript::parts;
 use crate::transcript::skip_counters::{BLANK, MARKER, SHORT, skip_reason_code};
 
-/// A message's text, or its parts, in JSON. A record may have 2 MiB.
-pub(crate) const MESSAGE_BYTES: usize = 1 << 20;
-
 /// Why an answer is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SkipReason {
@@ -99,12 +96,12 @@ pub(crate) fn sanitize_message<'a>(options: &Options, text: &'a str, is_answer: 
 /// The same of one that is clean: no longer than it may be.
 pub(crate) fn limit_message<'a>(options: &Options, mut text: Cow<'a, str>) -> CleanText<'a> {
     if json::is_content(&text) {
-        let kept = parts::truncate_parts(&text, message_length_limit(options), MESSAGE_BYTES);
+        let kept = parts::truncate_parts(&text, message_length_limit(options), options.message_bytes());
         let is_cut = kept.is_some();
         let content = kept.unwrap_or_else(|| text.into_owned());
         return CleanText { text: json::join_texts(&content).into(), parts: Some(content), is_cut };
     }
-    let is_cut = truncate::shorten_with_note(&mut text, message_length_limit(options), MESSAGE_BYTES);
+    let is_cut = truncate::shorten_with_note(&mut text, message_length_limit(options), options.message_bytes());
     CleanText { text, parts: None, is_cut }
 }
 

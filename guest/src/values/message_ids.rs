@@ -9,7 +9,7 @@ use keepline_json as json;
 use std::borrow::Cow;
 
 use crate::contract::{
-    Expectation, Host, LogExtent, Operation, PositionMark, Problem, Receipt, RecordRun, Transaction,
+    Expectation, Host, LogExtent, Operation, PositionMark, Problem, Receipt, RecordRun, StoreLimits, Transaction,
 };
 use crate::text::ids::{is_map_key, to_map_key};
 use crate::{log, store};
@@ -67,9 +67,12 @@ impl<'a> MessageId<'a> {
         operations: &mut Vec<Operation<'s>>,
         records: &'s [&'s str],
         marks: &'s [PositionMark<'s>],
+        limits: StoreLimits,
     ) {
+        // They are forgotten in one call.
+        let (max_records, max_bytes) = (LIMIT.min(limits.call_pieces / 2), MAX_BYTES.min(limits.call_bytes / 4));
         operations.push(Operation::append(ANSWERS_LOG, records, marks));
-        operations.push(Operation::read_surplus(ANSWERS_LOG, LIMIT, KEEP, LIMIT, MAX_BYTES));
+        operations.push(Operation::read_surplus(ANSWERS_LOG, LIMIT, KEEP, max_records, max_bytes));
     }
 }
 

@@ -4,15 +4,17 @@
 //! without it and the warning names it. What is broken is not overwritten.
 
 use keepline_json as json;
+use std::borrow::Cow;
 
 use crate::context::Context;
 use crate::contract::{
     BucketId, Expectation, Host, Operation, Precondition, Problem, PutEntry, Status, Transaction, VALUES, codes,
 };
 use crate::entry::types::{AnswerReply, Effect};
+use crate::options::conversation::bounded;
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
 use crate::text::quoting::python_repr;
-use crate::text::timestamp;
+use crate::text::{timestamp, truncate};
 use crate::transcript::schema;
 use crate::values::message_ids::MessageId;
 use crate::values::{history, message_ids};
@@ -97,9 +99,10 @@ pub(crate) fn answer_too_long(context: &Context<impl Host>, session: &str) -> An
     AnswerReply::with(Effect::Limited, Problem::limit("max_value_bytes", limit, message))
 }
 
-/// The answer as a JSON string, unless it is over the limit.
+/// The answer as a JSON string, cut to what the store takes. None: it is over `max_value_bytes`.
 pub(crate) fn encode_answer(context: &Context<impl Host>, text: &str) -> Option<String> {
-    let limit = usize::try_from(context.config.max_value_bytes).unwrap_or(usize::MAX);
+    let config = &context.config;
+    let limit = usize::try_from(config.max_value_bytes).unwrap_or(usize::MAX);
     // Encoding never makes a text shorter: what is over the limit already need not be looked at.
     if text.len() + 2 > limit {
         return None;
@@ -107,6 +110,13 @@ pub(crate) fn encode_answer(context: &Context<impl Host>, text: &str) -> Option<
     // Room for the quotes and some line ends.
     let mut value = String::with_capacity(text.len() + text.len() / 16 + 8);
     json::push_string(&mut value, text);
+    if value.len() as u64 > config.limits.text_bytes && value.len() <= limit {
+        // Longer than the store takes: the beginning is stored, with a note.
+        let mut text = Cow::Borrowed(text);
+        truncate::shorten_with_note(&mut text, usize::MAX, bounded(usize::MAX, config.limits.text_bytes - 2));
+        value.clear();
+        json::push_string(&mut value, &text);
+    }
     (value.len() <= limit).then_some(value)
 }
 
@@ -158,7 +168,7 @@ fn write_answer(
     }
     history::push_history_operations(&mut operations, &context.config, records);
     if let Some(id) = id {
-        id.push_operations(&mut operations, id_record.as_slice(), id_mark.as_slice());
+        id.push_operations(&mut operations, id_record.as_slice(), id_mark.as_slice(), context.config.limits);
     }
     // The id comes first: an answer that is stored already needs no room.
     let room = || Expectation::room(VALUES, context.config.max_keys);

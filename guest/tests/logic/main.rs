@@ -10,6 +10,7 @@ mod message_id;
 mod option_schema;
 mod properties;
 mod sessions;
+mod store_limits;
 mod test_host;
 
 use keepline_stores as stores;

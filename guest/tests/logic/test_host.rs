@@ -11,8 +11,7 @@ use std::time::Duration;
 use keepline_filter::Host;
 use keepline_filter::contract::bindings::keepline::store::types::{EntryResult as Entry, *};
 use keepline_filter::contract::{
-    BucketPage, IndexStep, IndexedReceipt, IndexedTransaction, LeasedReceipt, LeasedTransaction, Level, Problem,
-    StoreProfile, VALUES, kind,
+    BucketPage, IndexStep, IndexedReceipt, IndexedTransaction, Level, Problem, StoreProfile, VALUES, kind,
 };
 
 use super::memory::Memory;
@@ -660,41 +659,24 @@ impl Changing<'_> {
     }
 }
 
-impl TestHost {
-    fn apply_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
-        assert!(transactions.len() as u64 <= self.profile.get().unwrap_or_default().limits.transactions);
-        let waits = self.waits.get() + 1;
-        let receipts = transactions.iter().map(|transaction| self.apply(transaction)).collect();
-        self.waits.set(waits);
-        receipts
-    }
-}
-
 impl Host for &TestHost {
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
         self.apply(&(*transaction).into()).map(|reply| reply.receipt)
     }
 
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Problem>> {
-        let transactions: Vec<_> = transactions.iter().map(|&transaction| transaction.into()).collect();
-        self.apply_each(&transactions).into_iter().map(|reply| Ok(reply?.receipt)).collect()
-    }
-
-    fn transact_each_leased(&self, transactions: &[LeasedTransaction<'_>]) -> Vec<Result<LeasedReceipt, Problem>> {
-        assert!(self.store_profile().leases, "leases is called without its capability");
-        let indexed = |&LeasedTransaction { lease, transaction }| IndexedTransaction { lease, transaction, steps: &[] };
-        let transactions: Vec<_> = transactions.iter().map(indexed).collect();
-        let leased = |IndexedReceipt { lease, receipt, .. }| LeasedReceipt { lease, receipt };
-        self.apply_each(&transactions).into_iter().map(|reply| reply.map(leased)).collect()
-    }
-
-    fn transact_each_indexed(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
-        assert!(self.store_profile().indexes, "indexes is called without its capability");
-        self.apply_each(transactions)
+    fn transact_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
+        let StoreProfile { leases, indexes, limits, .. } = self.store_profile();
+        assert!(leases || transactions.iter().all(|one| one.lease.is_none()), "the store has no leases");
+        assert!(indexes || transactions.iter().all(|one| one.steps.is_empty()), "the store has no indexes");
+        assert!(transactions.len() as u64 <= limits.transactions, "{} transactions", transactions.len());
+        let waits = self.waits.get() + 1;
+        let receipts = transactions.iter().map(|transaction| self.apply(transaction)).collect();
+        self.waits.set(waits);
+        receipts
     }
 
     fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
-        assert!(self.store_profile().listing, "listing is called without its capability");
+        assert!(self.store_profile().listing, "the store has no listing");
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
         }

@@ -112,8 +112,11 @@ fn print_introduction(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Durat
         Some(path) => inspect(&read(path, &sandbox.plugin)?, sandbox)?,
         None => inspect(BUNDLED, sandbox)?,
     };
-    // "keepline:memory/key-value@0.2.0": the name is enough here.
-    let imports: Vec<&str> = found.imports.iter().filter_map(|import| import.split('@').next()).collect();
+    // Interfaces of one package stand together, and their names are enough here.
+    let package = |import: &str| import.split(['/', '@']).next().unwrap_or_default().to_owned();
+    let mut imports: Vec<String> = found.imports.iter().map(|import| package(import)).collect();
+    imports.sort_unstable();
+    imports.dedup();
     print_line(&format!(
         "The filter is a component of {} KiB (loaded in {} ms). It can access only:\n  {}",
         found.size.div_ceil(1024),

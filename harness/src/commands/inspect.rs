@@ -48,6 +48,7 @@ fn print_inspection_json(name: &str, found: &Inspection) -> Result<()> {
         "size": found.size,
         "sha256": found.sha256,
         "imports": found.imports,
+        "trapping": found.trapping,
         "exports": found.exports,
         "limits": found.measured.iter().map(limit_json).collect::<Vec<_>>(),
         "world": found.refusal.is_none().then_some(WORLD),
@@ -81,6 +82,9 @@ fn print_inspection_text(name: &str, found: &Inspection) -> Result<()> {
         format!("{:<9}{}", "sha256", found.sha256),
     ];
     lines.extend(names("imports", &found.imports));
+    if !found.trapping.is_empty() {
+        lines.extend(names("traps", &found.trapping));
+    }
     lines.extend(names("exports", &found.exports));
     match &found.refusal {
         None => lines.push(format!("{:<9}yes, as {WORLD}", "loads")),

@@ -1,8 +1,8 @@
 //! Plugins: loads an untrusted component after checking what it is and what it imports.
 //!
 //! Bounded: a file is read, measured and compiled within [`PluginLimits`], in a running service as well as at its
-//! start. Denied by default: the linker holds the contract's three imports and nothing else, and a component that wants
-//! more is refused with a list of what it asked for. Contained: neither a panic of the engine nor code that others may
+//! start. Denied by default: the linker holds the contract's imports and nothing else, and a component that wants
+//! more is refused with a list of what it asked for. Interfaces of a newer `keepline:store` are linked to traps. Contained: neither a panic of the engine nor code that others may
 //! have written gets past this module.
 
 mod cache;
@@ -29,7 +29,7 @@ use self::{
 pub use self::{compiler_process::serve as serve_compiler, error::PluginError, file::read};
 pub use crate::sandbox::{CodeCache, Compiler, CompilerCommand, Measure, Measured, PluginLimits, Sandbox};
 use crate::{
-    contract::may_import,
+    contract::{is_unknown_store_interface, may_import},
     runtime::{PluginProgram, start_ticking},
 };
 
@@ -46,6 +46,9 @@ pub struct Inspection {
     pub sha256: String,
     /// Interfaces and functions that it asks for: the complete list of its powers.
     pub imports: Vec<String>,
+    /// Those of the imports that this host does not know, which are linked to traps: interfaces of a newer
+    /// `keepline:store`, which a component calls only if the store has their capability.
+    pub trapping: Vec<String>,
     /// Interfaces and functions that it offers.
     pub exports: Vec<String>,
     /// How large it is, next to what is allowed. Of a component that is over a limit: as far as it was looked at, and so
@@ -69,8 +72,9 @@ pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginErro
         loaded => loaded.err().map(|error| error.to_string()),
     };
     let Interfaces { imports, exports } = interfaces;
+    let trapping = imports.iter().filter(|name| is_unknown_store_interface(name)).cloned().collect();
     let sha256 = hexadecimal(&Sha256::digest(bytes));
-    Ok(Inspection { size: bytes.len(), sha256, imports, exports, measured: meter.measured(), refusal })
+    Ok(Inspection { size: bytes.len(), sha256, imports, trapping, exports, measured: meter.measured(), refusal })
 }
 
 /// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use futures::FutureExt;
 use keepline::{
     plugin::BUNDLED,
-    store::{BucketId, BucketKind, Deadline, MemoryStore, Store, Transaction, Writer},
+    store::{Deadline, DeleteAttempt, DeleteRequest, MemoryStore, Problem, Store, Transaction, Writer},
 };
 use wasmtime::{
     Config, Engine, StoreContextMut,
@@ -56,25 +56,25 @@ fn now<T>(call: impl Future<Output = T>) -> T {
 
 fn lend(linker: &mut Linker<Lent>) -> wasmtime::Result<()> {
     type Context<'a> = StoreContextMut<'a, Lent>;
-    let mut store = linker.instance("keepline:memory/key-value@0.2.0")?;
-    store.func_wrap("transact", |mut context: Context<'_>, (transaction,): (Transaction,)| {
+    let mut core = linker.instance("keepline:store/core@0.3.0")?;
+    core.func_wrap("about", |context: Context<'_>, ()| Ok((context.data().store.about(),)))?;
+    core.func_wrap("transact", |mut context: Context<'_>, (transaction,): (Transaction,)| {
         let Lent { store, writer } = context.data_mut();
-        Ok((now(store.transact(writer.advance(), &transaction, Deadline::NEVER)),))
+        let answer = now(store.transact(writer.advance(), &transaction.into(), Deadline::NEVER));
+        Ok((answer.map(|indexed| indexed.receipt).map_err(Problem::from),))
     })?;
-    store.func_wrap("list-buckets", |context: Context<'_>, (kind, cursor, limit): (BucketKind, String, u32)| {
-        Ok((now(context.data().store.list_buckets(kind, &cursor, limit, Deadline::NEVER)),))
+    core.func_wrap("delete-each", |mut context: Context<'_>, (requests,): (Vec<DeleteRequest>,)| {
+        let Lent { store, writer } = context.data_mut();
+        let answers = now(store.delete_each(writer.advance(), &requests, Deadline::NEVER));
+        Ok((answers.into_iter().map(DeleteAttempt::from).collect::<Vec<_>>(),))
     })?;
-    store.func_wrap(
-        "delete-bucket",
-        |mut context: Context<'_>, (bucket, generation, max_keys): (BucketId, Option<String>, u32)| {
-            let Lent { store, writer } = context.data_mut();
-            let (writer, generation) = (writer.advance(), generation.as_deref());
-            Ok((now(store.delete_bucket(writer, &bucket, generation, max_keys, Deadline::NEVER)),))
-        },
-    )?;
-    store.func_wrap("capabilities", |context: Context<'_>, ()| Ok((context.data().store.capabilities(),)))?;
-    let imports = linker.instance("wasi:logging/logging@0.1.0-draft");
-    imports?.func_wrap("log", |_: Context<'_>, (_, _, _): (Level, String, String)| Ok(()))?;
+    let mut listing = linker.instance("keepline:store/listing@0.3.0")?;
+    listing.func_wrap("list-buckets", |context: Context<'_>, (kind, cursor, limit): (String, String, u32)| {
+        let page = now(context.data().store.list_buckets(&kind, &cursor, limit, Deadline::NEVER));
+        Ok((page.map_err(Problem::from),))
+    })?;
+    let mut log = linker.instance("keepline:host/log@0.3.0")?;
+    log.func_wrap("write", |_: Context<'_>, (_, _, _): (Level, String, String)| Ok(()))?;
     let latest = || Datetime { seconds: u64::MAX, nanoseconds: u32::MAX };
     linker.instance("wasi:clocks/wall-clock@0.2.0")?.func_wrap("now", move |_: Context<'_>, ()| Ok((latest(),)))
 }

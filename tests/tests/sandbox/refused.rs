@@ -12,13 +12,13 @@ fn a_component_with_forbidden_imports_is_refused_with_their_list() {
         "wasi:clocks/wall-clock@0.3.0",
         "wasi:clocks/wall-clock@0.20.0",
         "wasi:clocks/wall-clock",
-        "wasi:logging/logging@0.2.0",
-        "keepline:memory/key-value@0.1.0",
-        "keepline:memory/key-valuer@0.2.0",
+        "keepline:host/log@0.4.0",
+        "keepline:memory/key-value@0.2.0",
+        "keepline:stores/core@0.3.0",
     ];
     let imports = forbidden.map(|name| format!("(import \"{name}\" (instance))")).concat();
     // What it may have is not in the list.
-    let lent = "(import \"keepline:memory/key-value@0.2.0\" (instance))";
+    let lent = "(import \"keepline:store/core@0.3.0\" (instance))";
     let component = wat::parse_str(format!("(component {lent} {imports} (import \"exec\" (func)))")).unwrap();
     let refused = Plugin::from_bytes(&component, &sandbox()).unwrap_err();
     let PluginError::ForbiddenImports(listed) = &refused else { panic!("{refused}") };
@@ -56,13 +56,27 @@ fn names_that_would_forge_or_flood_lines_take_one_line_each() {
 fn a_permitted_interface_with_unknown_functions_is_refused() {
     for import in [
         "(import \"wasi:clocks/wall-clock@0.2.0\" (instance (export \"set\" (func))))",
-        "(import \"keepline:memory/key-value@0.2.0\" (instance (export \"shell\" (func (param \"line\" string)))))",
-        "(import \"keepline:memory/key-value@0.2.0\" (func))",
+        "(import \"keepline:store/core@0.3.0\" (instance (export \"shell\" (func (param \"line\" string)))))",
+        "(import \"keepline:store/core@0.3.1\" (instance (export \"shell\" (func (param \"line\" string)))))",
+        "(import \"keepline:store/core@0.3.0\" (func))",
     ] {
         let component = wat::parse_str(format!("(component {import})")).unwrap();
         let refused = Plugin::from_bytes(&component, &sandbox()).unwrap_err();
         assert!(matches!(refused, PluginError::Misfit(_)), "{refused}");
     }
+}
+
+#[test]
+fn an_interface_of_the_store_that_is_newer_than_the_host_is_no_reason_to_refuse() {
+    let newer =
+        "(import \"keepline:store/vectors@0.3.7\" (instance (export \"nearest\" (func (param \"to\" string)))))";
+    let component = wat::parse_str(format!("(component {newer})")).unwrap();
+    // It is linked to a trap: what is missing are the exports.
+    let refused = Plugin::from_bytes(&component, &sandbox()).unwrap_err();
+    assert!(refused.to_string().contains("does not export"), "{refused}");
+    let inspection = inspect(&component, &sandbox()).unwrap();
+    assert_eq!(inspection.imports, ["keepline:store/vectors@0.3.7"]);
+    assert_eq!(inspection.trapping, ["keepline:store/vectors@0.3.7"]);
 }
 
 #[test]

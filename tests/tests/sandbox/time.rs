@@ -11,7 +11,7 @@ async fn a_plugin_that_loops_for_ever_is_stopped() {
 async fn host_calls_do_not_extend_a_loops_time_limit() {
     let cell = Cell::hostile().await;
     cell.stops("loop-over-clock", "computed for longer").await;
-    cell.stops("loop-over-capabilities", "computed for longer").await;
+    cell.stops("loop-over-about", "computed for longer").await;
 }
 
 /// The entry's time is over: what is left is for the reply, however much the plugin might compute otherwise.
@@ -21,7 +21,7 @@ async fn a_plugin_is_stopped_soon_after_its_entrys_deadline() {
     sandbox.cpu_time = PATIENCE * 2;
     let short = |options: &mut Options| options.entry_timeout = Duration::from_millis(20);
     let cell = Cell::with(HOSTILE, &sandbox, short).await.unwrap();
-    for misdeed in ["loop", "loop-over-clock", "loop-over-capabilities"] {
+    for misdeed in ["loop", "loop-over-clock", "loop-over-about"] {
         cell.stops(misdeed, "went on computing for 250 ms after its entry's deadline").await;
     }
 }

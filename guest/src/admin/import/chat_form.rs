@@ -4,7 +4,6 @@ use keepline_json as json;
 use keepline_json::push_string;
 use std::borrow::Cow;
 
-use crate::answer::turn_records::DETAILS_MAX;
 use crate::text::quoting::python_repr;
 use crate::transcript::parts;
 use crate::transcript::record::CHAT_MEMBERS;
@@ -40,7 +39,7 @@ const OF_RECORDS: [&str; 23] = [
 const SHARED: [&str; 4] = ["turn", "at", "source", "trust"];
 
 /// The longest of them.
-const BESIDE_MAX: usize = DETAILS_MAX / 2;
+const BESIDE_MAX: usize = 32 << 10;
 
 /// Members of a call that are read, or say nothing.
 const OF_CALLS: [&str; 6] = ["id", "type", "function", "custom", "index", "caller"];

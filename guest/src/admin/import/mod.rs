@@ -24,7 +24,7 @@ use crate::contract::{
 use crate::entry::directives;
 use crate::entry::session_problem::{SessionResult, check_status, conflict_problem, write_problem};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
-use crate::options::conversation::Options;
+use crate::options::conversation::{Options, bounded};
 use crate::recall::invalidate::{MessageFate, remove_copies};
 use crate::recall::schema::PASSAGES;
 use crate::recall::{invalidate, remove};

@@ -4,11 +4,10 @@ use keepline_json as json;
 use std::borrow::Cow;
 
 use crate::answer::turn_records;
-use crate::answer::turn_records::{DETAILS_MAX, NAME_BYTES, TOOL_BYTES};
+use crate::answer::turn_records::NAME_BYTES;
 use crate::options::conversation::Options;
 use crate::text::truncate;
 use crate::transcript::record::{RecordKind, Role, StoredRecord};
-use crate::transcript::sanitize::MESSAGE_BYTES;
 use crate::transcript::{parts, sanitize};
 
 const NO_JSON: &str = "its content, files, model, metadata, chat or raw is no JSON, or none after redact";
@@ -30,18 +29,18 @@ pub(crate) fn sanitize_record(
         }
         if let Some(arguments) = &mut tool.arguments {
             let mut kept: Cow<'_, str> = sanitize::redact_json(options, (**arguments).into()).into_owned().into();
-            record.truncated |= truncate::bound_arguments(&mut kept, TOOL_BYTES);
+            record.truncated |= truncate::bound_arguments(&mut kept, options.tool_bytes());
             *arguments = kept.into_owned().into();
         }
         if let Some(error) = &mut tool.error {
             let mut kept = sanitize::redact_text(options, (**error).into());
-            truncate::truncate_json_bytes(&mut kept, TOOL_BYTES);
+            truncate::truncate_json_bytes(&mut kept, options.tool_bytes());
             *error = kept.into_owned().into();
         }
     }
     if record.kind == RecordKind::ToolResult {
         let text = sanitize::redact_text(options, (*record.content).into()).into_owned();
-        let shown = turn_records::shorten_result(&text, options.budget(), TOOL_BYTES);
+        let shown = turn_records::shorten_result(&text, options.budget(), options.tool_bytes());
         // In the place of the first text; the whole holds the others.
         let mut first = shown.clone();
         rewrite_parts(record, |text| match shown {
@@ -63,7 +62,11 @@ pub(crate) fn sanitize_record(
         } else {
             let text = sanitize::cleaned_text(options, (*record.content).into(), is_answer);
             let mut text = Cow::Owned(text.into_owned());
-            let is_cut = truncate::shorten_with_note(&mut text, sanitize::message_length_limit(options), MESSAGE_BYTES);
+            let is_cut = truncate::shorten_with_note(
+                &mut text,
+                sanitize::message_length_limit(options),
+                options.message_bytes(),
+            );
             record.content = text.into();
             is_cut
         };
@@ -73,7 +76,7 @@ pub(crate) fn sanitize_record(
     for part in [&mut record.files, &mut record.model, &mut record.metadata, &mut record.chat, &mut record.raw] {
         let Some(json) = part else { continue };
         let kept = sanitize::redact_json(options, json.replace(['\n', '\r'], " ").into()).into_owned();
-        if kept.len() > DETAILS_MAX {
+        if kept.len() > options.details_bytes() {
             return Err("its files, model, metadata, chat or raw is longer than 64 KiB");
         }
         if json::as_portable_value(&kept).is_none() {
@@ -92,7 +95,7 @@ fn take_parts(options: &Options, record: &mut StoredRecord<'_>, is_answer: bool)
     if json::as_strict_value(&redacted).is_none() {
         return Err(NO_JSON);
     }
-    let kept = parts::truncate_parts(&redacted, sanitize::message_length_limit(options), MESSAGE_BYTES);
+    let kept = parts::truncate_parts(&redacted, sanitize::message_length_limit(options), options.message_bytes());
     let is_cut = kept.is_some();
     let kept = kept.unwrap_or_else(|| redacted.into_owned());
     record.content = json::join_texts(&kept).into();

@@ -122,6 +122,27 @@ fn forgetting_a_user_erases_their_data_and_refuses_late_answers() {
 }
 
 #[test]
+fn forgetting_waits_for_the_store_at_most_8_times_for_each_32_sessions() {
+    let host = TestHost::new();
+    let (filter, sessions) = (filter(&host, ""), sessions(&host));
+    for number in 0..64 {
+        let asked = ask(&filter, "1", &of(&format!("s{number}"), "anna"));
+        reply(&filter, "1", "one", &asked.turn);
+        let node = json!({
+            "session_id": format!("s{number}"), "user_id": "anna", "memory_mode": "node", "node_id": "n"
+        });
+        reply(&filter, "1", "one", &ask(&filter, "1", &node).turn);
+    }
+    for sessions_left in [32, 0] {
+        let before = host.waits.get();
+        let done = admin::forget_user(&sessions, "anna").unwrap();
+        let waits = host.waits.get() - before;
+        assert!(done.sessions == 32 && waits <= 8, "{done:?} in {waits} waits");
+        assert_eq!(host.names().iter().filter(|name| name.starts_with('s')).count(), sessions_left);
+    }
+}
+
+#[test]
 fn failures_while_a_user_is_forgotten_are_retried_by_the_next_call() {
     let host = TestHost::new();
     let (filter, sessions) = (filter(&host, ""), sessions(&host));

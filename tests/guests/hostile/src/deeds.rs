@@ -3,13 +3,16 @@
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
-use crate::bindings::keepline::memory::key_value::{
-    AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, ExistingBucket, Failure, GetAllOperation, GetOperation,
-    LogEnd, NewBucket, Precondition, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
-    Transaction, capabilities, delete_bucket, list_buckets, transact, transact_each,
+use crate::bindings::keepline::common::shared::Problem;
+use crate::bindings::keepline::host::log::{Level, write as log};
+use crate::bindings::keepline::store::core::{about, delete_each, transact, transact_each};
+use crate::bindings::keepline::store::listing::list_buckets;
+use crate::bindings::keepline::store::types::{
+    AppendOperation, Attempt, BucketId, DeleteAttempt, DeleteRequest, DescribeOperation, Entry, ExistingBucket,
+    GetAllOperation, GetOperation, NewBucket, Operation, Outcome, Precondition, ReadAtOperation, ReadOperation,
+    SetOperation, Span, Status, Transaction,
 };
 use crate::bindings::wasi::clocks::wall_clock;
-use crate::bindings::keepline::host::log::{Level, write as log};
 use crate::{OVERHEARD, SERVED, size};
 
 /// Whose memory it works on, unless it is after another's.
@@ -30,14 +33,14 @@ pub fn do_it(text: &str) -> Option<String> {
         "loop-over-log" => loop {
             log(Level::Error, "loop", "again");
         },
-        "loop-over-capabilities" => loop {
-            black_box(capabilities());
+        "loop-over-about" => loop {
+            black_box(about());
         },
         "compute" => compute(number),
         // Neither part is long; the call of the store is refused or not.
         "spin-and-list" => (0..number).for_each(|_| {
             (0..20_000_000_u64).for_each(|turn| _ = black_box(turn));
-            black_box(list_buckets(BucketKind::Session, "", 1).is_ok());
+            black_box(list_buckets("session", "", 1).is_ok());
         }),
         // Memory.
         "allocate" => {
@@ -80,7 +83,7 @@ pub fn do_it(text: &str) -> Option<String> {
         }
         "write-keys" => (0..number).for_each(|_| {
             let entries = (0..5000).map(|key| Entry { key: format!("k{key}"), text: "1".into() }).collect();
-            let put_all = Operation::Put(PutOperation { map_name: "values".into(), entries });
+            let put_all = Operation::Set(SetOperation { map_name: "values".into(), reset: false, remove: vec![], put: entries });
             black_box(put(OWN, vec![put_all]).is_ok());
         }),
         // A megabyte is stored once, and read in so many transactions.
@@ -101,26 +104,22 @@ pub fn do_it(text: &str) -> Option<String> {
             return tell(put(OWN, (0..number).map(|key| value(&format!("k{key}"), "1")).collect()));
         }
         "records" => {
-            let append = AppendOperation { log: "history".into(), records: vec!["1".into(); number], marks: vec![] };
+            let append = AppendOperation { log: "history".into(), reset: false, records: vec!["1".into(); number], marks: vec![] };
             return tell(put(OWN, vec![Operation::Append(append)]));
         }
         // A little is stored once, and asked for again and again.
         "get-again" => return read_again(Operation::Get(get("a")), number),
         "get-all-again" => return read_again(Operation::GetAll(get_all()), number),
         "page-again" => {
-            let page = PageOperation {
-                map_name: "values".into(),
-                cursor: String::new(),
-                max_entries: u64::MAX,
-                max_bytes: u64::MAX,
-                keys_only: false,
-            };
-            return read_again(Operation::Page(page), number);
+            let page = GetAllOperation { cursor: Some(String::new()), ..get_all() };
+            return read_again(Operation::GetAll(page), number);
         }
         "read-again" => {
             let read = ReadOperation {
                 log: "history".into(),
-                end: LogEnd::Newest,
+                newest: true,
+                only_over: 0,
+                leave: 0,
                 max_records: u64::MAX,
                 max_bytes: u64::MAX,
             };
@@ -156,24 +155,24 @@ pub fn do_it(text: &str) -> Option<String> {
         "find-user" => {
             let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
             let found = transact(&Transaction { precondition, ..of_user(argument) });
-            return Some(found.map_or_else(|failure| format!("{:?}", failure.code), |told| format!("{:?}", told.status)));
+            return Some(found.map_or_else(|problem| problem.code, |told| format!("{:?}", told.status)));
         }
         "key" => return tell(put(OWN, vec![value(argument, "1")])),
         "token" => return tell(put(OWN, vec![put_into("notes", argument, "1")])),
         "map" => return tell(put(OWN, vec![put_into(argument, "a", "1")])),
         "log" => {
-            let append = AppendOperation { log: argument.into(), records: vec!["1".into()], marks: vec![] };
+            let append = AppendOperation { log: argument.into(), reset: false, records: vec!["1".into()], marks: vec![] };
             return tell(put(OWN, vec![Operation::Append(append)]));
         }
-        "delete" => return tell(delete_bucket(&session(argument), None, u32::MAX).map(|_| ())),
+        "delete" => return tell(delete(session(argument), None, u32::MAX).map(|_| ())),
         "describe" => {
             return tell(put(argument, vec![Operation::Describe(DescribeOperation { parts: true })]));
         }
         "count" => {
-            let page = list_buckets(BucketKind::Session, "", u32::MAX);
+            let page = list_buckets("session", "", u32::MAX);
             return page.ok().map(|page| page.names.len().to_string());
         }
-        "list" => return tell(list_buckets(BucketKind::Session, argument, u32::MAX).map(|_| ())),
+        "list" => return tell(list_buckets("session", argument, u32::MAX).map(|_| ())),
         // Replies.
         "reply" => return Some("x".repeat(number)),
         "overheard" => return Some(OVERHEARD.lock().unwrap().clone()),
@@ -185,18 +184,13 @@ pub fn do_it(text: &str) -> Option<String> {
 
 /// What it gets of a bucket: to read it, to write to it, to name more in its lists, and to delete it.
 pub fn greed(kind: &str, name: &str) -> String {
-    let kind_of = match kind {
-        "user" => BucketKind::User,
-        "node" => BucketKind::Node,
-        _ => BucketKind::Session,
-    };
-    let bucket = || BucketId { kind: kind_of, name: name.into() };
+    let bucket = || BucketId { kind: kind.into(), name: name.into() };
     let look = Precondition::Existing(ExistingBucket { generation: None, renew: true });
     let tried = |operation| {
         let (bucket, precondition) = (bucket(), look.clone());
         match transact(&Transaction { bucket, precondition, expectations: vec![], operations: vec![operation] }) {
             Ok(receipt) => format!("{:?}", receipt.status),
-            Err(failure) => format!("{:?}", failure.code),
+            Err(problem) => problem.code,
         }
     };
     let read = tried(Operation::GetAll(get_all()));
@@ -206,31 +200,29 @@ pub fn greed(kind: &str, name: &str) -> String {
         String::new()
     } else {
         // Only what it may not: of its own it needs more.
-        match delete_bucket(&bucket(), Some("1"), 0) {
-            Ok(deletion) => format!("{:?}", deletion.status),
-            Err(failure) => format!("{:?}", failure.code),
+        match delete(bucket(), Some("1"), 0) {
+            Ok(status) => format!("{status:?}"),
+            Err(problem) => problem.code,
         }
     };
-    format!("{kind} {name}: read {read}, write {write}, list {list}, delete {delete}")
-        .replace("Status::", "")
-        .replace("FailureCode::", "")
+    format!("{kind} {name}: read {read}, write {write}, list {list}, delete {delete}").replace("Status::", "")
 }
 
 /// The sessions that a user's bucket lists.
 pub fn listed(user: &str) -> Vec<String> {
-    let page = PageOperation {
+    let page = GetAllOperation {
         map_name: "sessions".into(),
-        cursor: String::new(),
+        cursor: Some(String::new()),
         max_entries: 100,
         max_bytes: 1 << 16,
         keys_only: true,
     };
     let precondition = Precondition::Existing(ExistingBucket { generation: None, renew: false });
-    let bucket = BucketId { kind: BucketKind::User, name: user.into() };
-    let read = Transaction { bucket, precondition, expectations: vec![], operations: vec![Operation::Page(page)] };
+    let bucket = BucketId { kind: "user".into(), name: user.into() };
+    let read = Transaction { bucket, precondition, expectations: vec![], operations: vec![Operation::GetAll(page)] };
     let outcomes = transact(&read).map(|receipt| receipt.outcomes).unwrap_or_default();
     match outcomes.into_iter().next() {
-        Some(Outcome::Page(page)) => page.entries.into_iter().map(|entry| entry.key).collect(),
+        Some(Outcome::Entries(page)) => page.entries.into_iter().map(|entry| entry.key).collect(),
         _ => Vec::new(),
     }
 }
@@ -255,12 +247,12 @@ fn value(key: &str, text: &str) -> Operation {
 }
 
 fn put_into(map: &str, key: &str, text: &str) -> Operation {
-    let entries = vec![Entry { key: key.into(), text: text.into() }];
-    Operation::Put(PutOperation { map_name: map.into(), entries })
+    let put = vec![Entry { key: key.into(), text: text.into() }];
+    Operation::Set(SetOperation { map_name: map.into(), reset: false, remove: vec![], put })
 }
 
 fn session(name: &str) -> BucketId {
-    BucketId { kind: BucketKind::Session, name: name.into() }
+    BucketId { kind: "session".into(), name: name.into() }
 }
 
 fn create(bucket: &str, operations: Vec<Operation>) -> Transaction {
@@ -269,18 +261,26 @@ fn create(bucket: &str, operations: Vec<Operation>) -> Transaction {
 }
 
 fn of_user(name: &str) -> Transaction {
-    let bucket = BucketId { kind: BucketKind::User, name: name.into() };
+    let bucket = BucketId { kind: "user".into(), name: name.into() };
     Transaction { bucket, ..create("", vec![value("a", "1")]) }
 }
 
-fn put(bucket: &str, operations: Vec<Operation>) -> Result<(), Failure> {
+fn delete(bucket: BucketId, generation: Option<&str>, max_keys: u32) -> Result<Status, Problem> {
+    let request = DeleteRequest { bucket, generation: generation.map(Into::into), max_keys };
+    match delete_each(&[request]).remove(0) {
+        DeleteAttempt::Deletion(deletion) => Ok(deletion.status),
+        DeleteAttempt::Problem(problem) => Err(problem),
+    }
+}
+
+fn put(bucket: &str, operations: Vec<Operation>) -> Result<(), Problem> {
     transact(&create(bucket, operations)).map(|_| ())
 }
 
 /// Stores a megabyte as a value and as a record, and asks for it so many times in one transaction.
 fn read_again(read: Operation, times: usize) -> Option<String> {
     let megabyte = "1".repeat(1 << 20);
-    let append = AppendOperation { log: "history".into(), records: vec![megabyte.clone()], marks: vec![] };
+    let append = AppendOperation { log: "history".into(), reset: false, records: vec![megabyte.clone()], marks: vec![] };
     let stored = put(OWN, vec![value("a", &megabyte), Operation::Append(append)]);
     drop(megabyte);
     if stored.is_err() {
@@ -294,14 +294,20 @@ fn get(key: &str) -> GetOperation {
 }
 
 fn get_all() -> GetAllOperation {
-    GetAllOperation { map_name: "values".into(), max_entries: u64::MAX, max_bytes: u64::MAX }
+    GetAllOperation {
+        map_name: "values".into(),
+        cursor: None,
+        max_entries: u64::MAX,
+        max_bytes: u64::MAX,
+        keys_only: false,
+    }
 }
 
 /// Told in the metadata of the reply.
-fn tell(done: Result<(), Failure>) -> Option<String> {
+fn tell(done: Result<(), Problem>) -> Option<String> {
     Some(match done {
         Ok(()) => "done".into(),
-        Err(failure) => format!("{:?}: {}", failure.code, failure.message),
+        Err(problem) => format!("{}: {}", problem.code, problem.message),
     })
 }
 
@@ -309,7 +315,7 @@ fn tell(done: Result<(), Failure>) -> Option<String> {
 fn tell_each(attempts: Vec<Attempt>) -> Option<String> {
     let done = attempts.iter().filter(|attempt| matches!(attempt, Attempt::Receipt(_))).count();
     let failed = attempts.iter().find_map(|attempt| match attempt {
-        Attempt::Failure(failure) => Some(format!(", {:?}: {}", failure.code, failure.message)),
+        Attempt::Problem(problem) => Some(format!(", {}: {}", problem.code, problem.message)),
         Attempt::Receipt(_) => None,
     });
     Some(format!("{done} of {}{}", attempts.len(), failed.unwrap_or_default()))

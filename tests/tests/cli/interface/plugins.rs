@@ -7,13 +7,23 @@ use serde_json::{Value, json};
 use crate::{answer, call, call_with, context, question};
 
 #[test]
-fn inspect_shows_exactly_three_imports() {
+fn inspect_shows_all_that_the_plugin_imports() {
     let found = call(&["inspect", "--json"], b"").ok().json();
     let imports: Vec<&str> = found["imports"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(
         imports,
-        ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2.0", "wasi:logging/logging@0.1.0-draft"]
+        [
+            "keepline:common/shared@0.3.0",
+            "keepline:store/types@0.3.0",
+            "keepline:store/core@0.3.0",
+            "keepline:store/leases@0.3.0",
+            "keepline:store/indexes@0.3.0",
+            "keepline:store/listing@0.3.0",
+            "keepline:host/log@0.3.0",
+            "wasi:clocks/wall-clock@0.2.0",
+        ]
     );
+    assert_eq!(found["trapping"], json!([]));
     assert_eq!((&found["loads"], &found["refusal"]), (&json!(true), &Value::Null));
     let text = call(&["inspect"], b"").ok();
     assert!(imports.iter().all(|import| text.text().contains(import)), "{}", text.text());
