@@ -103,7 +103,8 @@ fn message_page(
     let known = outcomes.take_readable_entries()?;
     let branches = outcomes.take_readable_entries()?;
     // What is being set in pieces is not there yet.
-    let hidden = outcomes.take_text()?.as_deref().and_then(parse_import).map_or(0..0, |(begin, end)| begin..end);
+    let hidden = outcomes.take_text()?.as_deref().map(parse_import).unwrap_or_default();
+    let is_hidden = |position: u64| hidden.iter().any(|hidden| hidden.contains(&position));
     let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::skipping(&hidden) };
     let position = |name: &str| {
         let key = to_map_key(name);
@@ -128,10 +129,11 @@ fn message_page(
             .or(newest.filter(|newest| before > *newest)),
         None => newest,
     };
-    let end = match end {
+    // Stretches may follow each other.
+    let end = hidden.iter().rev().fold(end, |end, hidden| match end {
         Some(end) if hidden.contains(&end) => hidden.start.checked_sub(1),
         end => end,
-    };
+    });
     let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
         return Ok(Some(page(Vec::new(), None)));
     };
@@ -156,7 +158,7 @@ fn message_page(
     };
     let mut kept: Vec<usize> = Vec::new();
     for (index, (position, text)) in candidates.iter().enumerate() {
-        if !hidden.contains(position) && StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
+        if !is_hidden(*position) && StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
             kept.push(index);
         }
     }

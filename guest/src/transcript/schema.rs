@@ -13,6 +13,8 @@
 //! ⌈⌈bytes / 4⌉ · 5 / 4⌉, and 4 for each message. Of a user: maps `values`, `sessions` (name → `{"incarnation", "at"}`),
 //! `nodes` (name → session), `user` (`forgotten`, `erased`); log `activity` (`{"session", "at"}`).
 
+use std::ops::Range;
+
 use crate::contract::{Problem, codes};
 use crate::text::json_values::parse_count;
 use crate::transcript::skip_counters::TRUNCATED;
@@ -58,17 +60,18 @@ pub(crate) const REVISION: &str = "revision";
 /// The bytes of its records.
 pub(crate) const BYTES: &str = "bytes";
 
-/// Records that no thread leads to, of messages that are being set in pieces: the position of the first, a blank and that
-/// behind the last.
+/// Records that no thread leads to, of messages that are being set in pieces, or of calls that were interrupted: for each
+/// stretch the position of the first, and that behind the last.
 pub(crate) const IMPORT: &str = "import";
 
-pub(crate) fn format_import(begin: u64, end: u64) -> String {
-    format!("{begin} {end}")
+pub(crate) fn format_import(stretches: &[Range<u64>]) -> String {
+    let numbers = stretches.iter().flat_map(|stretch| [stretch.start.to_string(), stretch.end.to_string()]);
+    numbers.collect::<Vec<_>>().join(" ")
 }
 
-pub(crate) fn parse_import(text: &str) -> Option<(u64, u64)> {
-    let (begin, end) = text.split_once(' ')?;
-    Some((parse_count(begin)?, parse_count(end)?))
+pub(crate) fn parse_import(text: &str) -> Vec<Range<u64>> {
+    let numbers: Vec<u64> = text.split(' ').map_while(parse_count).collect();
+    numbers.as_chunks::<2>().0.iter().map(|[begin, end]| *begin..*end).collect()
 }
 
 /// What was said up to a position, in short.

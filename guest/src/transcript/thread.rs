@@ -8,6 +8,7 @@
 //! incomplete.
 
 use keepline_json as json;
+use std::ops::Range;
 
 use crate::contract::{Entry, LogRun, Span};
 use crate::text::json_values::parse_count;
@@ -70,11 +71,11 @@ impl Branches {
         all
     }
 
-    /// One that goes on where these records end from where they begin.
-    pub(crate) fn skipping(hidden: &std::ops::Range<u64>) -> Self {
+    /// Those that leave out these stretches of a log.
+    pub(crate) fn skipping(hidden: &[Range<u64>]) -> Self {
         // Without one before, it goes on from itself: from nothing.
-        let before = hidden.start.checked_sub(1).unwrap_or(hidden.end);
-        Self(if hidden.is_empty() { Vec::new() } else { vec![(hidden.end, before)] })
+        let branch = |hidden: &Range<u64>| (hidden.end, hidden.start.checked_sub(1).unwrap_or(hidden.end));
+        Self(hidden.iter().map(branch).collect())
     }
 
     /// The last branch that begins no later.

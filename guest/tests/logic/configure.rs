@@ -27,7 +27,7 @@ fn a_conversation_is_refused_for_a_store_without_positions() {
     let host = TestHost::new();
     host.profile.set(Some(StoreProfile { positions: false, ..Host::store_profile(&&host) }));
     let problem = Config::parse_for(&&host, r#"{"conversation":true}"#).unwrap_err();
-    assert_eq!(problem.field, "conversation");
+    assert_eq!((&*problem.code, &*problem.subject), ("unsupported", "conversation"));
     assert_eq!(problem.message, "conversation must be false, not true: the store lacks the capability positions");
     assert!(Config::parse_for(&&host, "{}").is_ok());
 }

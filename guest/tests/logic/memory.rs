@@ -174,7 +174,7 @@ variants! {
 enums! {
     stores::Status => wit::Status { Applied, Repeated, Absent, Expired, Exists, GenerationMismatch, Unmet }
 }
-impl Convert<shared::Problem> for stores::Problem {
+impl Convert<shared::Problem> for stores::Failure {
     fn convert(self) -> shared::Problem {
         let stores::Problem { code, subject, limit, message } = self.into();
         shared::Problem { code, subject, limit, message }

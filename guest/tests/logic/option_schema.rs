@@ -28,7 +28,7 @@ fn integers(min: u64, max: u64) -> Value {
 }
 
 fn texts(max: usize) -> Value {
-    json!({"type": ["string", "null"], "maxLength": max, "x-max-bytes": max})
+    json!({"type": ["string", "number", "boolean", "null"], "maxLength": max, "x-max-bytes": max})
 }
 
 fn lists(max: usize, item: &Value) -> Value {
@@ -54,7 +54,7 @@ shapes! {
     [] Hours => json!({"type": ["number", "null"], "minimum": 0, "maximum": MAX_HOURS as u64});
     [const MAX: usize] Text<MAX> => texts(MAX);
     [const MAX: usize] Template<MAX> => texts(MAX);
-    [W: Word] OneOf<W> => json!({"enum": [words::<W>(), vec![Value::Null]].concat()});
+    [W: Word] OneOf<W> => json!({"enum": words::<W>().into_iter().chain([Value::Null]).collect::<Vec<_>>()});
     [W: Word] SomeOf<W> => lists(64, &json!({"enum": words::<W>()}));
     [const MAX: usize] Texts<MAX> => lists(MAX, &json!({"type": "string", "minLength": 1, "maxLength": Texts::<0>::MAX_BYTES}));
     [const MAX: usize] Patterns<MAX> => <Texts<MAX> as Shape>::shape();
@@ -86,7 +86,7 @@ fn schema() -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "keepline:memory/options",
         "title": "Options of `lanes.configure`",
-        "description": "`null` stands for the default. Integers may be written 1e3 or 5.0. `x-max-bytes` is in bytes of UTF-8.",
+        "description": "`null` stands for the default. Integers may be written 1e3 or 5.0. `x-max-bytes` is in bytes of UTF-8. A number or boolean in the place of a text is taken as it is spelt.",
         "type": "object",
         "properties": all,
         "additionalProperties": false,

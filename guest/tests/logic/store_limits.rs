@@ -68,19 +68,19 @@ fn a_conversation_keeps_to_the_lowest_limits() {
         let text = "Because it is deep, and the sky is in it. ".repeat(20_000);
         let step =
             AnswerEntry { text: &text, metadata: "{}", turn: &asked.turn, details: &details, ..AnswerEntry::default() };
-        let answer = AnswerEntry { question_text: Some(&question), activity: &activity, ..step };
+        let answer = AnswerEntry { question_text: &question, activity: &activity, ..step };
         let reply = filter.answer(&answer);
         assert_eq!(reply.effect, Effect::Stored, "{:?}", reply.problem);
         let mut due = reply.due;
         for _ in 0..200 {
             let Some(task) = due.pop() else { break };
             let job = keepline_filter::tasks::job::Job {
-                subject: &task.subject,
+                buckets: &task.buckets,
                 name: &task.name,
                 state: &task.state,
                 holder: "h",
                 lease_milliseconds: 1000,
-                result: None,
+                results: &[],
             };
             let progress = filter.advance(&job);
             assert_eq!(progress.problem, None, "{}", task.name);

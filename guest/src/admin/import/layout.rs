@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use crate::admin::import::chat_form::ChatConverter;
 use crate::admin::import::sanitize::sanitize_record;
 use crate::answer::turn_records;
-use crate::contract::Problem;
+use crate::contract::{Problem, StoreLimits};
 use crate::entry::session_problem::SessionResult;
-use crate::options::conversation::Options;
+use crate::options::conversation::{Options, bounded};
 use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
 use crate::text::quoting::python_repr;
@@ -23,7 +23,7 @@ const SOURCE_BYTES: usize = 64;
 /// Of a record, in JSON.
 const RECORD_BYTES: usize = 2 << 20;
 
-/// Records of a piece of an import, and their bytes; up to twice as many where no turn begins.
+/// Of a piece of an import, if the store allows it.
 const PIECE_RECORDS: usize = 4000;
 
 const PIECE_BYTES: usize = 4 << 20;
@@ -179,6 +179,25 @@ pub(crate) struct Staging {
     pub old: Option<(u64, u64)>,
     /// Whether the first message goes on from nothing.
     pub is_root: bool,
+    /// What a piece holds.
+    pub piece: PieceSize,
+}
+
+/// Records of a piece of an import, and their bytes; up to twice as many where no turn begins.
+#[derive(Clone, Copy)]
+pub(crate) struct PieceSize {
+    records: usize,
+    bytes: usize,
+}
+
+impl PieceSize {
+    /// As calls of the store allow. A record may come with a branch and a whole result.
+    pub(crate) fn within(limits: StoreLimits) -> Self {
+        Self {
+            records: bounded(PIECE_RECORDS, limits.call_pieces / 8),
+            bytes: bounded(PIECE_BYTES, limits.call_bytes / 4),
+        }
+    }
 }
 
 /// How much is written with a piece and those before it.
@@ -315,7 +334,8 @@ impl ImportLayout<'_> {
         let Some(staging) = self.staging else { return };
         let count = self.records.len() - self.pieces.last().map_or(0, |piece| piece.records);
         let limit = if given.role == Role::User { 1 } else { 2 };
-        if count < limit * PIECE_RECORDS && self.piece_bytes < limit * PIECE_BYTES {
+        let PieceSize { records, bytes } = staging.piece;
+        if count < limit * records && self.piece_bytes < limit * bytes {
             return;
         }
         let position = base.next + self.spots.len() as u64;

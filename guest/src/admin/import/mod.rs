@@ -8,10 +8,12 @@ pub(crate) mod layout;
 pub(crate) mod sanitize;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::admin::import::chat_form::ChatConverter;
 use crate::admin::import::layout::{
-    GivenRecord, ImportBase, ImportLayout, ImportedCall, PieceEnd, PrecedingMessage, Staging, invalid_message,
+    GivenRecord, ImportBase, ImportLayout, ImportedCall, PieceEnd, PieceSize, PrecedingMessage, Staging,
+    invalid_message,
 };
 use crate::admin::message_form;
 use crate::admin::sessions::limit_problem;
@@ -101,7 +103,8 @@ pub fn set_messages(
         let mut placed = place_messages(context, &at, options, &basis, (&given, &ids), None)?;
         let (status, passages) = if let Err(problem) = check_size(context, &placed, &basis, PieceEnd::default()) {
             let old = (basis.next > basis.first).then(|| (basis.next - 1, basis.total));
-            let staging = Staging { old, is_root: !basis.is_added_to && old.is_some() };
+            let piece = PieceSize::within(context.config.limits);
+            let staging = Staging { old, is_root: !basis.is_added_to && old.is_some(), piece };
             placed = place_messages(context, &at, options, &basis, (&given, &ids), Some(staging))?;
             if placed.pieces.is_empty() {
                 return Err(problem);
@@ -194,10 +197,11 @@ fn import_basis(
         let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
         basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
         basis.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
-        let left = once.take(IMPORT).as_deref().and_then(parse_import);
-        basis.interrupted = left.filter(|(_, end)| next.is_some() && *end == basis.next);
+        basis.hidden = once.take(IMPORT).as_deref().map(parse_import).unwrap_or_default();
+        let left = basis.hidden.last().filter(|last| next.is_some() && last.end == basis.next);
+        basis.interrupted = left.map(|last| last.start);
         let mut read = outcomes.take_records()?.records;
-        if let Some((begin, _)) = basis.interrupted {
+        if let Some(begin) = basis.interrupted {
             let position = begin.saturating_sub(OPEN_RECORDS).max(basis.first);
             let span = [Span { position, count: u32::try_from(begin - position).unwrap_or(0) }];
             let before = [Operation::read_at(TRANSCRIPT, &span, FIRST_BYTES)];
@@ -221,7 +225,7 @@ fn import_basis(
     basis.is_added_to = next.is_some();
     match next {
         // A call that was interrupted is made again from its beginning.
-        Some(next) if basis.interrupted.is_some_and(|(begin, _)| begin == next) => Ok(basis),
+        Some(next) if basis.interrupted == Some(next) => Ok(basis),
         Some(next) if next != basis.next => Err(wrong_next(at.session, next, basis.next)),
         _ => Ok(basis),
     }
@@ -285,12 +289,15 @@ fn check_size(
     let texts = texts.chain(placed.keys.iter().map(|(key, _)| key));
     let texts = texts.chain(placed.branches.iter().flat_map(|(key, text)| [key, text]));
     let bytes = texts.map(String::len).sum::<usize>() + (pieces + 64) * PIECE_BYTES + placed.keys.len() * 8;
-    if pieces > PIECES_MAX {
+    let limits = context.config.limits;
+    let (max_pieces, max_bytes) =
+        (bounded(PIECES_MAX, limits.call_pieces - 100), bounded(BYTES_MAX, limits.call_bytes));
+    if pieces > max_pieces {
         let what = format!("{pieces} records, ids, branches and whole results");
-        return Err(too_many(context, "call-pieces", PIECES_MAX, &what));
+        return Err(too_many(context, "call-pieces", max_pieces, &what));
     }
-    if bytes > BYTES_MAX {
-        return Err(too_many(context, "call-bytes", BYTES_MAX, &format!("{bytes} bytes")));
+    if bytes > max_bytes {
+        return Err(too_many(context, "call-bytes", max_bytes, &format!("{bytes} bytes")));
     }
     Ok(())
 }
@@ -336,8 +343,12 @@ fn write_piece(
     let records: Vec<&str> = records.iter().map(String::as_str).collect();
     let branches = pairs(placed.branches.get(from.branches..to.branches).unwrap_or_default());
     let results = pairs(placed.results.get(from.results..to.results).unwrap_or_default());
-    let begin = basis.interrupted.map_or(basis.next, |(begin, _)| begin);
-    let under_way = format_import(begin, basis.next + to.records as u64);
+    let mut hidden = basis.hidden.clone();
+    match hidden.last_mut().filter(|last| last.end == basis.next) {
+        Some(last) => last.end = basis.next + to.records as u64,
+        None => hidden.push(basis.next..basis.next + to.records as u64),
+    }
+    let under_way = format_import(&hidden);
     let marker = [PutEntry { key: IMPORT, text: &under_way }];
     let operations = [
         Operation::append(TRANSCRIPT, &records, &[]),
@@ -468,10 +479,10 @@ fn write_messages(
         }
     }
     // What an interrupted call has left stays hidden.
-    let interrupted = basis.interrupted.map(|(begin, end)| format_import(begin, end));
-    match (is_added, interrupted.as_deref()) {
-        (true, Some(text)) => once.push(PutEntry { key: IMPORT, text }),
-        (true, None) => gone.push(IMPORT),
+    let hidden = format_import(&basis.hidden);
+    match (is_added, &*hidden) {
+        (true, "") => gone.push(IMPORT),
+        (true, text) => once.push(PutEntry { key: IMPORT, text }),
         (false, _) => {}
     }
     let append = if is_added || is_staged {
@@ -530,8 +541,9 @@ fn pairs<T: AsRef<str>>(entries: &[(String, T)]) -> Vec<PutEntry<'_>> {
 struct ImportBasis {
     first: u64,
     next: u64,
-    /// What an interrupted call has left, if nothing was written since.
-    interrupted: Option<(u64, u64)>,
+    /// What interrupted calls have left; and where that begins to which messages are added, if nothing was written since.
+    hidden: Vec<Range<u64>>,
+    interrupted: Option<u64>,
     total: u64,
     head: Option<String>,
     title: Option<String>,

@@ -295,7 +295,7 @@ fn messages_set_in_pieces_replace_the_old_ones_at_once() {
             unseen = failures;
         }
     }
-    assert!(unseen >= 5 && failures - unseen <= 3, "{unseen} of {failures}");
+    assert!(unseen >= 5 && failures < 20, "{unseen} of {failures}");
     let newest = MessageQuery { limit: 1000, ..MessageQuery::default() };
     let page = admin::find_messages(&sessions, &S, &newest).unwrap();
     let last = page.messages.last().unwrap();
