@@ -90,7 +90,7 @@ async fn index(keepline: &Keepline, buckets: Vec<TaskBucket>) -> Result<()> {
         match progress.step {
             Step::Done => return Ok(()),
             Step::Again => {}
-            step => bail!("indexing {subject}: {step:?} {:?}", progress.problem),
+            step => bail!("indexing {:?}: {step:?} {:?}", job.task.buckets, progress.problem),
         }
     }
 }

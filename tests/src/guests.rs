@@ -63,9 +63,14 @@ impl CoreGuest<'_> {
                 "keepline:memory/lanes@0.3.0#configure" => configure,
                 _ => "i32.const 0",
             };
+            // An entry has too many fields to be passed in any other way than by its address.
+            let length = match &*name {
+                "keepline:memory/lanes@0.3.0#question" => "(local.set $length (i32.load offset=4 (local.get 0)))",
+                _ => "",
+            };
             functions.push_str(&format!(
-                "(func (export \"{name}\") (param {parameters}) (result i32) (local $n i32)
-                    (global.set $free (i32.const 65536)) {body})"
+                "(func (export \"{name}\") (param {parameters}) (result i32) (local $length i32) (local $n i32)
+                    (global.set $free (i32.const 65536)) {length} {body})"
             ));
         }
         let is_called = |name: &str| {

@@ -21,8 +21,11 @@ macro_rules! exports {
             /// # Errors
             /// When `lanes` is missing.
             pub(super) fn of(component: &InstancePre<InstanceState>) -> wasmtime::Result<Self> {
+                let missing = |error| {
+                    wasmtime::Error::msg(format!("it does not export keepline:memory/lanes@0.3.0: {error}"))
+                };
                 Ok(Self {
-                    lanes: lanes::GuestIndices::new(component)?,
+                    lanes: lanes::GuestIndices::new(component).map_err(missing)?,
                     $($interface: $interface::GuestIndices::new(component).ok(),)*
                 })
             }

@@ -21,7 +21,7 @@ use super::at_work::{AtWork, METADATA, PATIENCE, questions, run, sandbox};
 
 /// Calls of the log in a straight line, with a message of 30 MB each: no function and no loop is entered on the way.
 fn straight_line(calls: usize) -> String {
-    let call = "(call $log (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 65536) (i32.const 30000000)) ";
+    let call = "(call $write (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 65536) (i32.const 30000000)) ";
     call.repeat(calls)
 }
 
@@ -103,7 +103,7 @@ async fn loops_in_calls_of_the_host_s_own_are_stopped() {
     let refused = AtWork::with(&looping, &unlimited_but_for_time(), |_| {}).await.err().unwrap();
     assert!(matches!(&refused, KeeplineError::Plugin(why) if why.contains("computed for longer")), "{refused}");
 
-    let post = "(func (export \"cabi_post_keepline:memory/filter@0.2.0#question\") (param i32) (loop (br 0)))";
+    let post = "(func (export \"cabi_post_keepline:memory/lanes@0.3.0#question\") (param i32) (loop (br 0)))";
     let after =
         AtWork::of(&CoreGuest { more: post, ..CoreGuest::default() }.component(), &unlimited_but_for_time()).await;
     assert!(after.stopped("x").await.contains("computed for longer"));

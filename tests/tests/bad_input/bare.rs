@@ -95,9 +95,9 @@ impl Bare {
         let lent = Lent { store: MemoryStore::default(), writer: Writer::new() };
         let mut store = wasmtime::Store::new(engine, lent);
         let instance = linker.instantiate(&mut store, component).unwrap();
-        let filter = instance.get_export_index(&mut store, None, "keepline:memory/filter@0.2.0").unwrap();
+        let lanes = instance.get_export_index(&mut store, None, "keepline:memory/lanes@0.3.0").unwrap();
         let mut function = |name| {
-            let index = instance.get_export_index(&mut store, Some(&filter), name).unwrap();
+            let index = instance.get_export_index(&mut store, Some(&lanes), name).unwrap();
             instance.get_func(&mut store, index).unwrap()
         };
         let (question, answer) = (function("question"), function("answer"));
@@ -112,6 +112,7 @@ impl Bare {
             ("message-id", none()),
             ("tokens", none()),
             ("vector", none()),
+            ("extras", none()),
         ]);
         match self.call(self.question, entry, "turn") {
             Val::String(turn) => turn,
@@ -125,9 +126,14 @@ impl Bare {
             ("metadata", string(metadata)),
             ("turn", string(turn)),
             ("message-id", Val::Option(message_id.map(|id| Box::new(string(id))))),
-            ("parts", Val::List(Vec::new())),
+            ("question", record([("text", string("")), ("tokens", none())])),
+            ("tools", Val::List(Vec::new())),
+            ("status", none()),
+            ("tokens", none()),
+            ("details", none()),
+            ("extras", none()),
         ]);
-        assert_eq!(self.call(self.answer, entry, "metadata"), none());
+        assert_eq!(self.call(self.answer, entry, "extras"), none());
     }
 
     /// One field of the reply.

@@ -320,7 +320,7 @@ fn trapping(length: usize) -> Vec<u8> {
     let realloc = format!("(if (i32.eq (local.get 3) (i32.const {length})) (then (unreachable))) {realloc}");
     // `ok`, no options, of `wants` the one at 1056, no warnings; that is the text at 1064.
     let configured = r#"
-        (data (i32.const 1036) "\20\04\00\00\01") (data (i32.const 1056) "\28\04\00\00\05\00\00\00turns")"#;
+        (data (i32.const 1040) "\20\04\00\00\01") (data (i32.const 1056) "\28\04\00\00\05\00\00\00turns")"#;
     CoreGuest { realloc: &realloc, configure: "i32.const 1024", more: configured, ..CoreGuest::default() }.component()
 }
 

@@ -68,18 +68,18 @@ async fn facts_about_an_answer_reach_the_plugin() {
             r#"metadata: "{\"a\":1}""#,
             r#"turn: "mine""#,
             r#"message-id: Some("a-1")"#,
-            r#"QuestionPart { text: "What?", tokens: Some(3) }"#,
+            r#"TurnQuestion { text: "What?", tokens: Some(3) }"#,
             r#"output: Some("sunny")"#,
             r#"error: Some("no wind")"#,
-            "AnswerStatus::Incomplete",
+            r#"status: Some("incomplete")"#,
             "tokens: Some(4294967295)",
-            r#"details: "{\"model\":\"m\"}""#,
+            r#"details: Some("{\"model\":\"m\"}")"#,
         ],
     );
     assert!(all.find("sunny") < all.find("no wind"));
     // What is not known is none.
     node.pipe.open();
-    let none = ["message-id: None", "parts: []"];
+    let none = ["message-id: None", r#"TurnQuestion { text: "", tokens: None }"#, "tools: []", "status: None"];
     assert_tells(&told(&mut node.pipe, Answer::default()).await, &none);
 }
 
@@ -90,16 +90,16 @@ async fn a_plugin_that_wants_turns_gets_the_question_and_tools_with_an_answer() 
     node.pipe.tool(activity("sunny"));
     let later = [activity("windy")];
     let first = told(&mut node.pipe, Answer { activity: &later, ..Answer::default() }).await;
-    assert_tells(&first, &[r#"QuestionPart { text: "What?", tokens: None }"#, "sunny", "windy"]);
+    assert_tells(&first, &[r#"TurnQuestion { text: "What?", tokens: None }"#, "sunny", "windy"]);
     assert!(first.find("sunny") < first.find("windy"));
     // Once: what comes next goes on from there.
     let second = told(&mut node.pipe, Answer::default()).await;
-    assert_tells(&second, &["parts: []"]);
+    assert_tells(&second, &[r#"TurnQuestion { text: "", tokens: None }"#, "tools: []"]);
     // Nor does anything of it reach the next question's.
     node.pipe.tool(activity("rainy"));
     node.pipe.question("And now?", "{}").await.unwrap();
     let third = told(&mut node.pipe, Answer::default()).await;
-    assert_tells(&third, &[r#"parts: [TurnPart::Question(QuestionPart { text: "And now?", tokens: None })]"#]);
+    assert_tells(&third, &[r#"TurnQuestion { text: "And now?", tokens: None }"#, "tools: []"]);
 }
 
 #[tokio::test]
@@ -107,7 +107,10 @@ async fn a_plugin_that_wants_no_turns_gets_no_turn_parts() {
     let mut node = telling("{}", |_| {}).await;
     node.pipe.question("What?", "{}").await.unwrap();
     node.pipe.tool(activity("sunny"));
-    assert_tells(&told(&mut node.pipe, Answer::default()).await, &["parts: []"]);
+    assert_tells(
+        &told(&mut node.pipe, Answer::default()).await,
+        &[r#"TurnQuestion { text: "", tokens: None }"#, "tools: []"],
+    );
 }
 
 #[tokio::test]

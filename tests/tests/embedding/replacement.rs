@@ -171,7 +171,7 @@ async fn effective_options_are_those_of_the_new_plugin() {
     let clone = node.keepline.clone();
     node.keepline.replace_plugin(plugin()).await.unwrap();
     let told = clone.filter_options();
-    assert!(told.contains("\"max_history\": 7") && told.contains("\"auto_summarize\": true"), "{told}");
+    assert!(told.contains("\"max_history\":7") && told.contains("\"auto_summarize\":true"), "{told}");
 }
 
 /// The one before goes on, as if nobody had asked.

@@ -19,7 +19,7 @@ async fn a_plugin_that_grows_its_memory_without_end_is_stopped() {
 fn grows(what: &str, more: &str) -> Vec<u8> {
     let body = format!(
         "(loop $more (br_if $more (i32.ge_s ({what}.grow) (i32.const 0))))
-         (i32.store (i32.const 24) ({what}.size))
+         (i32.store (i32.const 28) ({what}.size))
          i32.const 0"
     );
     let body = body.replace("(memory.grow)", "(memory.grow (i32.const 1))");

@@ -220,7 +220,7 @@ async fn names_that_the_host_does_not_know_mean_what_the_contract_says() {
     let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
     let maintenance = Maintenance::new(cell.keepline.clone(), Arc::new(Counting::default()), options, runtime);
     assert_eq!(maintenance.run(job("call", "").task).await, Outcome::Done);
-    let told = cell.log.of("task");
+    let told = cell.log.of("plugin: task");
     assert!(told.len() == 1 && told[0].message.contains("Missing") && told[0].message.contains("id: 7"), "{told:?}");
     assert_eq!(cell.keepline.counters().faults, 0);
 }

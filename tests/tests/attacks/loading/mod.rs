@@ -178,7 +178,7 @@ fn a_component_whose_parts_pass_strings_to_each_other_is_supported() {
     fs::write(&file, components::adapters(1, 1)).unwrap();
     let ended = keepline(&["inspect"], &file);
     assert_bounded("composed", &ended);
-    assert!(ended.stdout.contains("it does not export keepline:memory/filter@0.2.0"), "{ended:#?}");
+    assert!(ended.stdout.contains("it does not export keepline:memory/lanes@0.3.0"), "{ended:#?}");
     assert_eq!(ended.stderr, "");
 }
 
