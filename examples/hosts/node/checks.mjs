@@ -1,20 +1,19 @@
 // What can be refused before the store is looked at: names, limits, and two writes to one place.
-// The rules are those of wit/key-value.wit, section by section. The component is not trusted with them: a name
+// The rules are those of wit/deps/store/core.wit, section by section. The component is not trusted with them: a name
 // becomes part of an address here.
 
-/// Of a call, and of the answers to a transaction.
-export const MAX_PIECES = 20_000;
-export const MAX_BYTES = 16 << 20;
-/// What each piece counts beside its bytes.
+/// Limits by name, as problems name them.
+export const LIMITS = {
+  'text-bytes': 8 << 20, 'record-bytes': 2 << 20, 'call-bytes': 16 << 20, 'call-pieces': 20_000,
+  'reply-bytes': 16 << 20, 'reply-pieces': 20_000, 'reply-pieces-each': 10_000, reads: 16, values: 20_000, parts: 64,
+  transactions: 128,
+};
+/// What each piece counts beside its bytes, and what a description of all parts counts.
 export const PIECE_BYTES = 96;
-const MAX_TEXT_BYTES = 8 << 20;
-const MAX_RECORD_BYTES = 2 << 20;
-const MAX_RANGES = 16;
-export const MAX_PARTS = 64;
+const DESCRIBED_PIECES = 64;
 const MAX_TIME_TO_LIVE = 3_162_240_000_000n;
-const MAX_TRANSACTIONS = 128;
 
-/// A `failure` of the contract. Thrown inside the store, and turned into a payload where it leaves (host.mjs).
+/// A call that fails with a `problem` of the contract, whose members these are. Thrown inside the store, and turned into a payload where it leaves (filter.mjs).
 export class Failure {
   constructor(code, subject, message, limit = 0) {
     Object.assign(this, { code, subject, message, limit: BigInt(limit) });
@@ -24,6 +23,8 @@ export class Failure {
 export const refuse = (code, subject, message, limit) => {
   throw new Failure(code, subject, message, limit);
 };
+
+export const tooLarge = (name) => refuse('too-large', name, `over the limit ${name}`, LIMITS[name]);
 
 export const bytes = (text) => Buffer.byteLength(text);
 
@@ -40,42 +41,48 @@ export function checkName(what, rule, name) {
     refuse('invalid', what, `the ${what} name ${JSON.stringify(name.slice(0, 64))} is not allowed`);
   }
 }
-const checkPart = (what, name) => checkName(what, 'part', name);
+export const checkPart = (what, name) => checkName(what, 'part', name);
+export function checkBucket({ kind, name }, generation) {
+  checkPart('kind', kind);
+  checkName('bucket', 'bucket', name);
+  if (generation !== undefined) checkName('generation', 'token', generation);
+}
 const checkKey = (map, key) => checkName('key', map === 'values' ? 'value' : 'token', key);
 
 const twice = (what, name) => refuse('invalid', name, `the ${what} ${name} would be written twice`);
 
-/// What a call comes to: counted before anything is done for each piece.
+/// The size of a call, counted before anything is done for each piece. `requests`: leases and transactions.
 class Size {
   pieces = 0;
   bytes = 0;
-  ranges = 0;
+  reads = 0;
 
-  constructor(transactions) {
-    for (const { expectations, operations } of transactions) {
+  constructor(requests) {
+    for (const { lease, transaction: { expectations, operations } } of requests) {
+      if (lease) this.piece(lease.name, lease.holder);
       for (const { val: { mapName, log, key, text } } of expectations) {
         this.piece(mapName ?? log, key);
         this.text(text ?? '');
       }
       for (const { tag, val } of operations) this.operation(tag, val);
     }
-    if (this.pieces > MAX_PIECES) refuse('too-large', 'pieces', 'too many pieces in a call', MAX_PIECES);
-    if (this.ranges > MAX_RANGES) refuse('too-large', 'reads', 'too many maps and logs are read', MAX_RANGES);
-    if (this.bytes > MAX_BYTES) refuse('too-large', 'bytes', 'too many bytes in a call', MAX_BYTES);
+    if (this.pieces > LIMITS['call-pieces']) tooLarge('call-pieces');
+    if (this.reads > LIMITS.reads) tooLarge('reads');
+    if (this.bytes > LIMITS['call-bytes']) tooLarge('call-bytes');
   }
   operation(tag, val) {
-    this.piece(val.mapName, val.log, val.lease, val.key, val.holder, val.cursor);
-    if (['get-all', 'page', 'read', 'read-at', 'overflow'].includes(tag)) this.ranges++;
-    if (tag === 'describe' && val.parts) this.pieces += MAX_PARTS - 1;
+    this.piece(val.mapName, val.log, val.key, val.cursor);
+    if (['get-all', 'read', 'read-at'].includes(tag)) this.reads++;
+    if (tag === 'describe' && val.parts) this.pieces += DESCRIBED_PIECES - 1;
     this.pieces += val.spans?.length ?? 0;
-    for (const key of val.keys ?? []) this.piece(key);
-    for (const { key, text } of val.entries ?? []) {
+    for (const key of val.keys ?? val.remove ?? []) this.piece(key);
+    for (const { key, text } of val.put ?? []) {
       this.piece(key);
       this.text(text);
     }
     for (const record of val.records ?? []) {
       const text = record.text ?? record;
-      if (bytes(text) > MAX_RECORD_BYTES) refuse('too-large', 'record', 'a record is too long', MAX_RECORD_BYTES);
+      if (bytes(text) > LIMITS['record-bytes']) tooLarge('record-bytes');
       this.piece(text);
     }
     for (const { mapName, key } of val.marks ?? []) this.piece(mapName, key);
@@ -86,7 +93,7 @@ class Size {
     for (const name of names) this.bytes += bytes(name ?? '');
   }
   text(text) {
-    if (bytes(text) > MAX_TEXT_BYTES) refuse('too-large', 'text', 'a text is too long', MAX_TEXT_BYTES);
+    if (bytes(text) > LIMITS['text-bytes']) tooLarge('text-bytes');
     this.bytes += bytes(text);
   }
 }
@@ -96,7 +103,7 @@ class Tally {
   keys = new Set();
   maps = new Set();
   resets = new Set();
-  parts = new Set();
+  logs = new Set();
 
   key(map, key) {
     checkKey(map, key);
@@ -105,26 +112,13 @@ class Tally {
     this.maps.add(map);
     this.keys.add(place);
   }
-  entries(map, entries) {
-    for (const { key } of entries) this.key(map, key);
-  }
   reset(map) {
-    checkPart('map', map);
     if (this.resets.has(map) || this.maps.has(map)) twice('map', map);
   }
-  part(what, name) {
-    checkPart(what, name);
-    const place = `${what} ${name}`;
-    if (this.parts.has(place)) twice(what, name);
-    this.parts.add(place);
-  }
-  records({ records, marks = [] }) {
-    for (const mark of marks) {
-      checkPart('map', mark.mapName);
-      if (mark.mapName === 'values') refuse('invalid', 'marks', 'values hold no positions');
-      if (mark.recordIndex >= records.length) refuse('invalid', 'marks', `there is no record ${mark.recordIndex}`);
-      this.key(mark.mapName, mark.key);
-    }
+  log(name) {
+    checkPart('log', name);
+    if (this.logs.has(name)) twice('log', name);
+    this.logs.add(name);
   }
 }
 
@@ -138,59 +132,43 @@ const OPERATIONS = {
       seen.add(key);
     }
   },
-  'get-all': ({ mapName }) => checkPart('map', mapName),
-  page({ mapName, cursor }) {
+  'get-all'({ mapName, cursor }) {
     checkPart('map', mapName);
-    if (cursor.length > 512) refuse('invalid', 'cursor', 'no store gave this cursor');
+    if (cursor?.length > 512) refuse('invalid', 'cursor', 'no store gave this cursor');
   },
-  put({ mapName, entries }, tally) {
+  set({ mapName, reset, remove, put }, tally) {
     checkPart('map', mapName);
-    tally.entries(mapName, entries);
+    if (reset) tally.reset(mapName);
+    for (const key of remove) tally.key(mapName, key);
+    for (const { key } of put) tally.key(mapName, key);
+    if (reset) tally.resets.add(mapName);
   },
-  increment({ mapName, key }, tally) {
+  add({ mapName, key }, tally) {
     checkPart('map', mapName);
     tally.key(mapName, key);
   },
-  remove({ mapName, keys }, tally) {
-    checkPart('map', mapName);
-    for (const key of keys) tally.key(mapName, key);
-  },
-  'reset-map'({ mapName, entries }, tally) {
-    tally.reset(mapName);
-    tally.entries(mapName, entries);
-    tally.resets.add(mapName);
-  },
-  append(append, tally) {
-    tally.part('log', append.log);
-    tally.records(append);
+  append({ log, records, marks }, tally) {
+    tally.log(log);
+    for (const { mapName, key, recordIndex } of marks) {
+      checkPart('map', mapName);
+      if (mapName === 'values') refuse('invalid', 'marks', 'values hold no positions');
+      if (recordIndex >= records.length) refuse('invalid', 'marks', `there is no record ${recordIndex}`);
+      tally.key(mapName, key);
+    }
   },
   read: ({ log }) => checkPart('log', log),
   'read-at': ({ log }) => checkPart('log', log),
-  overflow({ log, limit, keep }) {
-    checkPart('log', log);
-    if (keep > limit) refuse('invalid', 'keep', `keep (${keep}) is more than limit (${limit})`);
-  },
-  'replace-oldest'(replace, tally) {
-    tally.part('log', replace.log);
-    tally.records(replace);
-    if (replace.records.length > replace.count) refuse('invalid', 'records', 'more records than they replace');
+  'replace-oldest'({ log, count, records }, tally) {
+    tally.log(log);
+    if (records.length > count) refuse('invalid', 'records', 'more records than they replace');
   },
   rewrite({ log, records }, tally) {
-    tally.part('log', log);
+    tally.log(log);
     const positions = new Set();
     for (const { position } of records) {
       if (positions.has(position)) twice('position', `${position}`);
       positions.add(position);
     }
-  },
-  'reset-log'(reset, tally) {
-    tally.part('log', reset.log);
-    tally.records(reset);
-  },
-  lease({ lease, holder, milliseconds }, tally) {
-    tally.part('lease', lease);
-    checkName('holder', 'token', holder);
-    if (milliseconds > MAX_TIME_TO_LIVE) refuse('invalid', 'milliseconds', 'a lease does not last that long');
   },
   describe() {},
 };
@@ -208,33 +186,39 @@ const EXPECTATIONS = {
   },
 };
 
-export function checkTransaction({ bucket, precondition, expectations, operations }) {
-  checkName('bucket', 'bucket', bucket.name);
-  const { generation, timeToLive: life } = precondition.val;
-  if (generation !== undefined) checkName('generation', 'token', generation);
-  if (life && (life.milliseconds < 1n || life.milliseconds > MAX_TIME_TO_LIVE)) {
+function checkLease({ name, holder, milliseconds }) {
+  checkPart('lease', name);
+  checkName('holder', 'token', holder);
+  if (milliseconds > MAX_TIME_TO_LIVE) refuse('invalid', 'milliseconds', 'a lease does not last that long');
+}
+
+export function checkTransaction(lease, transaction) {
+  const { bucket, precondition, expectations, operations } = transaction;
+  const { generation, timeToLive } = precondition.val;
+  checkBucket(bucket, generation);
+  if (timeToLive && (timeToLive.milliseconds < 1n || timeToLive.milliseconds > MAX_TIME_TO_LIVE)) {
     refuse('invalid', 'time-to-live', `a time to live is 1 to ${MAX_TIME_TO_LIVE} milliseconds`);
   }
-  new Size([{ expectations, operations }]);
+  new Size([{ lease, transaction }]);
+  if (lease) checkLease(lease);
   const rooms = new Set();
   for (const { tag, val } of expectations) EXPECTATIONS[tag](val, rooms);
   const tally = new Tally();
-  for (const { tag, val } of operations) {
-    const check = OPERATIONS[tag] ?? (() => refuse('unsupported', 'indexes', 'this store has no indexes'));
-    check(val, tally);
-  }
+  for (const { tag, val } of operations) OPERATIONS[tag](val, tally);
 }
 
-/// What makes all of `transact-each` fail.
-export function checkEach(transactions) {
-  if (transactions.length > MAX_TRANSACTIONS) {
-    refuse('too-large', 'transactions', 'too many transactions at a time', MAX_TRANSACTIONS);
-  }
-  new Size(transactions);
-  const buckets = new Set();
-  for (const { bucket } of transactions) {
-    const place = `${bucket.kind} ${bucket.name}`;
-    if (buckets.has(place)) refuse('invalid', bucket.name, 'two transactions are about the same bucket');
-    buckets.add(place);
+/// Refuses transactions as a whole that can't be sent together.
+export function checkTransactions(requests) {
+  checkBuckets(requests.map(({ transaction }) => transaction.bucket));
+  new Size(requests);
+}
+
+/// Refuses a call as a whole that is about too many buckets, or about one of them twice.
+export function checkBuckets(buckets) {
+  if (buckets.length > LIMITS.transactions) tooLarge('transactions');
+  const seen = new Set();
+  for (const { kind, name } of buckets) {
+    if (seen.has(`${kind} ${name}`)) refuse('invalid', name, `the bucket ${name} is named twice in a call`);
+    seen.add(`${kind} ${name}`);
   }
 }

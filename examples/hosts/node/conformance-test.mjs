@@ -4,14 +4,15 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { setImmediate as others } from 'node:timers/promises';
-import { argument, capabilities, casesFor, kitFolder, replay } from './conformance.mjs';
+import { about, argument, casesFor, kitFolder, replay } from './conformance.mjs';
 import { camel } from './kit.mjs';
-import { Life, MemoryStore, asFailure } from './store.mjs';
+import { Life, MemoryStore, asProblem } from './store.mjs';
 
 /// In milliseconds: for writers that wait for each other for ever.
 const PATIENCE = 2000;
 
-const wit = process.argv[3] ?? fileURLToPath(new URL('../../../wit/key-value.wit', import.meta.url));
+/// The folder of `core.wit` and `optional.wit`.
+const wit = process.argv[3] ?? fileURLToPath(new URL('../../../wit/deps/store', import.meta.url));
 const problems = [];
 
 // The types of the contract.
@@ -28,7 +29,7 @@ function typesOf(source) {
   return types;
 }
 
-const types = typesOf(readFileSync(wit, 'utf8'));
+const types = typesOf(['core', 'optional'].map((name) => readFileSync(`${wit}/${name}.wit`, 'utf8')).join(''));
 const WIDTHS = { u16: 2 ** 16, u32: 2 ** 32 };
 
 /// What of a value is not as jco hands over a value of this type; none: it is.
@@ -55,8 +56,11 @@ function mistyped(value, type, path) {
 }
 
 const TYPED = {
-  transaction: 'transaction', transactions: 'list<transaction>', bucket: 'bucket-id', generation: 'option<string>',
-  'max-keys': 'u32', kind: 'bucket-kind', cursor: 'string', limit: 'u32',
+  transaction: 'transaction', requests: 'list<delete-request>', kind: 'string', cursor: 'string', limit: 'u32',
+};
+const TRANSACTIONS = {
+  'transact-each': 'list<transaction>', 'leases.transact-each': 'list<leased-transaction>',
+  'indexes.transact-each': 'list<indexed-transaction>',
 };
 /// Stands for whatever a case remembers: texts, and positions among them.
 const anything = { get: () => '1' };
@@ -65,16 +69,16 @@ function checkTypes(steps, name) {
   for (const step of steps) {
     if (step.writers) step.writers.forEach((writer) => checkTypes(writer, name));
     if (step.call === 'retry') checkTypes(step.steps, name);
-    for (const [member, type] of Object.entries(TYPED)) {
+    for (const [member, type] of Object.entries({ ...TYPED, transactions: TRANSACTIONS[step.call] })) {
       if (!(member in step)) continue;
-      const given = ['limit', 'max-keys'].includes(member) ? step[member] : argument(step[member], member, anything);
+      const given = member === 'limit' ? step[member] : argument(step[member], member, anything);
       const problem = mistyped(given, type, member);
       if (problem) problems.push(`${name}: ${problem}`);
     }
   }
 }
 
-const everything = { ...capabilities, indexes: true };
+const everything = { ...about, capabilities: [...about.capabilities, 'indexes'] };
 for (const { name, steps } of casesFor(kitFolder, everything).cases) checkTypes(steps, name);
 
 // Stores with a mistake.
@@ -88,28 +92,34 @@ class Overwriting extends MemoryStore {
     if (life) copy.lives.set(place, Object.assign(Object.create(Life.prototype), structuredClone({ ...life })));
     const answer = work(copy);
     await others();
-    if (answer.status !== 'applied') return answer;
+    if ((answer.receipt ?? answer).status !== 'applied') return answer;
     if (copy.lives.has(place)) this.lives.set(place, copy.lives.get(place));
     else this.lives.delete(place);
     return answer;
   }
-  transact(transaction) {
-    return this.#onCopy(transaction.bucket, (copy) => copy.transact(transaction));
+  transactLeased(request) {
+    return this.#onCopy(request.transaction.bucket, (copy) => copy.transactLeased(request));
+  }
+  async transact(transaction) {
+    return (await this.transactLeased({ transaction })).receipt;
   }
   transactEach(transactions) {
-    return eachAttempt(transactions, (one) => this.transact(one));
+    return eachAttempt(transactions, 'receipt', (one) => this.transact(one));
   }
-  deleteBucket(bucket, ...more) {
-    return this.#onCopy(bucket, (copy) => copy.deleteBucket(bucket, ...more));
+  transactEachLeased(requests) {
+    return eachAttempt(requests, 'receipt', (one) => this.transactLeased(one));
+  }
+  deleteEach(requests) {
+    return eachAttempt(requests, 'deletion', (one) => this.#onCopy(one.bucket, (copy) => copy.deleteOne(one)));
   }
 }
 
-function eachAttempt(transactions, work) {
-  return Promise.all(transactions.map(async (one) => {
+function eachAttempt(requests, tag, work) {
+  return Promise.all(requests.map(async (one) => {
     try {
-      return { tag: 'receipt', val: await work(one) };
+      return { tag, val: await work(one) };
     } catch (error) {
-      return { tag: 'failure', val: asFailure(error) };
+      return { tag: 'problem', val: asProblem(error) };
     }
   }));
 }
@@ -129,42 +139,50 @@ class Piecemeal extends MemoryStore {
     return receipt;
   }
   transactEach(transactions) {
-    return eachAttempt(transactions, (one) => this.transact(one));
+    return eachAttempt(transactions, 'receipt', (one) => this.transact(one));
   }
 }
 
-/// Locks the buckets of `transact-each` in the order in which they are given, and keeps all until the end.
+/// Locks the buckets of a call in the order in which they are given, and keeps all until the end.
 class Locking extends MemoryStore {
   #locks = new Map();
-  async transactEach(transactions) {
+  async #locked(buckets, work) {
     const unlocks = [];
-    for (const { bucket } of transactions) {
-      while (this.#locks.has(bucket.name)) await this.#locks.get(bucket.name);
-      this.#locks.set(bucket.name, new Promise((unlock) => unlocks.push(unlock)));
+    for (const { name } of buckets) {
+      while (this.#locks.has(name)) await this.#locks.get(name);
+      this.#locks.set(name, new Promise((unlock) => unlocks.push(unlock)));
       await others();
     }
-    const attempts = super.transactEach(transactions);
-    for (const { bucket } of transactions) this.#locks.delete(bucket.name);
+    const answers = work();
+    for (const { name } of buckets) this.#locks.delete(name);
     unlocks.forEach((unlock) => unlock());
-    return attempts;
+    return answers;
+  }
+  transactEach(transactions) {
+    return this.#locked(transactions.map(({ bucket }) => bucket), () => super.transactEach(transactions));
+  }
+  deleteEach(requests) {
+    return this.#locked(requests.map(({ bucket }) => bucket), () => super.deleteEach(requests));
   }
 }
 
 const READ_WHOLE = 'a transaction is read as a whole or not at all';
 const DELETED_WHOLE = 'a bucket that is deleted while others write is whole or not there, and does not come back';
 const CROSSED = 'transactions on the same buckets in opposite order do not wait for each other';
+const CROSSED_DELETIONS = 'deletions and transactions on the same buckets in opposite order do not wait for each other';
 
-const races = casesFor(kitFolder, capabilities).cases.filter(({ steps }) => steps.some(({ call }) => call === 'race'));
+const races = casesFor(kitFolder, about).cases.filter(({ steps }) => steps.some(({ call }) => call === 'race'));
 const mutants = [
-  [Overwriting, races.map(({ name }) => name)],
+  // Writers that only have to wait for nobody lose nothing.
+  [Overwriting, races.map(({ name }) => name).filter((name) => name !== CROSSED_DELETIONS)],
   [Piecemeal, [READ_WHOLE, DELETED_WHOLE]],
-  [Locking, [CROSSED]],
+  [Locking, [CROSSED, CROSSED_DELETIONS]],
 ];
 let caught = 0;
 for (const [Store, names] of mutants) {
   for (const name of names) {
     const race = races.find((one) => one.name === name);
-    const problem = race && (await replay(race.steps, (clock) => new Store(clock), PATIENCE));
+    const problem = race && (await replay(race.steps, (clock) => new Store(clock), { patience: PATIENCE }));
     if (problem) caught += 1;
     else problems.push(race ? `${Store.name} passes "${name}"` : `there is no case "${name}"`);
   }

@@ -1,4 +1,5 @@
-// Replays the conformance kit against the store: `node conformance.mjs [FOLDER]`. The kit's README has the format.
+// Replays the conformance kit against the store: `node conformance.mjs [--real-time] [FOLDER]`. The kit's README has the
+// format. With `--real-time` the clock is not moved but waited for, and cases that would take long are skipped.
 // The store is called with what jco would call it with: members in camel case, variants as {tag, val}, 64-bit integers
 // as BigInt. The writers of a race take turns, one call each, and may wait in between: a store whose calls are promises
 // can be replayed, too. Calls here are never repeated, so cases that repeat one are skipped.
@@ -7,33 +8,38 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { setImmediate as others, setTimeout as after } from 'node:timers/promises';
 import { camel, differs, expand, isName, isObject, mapMembers, spelled } from './kit.mjs';
-import { MemoryStore, asFailure } from './store.mjs';
+import { LIMITS } from './checks.mjs';
+import { MemoryStore, asProblem } from './store.mjs';
 
 /// Nothing in the kit takes that long: writers that are at it still are waiting for each other. In milliseconds.
 const PATIENCE = 60_000;
 
+/// The longest `advance` to wait for, in milliseconds.
+const SHORT = 1000;
+
 /// This host never repeats a call, and its store keeps no second clock to see by that the first one was set.
 const LEFT_OUT = ['repeat', 'set-clock-ahead'];
 
-/// Members that are 64-bit integers; so is `count`, but not that of a span.
+/// Members that are 64-bit integers, and those that are only as members of this operation or step.
 const U64 = new Set([
-  'milliseconds', 'max-bytes', 'max-entries', 'max-records', 'limit', 'keep', 'count', 'position', 'first', 'next',
-  'amount', 'newest', 'positions',
+  'milliseconds', 'max-bytes', 'max-entries', 'max-records', 'limit', 'only-over', 'leave', 'position', 'first', 'next',
+  'amount', 'positions', 'from-position',
 ]);
+const U64_WITHIN = { count: 'replace-oldest', newest: 'search' };
 
 const record = (value, change) => mapMembers(value, ([name, one]) => [camel(name), change(one, name)]);
 
 function variant(value, known) {
   const [[tag, val]] = Object.entries(value);
-  return { tag, val: record(val, (one, name) => argument(one, name, known)) };
+  return { tag, val: record(val, (one, name) => argument(one, name, known, tag)) };
 }
 
-/// A value of the kit as the component would hand it in. `within` is the list that it is a member of.
+/// A value of the kit as the component would hand it in. `within` is the operation or list that it is a member of.
 export function argument(value, name, known, within) {
   if (value === null) return undefined;
   if (isName(value)) return argument(known.get(value), name, new Map(), within);
   if (Array.isArray(value)) {
-    if (name === 'operations' || name === 'expectations') return value.map((one) => variant(one, known));
+    if (['operations', 'expectations', 'steps'].includes(name)) return value.map((one) => variant(one, known));
     return value.map((one) => argument(one, name, known, name));
   }
   if (isObject(value)) {
@@ -41,7 +47,8 @@ export function argument(value, name, known, within) {
     if (name === 'precondition') return variant(value, known);
     return record(value, (one, inner) => argument(one, inner, known, within));
   }
-  return U64.has(name) && !(name === 'count' && within === 'spans') ? BigInt(value) : value;
+  const isU64 = U64.has(name) || (name in U64_WITHIN && U64_WITHIN[name] === within);
+  return isU64 ? BigInt(value) : value;
 }
 
 /// The answer to a call of the store.
@@ -51,16 +58,16 @@ async function send(store, step, known) {
     try {
       return { ok: spelled(await answer()) };
     } catch (error) {
-      return { err: spelled(asFailure(error)) };
+      return { err: spelled(asProblem(error)) };
     }
   };
   switch (step.call) {
     case 'transact': return result(() => store.transact(given('transaction')));
     case 'transact-each': return spelled(await store.transactEach(given('transactions')));
+    case 'leases.transact-each': return spelled(await store.transactEachLeased(given('transactions')));
+    case 'delete-each': return spelled(await store.deleteEach(given('requests')));
     case 'list-buckets': return result(() => store.listBuckets(step.kind, given('cursor'), step.limit));
-    case 'delete-bucket':
-      return result(() => store.deleteBucket(given('bucket'), given('generation'), step['max-keys']));
-    case 'capabilities': return spelled(await store.capabilities());
+    case 'about': return spelled(await store.about());
     default: throw new Error(`the kit has a call that this replayer does not know: ${step.call}`);
   }
 }
@@ -126,10 +133,10 @@ async function race({ writers, expect }, store, known, patience) {
 }
 
 /// Undefined: the case holds. Otherwise what does not. `make` makes an empty store that goes by the clock that it is given.
-export async function replay(steps, make, patience = PATIENCE) {
+export async function replay(steps, make, { patience = PATIENCE, isRealTime = false } = {}) {
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     try {
-      return await replayOnce(steps, make, patience);
+      return await replayOnce(steps, make, patience, isRealTime);
     } catch (error) {
       if (!(error instanceof Late)) throw error;
     }
@@ -137,14 +144,15 @@ export async function replay(steps, make, patience = PATIENCE) {
   return `the machine was too busy ${TRIES} times`;
 }
 
-async function replayOnce(steps, make, patience) {
+async function replayOnce(steps, make, patience, isRealTime) {
   const began = performance.now();
   let ahead = 0;
   const store = make(() => Date.now() + ahead);
   const known = new Map();
   for (const [place, step] of steps.entries()) {
     try {
-      if (step.call === 'advance') ahead += step.milliseconds;
+      if (step.call === 'advance' && isRealTime) await after(step.milliseconds);
+      else if (step.call === 'advance') ahead += step.milliseconds;
       else if (step.call === 'race') await race(step, store, known, patience);
       else {
         const answer = await send(store, step, known);
@@ -159,31 +167,38 @@ async function replayOnce(steps, make, patience) {
   return undefined;
 }
 
-/// The cases of all files that a store of these capabilities has to pass, and how many others there are.
-export function casesFor(folder, capabilities) {
+/// The cases of all files that a store which says this about itself has to pass, and how many others there are.
+export function casesFor(folder, { capabilities, limits: reported }, isRealTime = false) {
+  const limits = { ...LIMITS, ...Object.fromEntries(reported.map(({ name, value }) => [name, value])) };
+  const has = (name) => capabilities.includes(name);
   const cases = [];
   let skipped = 0;
   for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')).sort()) {
-    for (const { name, needs = [], lacks = [], steps } of JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')).cases) {
-      const expanded = expand(steps);
-      const all = expanded.flatMap((step) => [step, ...(step.writers ?? []).flat()]);
-      const fits = needs.every((one) => capabilities[one]) && !lacks.some((one) => capabilities[one]);
-      if (fits && !all.some((step) => LEFT_OUT.includes(step.call) || step.identity)) {
-        cases.push({ file, name, steps: expanded });
-      } else skipped += 1;
+    for (const one of JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')).cases) {
+      const { name, needs = [], lacks = [], limits: asked = {}, steps } = expand(one, limits);
+      const all = steps.flatMap((step) => [step, ...(step.writers ?? []).flat()]);
+      const fits = needs.every(has) && !lacks.some(has) && differs(asked, limits, new Map()) === undefined;
+      if (fits && !all.some((step) => isLeftOut(step, has) || (isRealTime && step.milliseconds > SHORT))) cases.push({ file, name, steps });
+      else skipped += 1;
     }
   }
   return { cases, skipped };
 }
 
-export const kitFolder = process.argv[2] ?? fileURLToPath(new URL('../../../conformance', import.meta.url));
-export const capabilities = spelled(new MemoryStore().capabilities());
+/// A store without indexes has no such interface that could be called.
+function isLeftOut({ call, identity }, has) {
+  return LEFT_OUT.includes(call) || identity !== undefined || (call.startsWith('indexes.') && !has('indexes'));
+}
+
+const isRealTime = process.argv[2] === '--real-time';
+export const kitFolder = process.argv[isRealTime ? 3 : 2] ?? fileURLToPath(new URL('../../../conformance', import.meta.url));
+export const about = spelled(new MemoryStore().about());
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const { cases, skipped } = casesFor(kitFolder, capabilities);
+  const { cases, skipped } = casesFor(kitFolder, about, isRealTime);
   let failed = 0;
   for (const { file, name, steps } of cases) {
-    const problem = await replay(steps, (clock) => new MemoryStore(clock));
+    const problem = await replay(steps, (clock) => new MemoryStore(clock), { isRealTime });
     if (!problem) continue;
     failed += 1;
     console.error(`${file}: ${name}: ${problem}`);

@@ -1,8 +1,8 @@
-// The component in Node: its three imports, and an instance that is replaced when it breaks.
+// The component in Node: its imports, and an instance that is replaced when it breaks.
 
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { asFailure } from './store.mjs';
+import { asProblem } from './store.mjs';
 
 const onStderr = ({ message }) => console.error(`keepline: ${message}`);
 
@@ -45,8 +45,13 @@ const result = (call) => (...given) => {
   try {
     return call(...given);
   } catch (error) {
-    throw { payload: asFailure(error) };
+    throw { payload: asProblem(error) };
   }
+};
+
+/// Stands for an interface of the store that this one lacks. The component calls none without its capability.
+const lacking = () => {
+  throw new Error('the store lacks this interface');
 };
 
 export class Filter {
@@ -60,16 +65,18 @@ export class Filter {
       return { seconds: BigInt(Math.floor(now / 1000)), nanoseconds: (now % 1000) * 1_000_000 };
     };
     const imports = {
-      'keepline:memory/key-value': {
+      'keepline:store/core': {
+        about: () => store.about(),
         transact: result((transaction) => store.transact(transaction)),
         transactEach: (transactions) => store.transactEach(transactions),
-        listBuckets: result((kind, cursor, limit) => store.listBuckets(kind, cursor, limit)),
-        deleteBucket: result((bucket, generation, maxKeys) => store.deleteBucket(bucket, generation, maxKeys)),
-        capabilities: () => store.capabilities(),
+        deleteEach: (requests) => store.deleteEach(requests),
       },
+      'keepline:store/leases': { transactEach: (requests) => store.transactEachLeased(requests) },
+      'keepline:store/indexes': { transactEach: lacking },
+      'keepline:store/listing': { listBuckets: result((kind, cursor, limit) => store.listBuckets(kind, cursor, limit)) },
       'wasi:clocks/wall-clock': { now: clock, resolution: () => ({ seconds: 0n, nanoseconds: 1_000_000 }) },
-      'wasi:logging/logging': {
-        log: (level, context, message) => {
+      'keepline:host/log': {
+        write: (level, context, message) => {
           if (LEVELS.indexOf(level) >= lowest) console.error(`${level} ${context}: ${message}`);
         },
       },

@@ -1,22 +1,24 @@
 // What the kits have in common: abbreviations, patterns, and values as jco has them. conformance/README.md describes the
 // format.
 
+import { isDeepStrictEqual } from 'node:util';
+
 export const isName = (value) => typeof value === 'string' && /^\$./.test(value);
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 export const mapMembers = (object, change) => Object.fromEntries(Object.entries(object).map(change));
 export const mapValues = (object, change) => mapMembers(object, ([name, value]) => [name, change(value)]);
 
-/// Replaces the kits' two abbreviations.
-export function expand(value) {
-  if (Array.isArray(value)) return value.map(expand);
+/// Replaces the kits' abbreviations. `limits`: those of the store, by name.
+export function expand(value, limits) {
+  if (Array.isArray(value)) return value.map((one) => expand(one, limits));
   if (!isObject(value)) return value;
-  if (value.$text) return value.$text[0].repeat(value.$text[1]);
+  if (value.$limit) return limits[value.$limit[0]] + value.$limit[1];
+  if (value.$text) return value.$text[0].repeat(expand(value.$text[1], limits));
   if (value.$list) {
-    const [length, template, sign = '#'] = value.$list;
-    const one = expand(template);
-    return Array.from({ length }, (_, place) => numbered(one, sign, place));
+    const [length, template, sign = '#'] = expand(value.$list, limits);
+    return Array.from({ length }, (_, place) => numbered(template, sign, place));
   }
-  return mapValues(value, expand);
+  return mapValues(value, (one) => expand(one, limits));
 }
 function numbered(value, sign, place) {
   if (typeof value === 'string') return value.replaceAll(sign, place);
@@ -43,7 +45,7 @@ export function differs(expected, found, known, path = 'answer') {
   const without = (pattern, value) => differs(pattern, value, new Map(known), path) === undefined;
   if (isName(expected)) {
     if (!known.has(expected)) known.set(expected, found);
-    return known.get(expected) === found ? undefined : complaint;
+    return isDeepStrictEqual(known.get(expected), found) ? undefined : complaint;
   }
   if (Array.isArray(expected)) {
     if (!Array.isArray(found) || found.length !== expected.length) return complaint;

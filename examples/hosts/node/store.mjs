@@ -1,4 +1,4 @@
-// The capability `key-value`, kept in this process's memory. All of it but indexes.
+// The interfaces `core`, `leases` and `listing` of `keepline:store`, in this process's memory.
 //
 // JavaScript runs one transaction at a time and a call never waits, so "all or none" takes no lock: whatever can fail
 // is looked at first (`Life.probe`), and what follows can't fail. Each call arrives once and is answered, so none is
@@ -6,46 +6,48 @@
 
 import { randomUUID } from 'node:crypto';
 import {
-  Failure, MAX_BYTES, MAX_PARTS, MAX_PIECES, PIECE_BYTES, bytes, checkEach, checkName, checkTransaction, refuse,
+  Failure, LIMITS, PIECE_BYTES, bytes, checkBucket, checkBuckets, checkPart, checkTransaction, checkTransactions, refuse,
+  tooLarge,
 } from './checks.mjs';
 
-const MAX_RECORDS = 10_000;
-const MAX_VALUES = 20_000;
+/// Records that are replaced at a time, names on one page of a listing, and keys that a deletion names.
+const MAX_MANY = 10_000;
+const PAGE = 100n;
 const MAX_BUCKETS = 100_000;
 const COUNTER = /^(0|-?[1-9][0-9]*)$/;
 const COUNTER_END = 1n << 63n;
 
 /// A 64-bit number that stands for how many, or for a position. What is beyond 2^53 is more than there is.
 const index = (u64) => Number(u64 < Number.MAX_SAFE_INTEGER ? u64 : Number.MAX_SAFE_INTEGER);
-const most = (u64) => Math.min(index(u64), MAX_RECORDS);
+const most = (u64) => Math.min(index(u64), MAX_MANY);
 // Names and keys are ASCII: UTF-16 sorts them as bytes do.
 const sorted = (names) => [...names].sort();
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-/// What all answers of a transaction may have, together.
+/// What all outcomes of a transaction may hold, together.
 class Room {
-  pieces = MAX_PIECES;
-  bytes = MAX_BYTES;
+  pieces = LIMITS['reply-pieces'];
+  bytes = LIMITS['reply-bytes'];
 
   /// The operation, asking for no more than there is room for.
   limited({ tag, val }) {
-    const [pieces, room] = [Math.min(MAX_RECORDS, this.pieces), BigInt(this.bytes)];
+    const [pieces, room] = [Math.min(LIMITS['reply-pieces-each'], this.pieces), BigInt(this.bytes)];
     const few = (asked) => (asked < pieces ? asked : BigInt(pieces));
     const limits = { maxPieces: pieces };
     if ('maxBytes' in val) limits.maxBytes = val.maxBytes < room ? val.maxBytes : room;
-    if ('maxEntries' in val) limits.maxEntries = few(val.maxEntries);
-    // A page is a step forward, room or not.
-    if (tag === 'page') limits.maxEntries = few(val.maxEntries || 100n) || 1n;
+    if ('maxEntries' in val) {
+      // A page is a step forward, room or not.
+      limits.maxEntries = val.cursor === undefined ? few(val.maxEntries) : few(val.maxEntries || PAGE) || 1n;
+    }
     if ('maxRecords' in val) limits.maxRecords = this.bytes > 0 ? few(val.maxRecords) : 0n;
     if (tag === 'read-at' && this.bytes === 0) limits.maxPieces = 0;
     return { tag, val: { ...val, ...limits } };
   }
-  /// What an operation is answered with takes its room.
-  take(asked, { tag, val }) {
-    if (tag === 'oversize') return;
-    const { entries = [], unreadable = [], spans = [], records = spans.flatMap((span) => span.records) } = val;
+  /// Makes room for what an operation returned.
+  take(asked, { entries = [], missing, runs = [] }) {
+    const records = runs.flatMap((run) => run.records);
     const texts = [...records, ...entries.map(({ key, text }) => (asked === 'get' ? text : key + text))];
-    const count = texts.length + unreadable.length;
+    const count = texts.length + (missing?.unreadable.length ?? 0);
     this.pieces -= Math.min(this.pieces, count);
     this.bytes -= Math.min(this.bytes, count * PIECE_BYTES + sum(texts.map(bytes)));
   }
@@ -66,6 +68,7 @@ export class Life {
   leases = new Map();
 
   constructor(now, timeToLive) {
+    this.createdAt = now;
     this.timeToLive = timeToLive;
     this.renew(now);
   }
@@ -102,10 +105,10 @@ export class Life {
 
   /// Throws what keeps the operations from being applied, in their order. Each place is written once, so what a step
   /// would write to is still as it is now. Leases that have run out are forgotten.
-  probe(operations, now) {
+  probe(lease, operations, now) {
     for (const [name, { until }] of this.leases) if (until <= now) this.leases.delete(name);
     for (const { tag, val } of operations) {
-      if (tag === 'increment') this.counted(val);
+      if (tag === 'add') this.counted(val);
       if (tag === 'replace-oldest') {
         const count = Math.min(this.log(val.log).records.length, most(val.count));
         if (val.records.length > count) refuse('invalid', val.log, `there are only ${count} records to replace`);
@@ -119,14 +122,13 @@ export class Life {
     const named = (what, parts) => [...parts.keys()].map((name) => `${what} ${name}`);
     const maps = named('map', this.maps).filter((part) => part !== 'map values');
     const there = [...maps, ...named('log', this.logs), ...named('lease', this.leases)];
-    const parts = new Set([...there, ...operations.flatMap(partsMade)]);
+    const leased = lease?.milliseconds > 0n ? [`lease ${lease.name}`] : [];
+    const parts = new Set([...there, ...leased, ...operations.flatMap(partsMade)]);
     const values = this.map('values');
     const created = operations.flatMap(keysSet).filter(([map, key]) => map === 'values' && !values.has(key)).length;
-    if (created > 0 && values.size + created > MAX_VALUES) refuse('too-large', 'values', 'too many values', MAX_VALUES);
+    if (created > 0 && values.size + created > LIMITS.values) tooLarge('values');
     // What the transaction removes makes no room for what it creates.
-    if (parts.size > Math.max(MAX_PARTS, there.length)) {
-      refuse('too-large', 'parts', 'too many maps, logs and leases', MAX_PARTS);
-    }
+    if (parts.size > Math.max(LIMITS.parts, there.length)) tooLarge('parts');
   }
 
   counted({ mapName, key, amount }) {
@@ -141,47 +143,47 @@ export class Life {
   set(mapName, entries) {
     if (entries.length > 0 && !this.maps.has(mapName)) this.maps.set(mapName, new Map());
     const map = this.map(mapName);
-    const before = map.size;
     for (const { key, text } of entries) map.set(key, text);
-    return map.size - before;
   }
-  /// A map without entries does not exist.
-  drop(mapName, keys) {
-    const map = this.map(mapName);
-    const removed = keys.filter((key) => map.delete(key)).length;
-    if (map.size === 0) this.maps.delete(mapName);
-    return removed;
-  }
-  append({ log: name, records, marks }) {
-    if (records.length > 0 && !this.logs.has(name)) this.logs.set(name, { first: 0, records: [] });
-    const log = this.log(name);
-    const next = log.first + log.records.length;
-    for (const record of records) log.records.push(record);
-    for (const { mapName, key, recordIndex } of marks) this.set(mapName, [{ key, text: `${next + recordIndex}` }]);
-  }
-  read(name, from, to) {
+  /// Runs of records, each given as the places of its first record and of the one after its last.
+  records(name, runs) {
     const { first, records } = this.log(name);
-    const val = { extent: this.extent(name), first: BigInt(first + from), records: records.slice(from, to) };
-    return { tag: 'records', val };
+    const found = runs.map(([from, to]) => ({ first: BigInt(first + from), records: records.slice(from, to) }));
+    return { tag: 'records', val: { extent: this.extent(name), runs: found } };
+  }
+  /// Takes, renews or gives back a lease, and returns its state.
+  lease({ name, holder, milliseconds }, now) {
+    let lease = this.leases.get(name);
+    if (!lease || lease.holder === holder) {
+      lease = milliseconds > 0n ? { holder, until: now + index(milliseconds) } : undefined;
+      if (lease) this.leases.set(name, lease);
+      else this.leases.delete(name);
+    }
+    const expiresIn = lease ? BigInt(lease.until - now) : 0n;
+    return { held: lease?.holder === holder, holder: lease?.holder ?? '', expiresIn };
   }
 
   apply(operation, now, room) {
     const { tag, val } = room.limited(operation);
     const outcome = APPLY[tag](this, val, now);
-    if ('maxBytes' in val) room.take(tag, outcome);
+    if ('maxBytes' in val) room.take(tag, outcome.val);
     return outcome;
   }
 }
 
-const changed = (count) => ({ tag: 'changed', val: { count: BigInt(count) } });
 const extent = (life, name) => ({ tag: 'extent', val: life.extent(name) });
-const oversize = (total, entries) => ({ tag: 'oversize', val: { bytes: BigInt(total), entries: BigInt(entries) } });
-const entry = ([key, text]) => ({ key, text });
 
-/// Where an operation sets entries, as pairs of map and key.
+function entries(found, { unreadable = [], cursor = '', oversize } = {}) {
+  const isAll = unreadable.length === 0 && cursor === '' && oversize === undefined;
+  const texts = found.map(([key, text]) => ({ key, text }));
+  return { tag: 'entries', val: { entries: texts, missing: isAll ? undefined : { unreadable, cursor, oversize } } };
+}
+const oversize = (total, count) => entries([], { oversize: { bytes: BigInt(total), entries: BigInt(count) } });
+
+/// The keys to which an operation gives a text, as pairs of map and key.
 function keysSet({ tag, val }) {
-  if (tag === 'increment') return [[val.mapName, val.key]];
-  if (tag === 'put' || tag === 'reset-map') return val.entries.map(({ key }) => [val.mapName, key]);
+  if (tag === 'add') return [[val.mapName, val.key]];
+  if (tag === 'set') return val.put.map(({ key }) => [val.mapName, key]);
   return (val.marks ?? []).map(({ mapName, key }) => [mapName, key]);
 }
 
@@ -189,68 +191,75 @@ function keysSet({ tag, val }) {
 function partsMade(operation) {
   const { tag, val } = operation;
   const parts = keysSet(operation).map(([map]) => `map ${map}`).filter((part) => part !== 'map values');
-  if ((tag === 'append' || tag === 'reset-log') && val.records.length > 0) parts.push(`log ${val.log}`);
-  if (tag === 'lease' && val.milliseconds > 0n) parts.push(`lease ${val.lease}`);
+  if (tag === 'append' && val.records.length > 0) parts.push(`log ${val.log}`);
   return parts;
+}
+
+function page(map, { cursor, maxEntries, maxBytes, keysOnly }) {
+  const rest = sorted(map.keys()).filter((key) => key > cursor);
+  const keys = rest.slice(0, index(maxEntries));
+  const [found, unreadable] = [[], []];
+  let total = 0;
+  for (const key of keys) {
+    const text = keysOnly ? '' : map.get(key);
+    const length = key.length + bytes(text);
+    if (total + length > index(maxBytes)) {
+      unreadable.push(key);
+    } else {
+      total += length;
+      found.push([key, text]);
+    }
+  }
+  return entries(found, { unreadable, cursor: rest.length > keys.length ? keys.at(-1) : '' });
 }
 
 const APPLY = {
   get(life, { mapName, keys, maxBytes, maxPieces }) {
     const map = life.map(mapName);
-    const found = keys.filter((key) => map.has(key)).map((key) => ({ key, text: map.get(key) }));
-    const total = sum(found.map(({ text }) => bytes(text)));
-    if (total > index(maxBytes) || found.length > maxPieces) return oversize(total, found.length);
-    return { tag: 'entries', val: { entries: found, unreadable: [] } };
+    const found = keys.filter((key) => map.has(key)).map((key) => [key, map.get(key)]);
+    const total = sum(found.map(([, text]) => bytes(text)));
+    return total > index(maxBytes) || found.length > maxPieces ? oversize(total, found.length) : entries(found);
   },
-  'get-all'(life, { mapName, maxEntries, maxBytes }) {
+  'get-all'(life, operation) {
+    const { mapName, cursor, maxEntries, maxBytes, keysOnly } = operation;
     const map = life.map(mapName);
-    if (map.size > most(maxEntries)) return oversize(0, map.size);
-    const total = sum([...map].map(([key, text]) => key.length + bytes(text)));
-    if (total > index(maxBytes)) return oversize(total, map.size);
-    const entries = sorted(map.keys()).map((key) => ({ key, text: map.get(key) }));
-    return { tag: 'entries', val: { entries, unreadable: [] } };
+    if (cursor !== undefined) return page(map, operation);
+    if (map.size > index(maxEntries)) return oversize(0, map.size);
+    const found = sorted(map.keys()).map((key) => [key, keysOnly ? '' : map.get(key)]);
+    const total = sum(found.map(([key, text]) => key.length + bytes(text)));
+    return total > index(maxBytes) ? oversize(total, map.size) : entries(found);
   },
-  page(life, { mapName, cursor, maxEntries, maxBytes, keysOnly }) {
+  set(life, { mapName, reset, remove, put }) {
     const map = life.map(mapName);
-    const rest = sorted(map.keys()).filter((key) => key > cursor);
-    const keys = rest.slice(0, most(maxEntries) || 100);
-    const [entries, unreadable] = [[], []];
-    let total = 0;
-    for (const key of keys) {
-      const text = keysOnly ? '' : map.get(key);
-      const length = key.length + bytes(text);
-      if (total + length > index(maxBytes)) {
-        unreadable.push(key);
-      } else {
-        total += length;
-        entries.push({ key, text });
-      }
-    }
-    return { tag: 'page', val: { entries, unreadable, cursor: rest.length > keys.length ? keys.at(-1) : '' } };
+    const [before, added] = [map.size, put.filter(({ key }) => !map.has(key)).length];
+    if (reset) map.clear();
+    for (const key of remove) map.delete(key);
+    life.set(mapName, put);
+    // A map without entries does not exist.
+    if (life.map(mapName).size === 0) life.maps.delete(mapName);
+    return { tag: 'changed', val: { added: BigInt(added), removed: BigInt(before + added - life.map(mapName).size) } };
   },
-  put: (life, { mapName, entries }) => changed(life.set(mapName, entries)),
-  increment(life, step) {
-    const value = life.counted(step);
-    life.set(step.mapName, [{ key: step.key, text: `${value}` }]);
+  add(life, operation) {
+    const value = life.counted(operation);
+    life.set(operation.mapName, [{ key: operation.key, text: `${value}` }]);
     return { tag: 'counter', val: { value } };
   },
-  remove: (life, { mapName, keys }) => changed(life.drop(mapName, keys)),
-  'reset-map'(life, { mapName, entries }) {
-    const removed = life.map(mapName).size;
-    life.maps.delete(mapName);
-    life.set(mapName, entries);
-    return changed(removed);
+  append(life, { log: name, reset, records, marks }) {
+    if (records.length > 0 && !life.logs.has(name)) life.logs.set(name, { first: 0, records: [] });
+    const log = life.log(name);
+    const next = log.first + log.records.length;
+    if (reset) Object.assign(log, { first: next, records: [] });
+    for (const record of records) log.records.push(record);
+    for (const { mapName, key, recordIndex } of marks) life.set(mapName, [{ key, text: `${next + recordIndex}` }]);
+    return extent(life, name);
   },
-  append(life, step) {
-    life.append(step);
-    return extent(life, step.log);
-  },
-  read(life, { log, end, maxRecords, maxBytes }) {
+  read(life, { log, newest, onlyOver, leave, maxRecords, maxBytes }) {
     const { records } = life.log(log);
-    const count = most(maxRecords);
-    if (count === 0) return life.read(log, records.length);
-    if (end === 'oldest') return life.read(log, 0, fitting(records.slice(0, count), maxBytes).length);
-    return life.read(log, records.length - fitting(records.slice(-count).reverse(), maxBytes).length);
+    const rest = records.slice(0, Math.max(records.length - index(leave), 0));
+    const count = Math.min(rest.length, index(maxRecords));
+    if (records.length <= onlyOver || count === 0) return extent(life, log);
+    if (!newest) return life.records(log, [[0, fitting(rest.slice(0, count), maxBytes).length]]);
+    return life.records(log, [[rest.length - fitting(rest.slice(-count).reverse(), maxBytes).length, rest.length]]);
   },
   'read-at'(life, { log, spans, maxBytes, maxPieces }) {
     const { first, records } = life.log(log);
@@ -264,16 +273,10 @@ const APPLY = {
       if (count > 0 && texts.length > 0 && bytes(texts[0]) > room) texts = [];
       room -= sum(texts.map(bytes));
       count += texts.length;
-      if (texts.length > 0) found.push({ first: BigInt(first + from), records: texts });
+      if (texts.length > 0) found.push([from, from + texts.length]);
       if (texts.length < wanted.length || count === maxPieces) break;
     }
-    return { tag: 'spans', val: { extent: life.extent(log), spans: found } };
-  },
-  overflow(life, { log, limit, keep, maxRecords, maxBytes }) {
-    const { records } = life.log(log);
-    const surplus = records.length > index(limit) ? Math.min(records.length - index(keep), most(maxRecords)) : 0;
-    if (surplus === 0) return extent(life, log);
-    return life.read(log, 0, fitting(records.slice(0, surplus), maxBytes).length);
+    return life.records(log, found);
   },
   'replace-oldest'(life, { log: name, count, records }) {
     const log = life.log(name);
@@ -287,33 +290,18 @@ const APPLY = {
     for (const { position, text } of records) log.records[index(position) - log.first] = text;
     return extent(life, name);
   },
-  'reset-log'(life, step) {
-    const log = life.log(step.log);
-    log.first += log.records.length;
-    log.records = [];
-    life.append(step);
-    return extent(life, step.log);
-  },
-  lease(life, { lease: name, holder, milliseconds }, now) {
-    let lease = life.leases.get(name);
-    if (!lease || lease.holder === holder) {
-      lease = milliseconds > 0n ? { holder, until: now + index(milliseconds) } : undefined;
-      if (lease) life.leases.set(name, lease);
-      else life.leases.delete(name);
-    }
-    const expiresIn = lease ? BigInt(lease.until - now) : 0n;
-    return { tag: 'lease', val: { held: lease?.holder === holder, holder: lease?.holder ?? '', expiresIn } };
-  },
   describe(life, { parts }, now) {
-    const maps = parts ? sorted(life.maps.keys()).filter((name) => name !== 'values') : [];
-    const logs = parts ? sorted(life.logs.keys()) : [];
+    const part = (kind, name, position, count) => {
+      return { kind, name, position: BigInt(position), count: BigInt(count), bytes: 0n };
+    };
+    const logs = sorted(life.logs.keys()).map((name) => part('log', name, life.log(name).first, life.log(name).records.length));
+    const maps = sorted(life.maps.keys()).filter((name) => name !== 'values');
     const val = {
       timeToLive: life.timeToLive,
+      createdAt: BigInt(life.createdAt),
       expiresIn: life.timeToLive && BigInt(life.expiresAt - now),
       values: BigInt(life.map('values').size),
-      maps: maps.map((mapName) => ({ mapName, entries: BigInt(life.map(mapName).size) })),
-      logs: logs.map((log) => ({ log, extent: life.extent(log) })),
-      indexes: [],
+      parts: parts ? [...logs, ...maps.map((name) => part('map', name, 0, life.map(name).size))] : [],
     };
     return { tag: 'described', val };
   },
@@ -341,15 +329,35 @@ export class MemoryStore {
     return { place, life: expired ? undefined : life, gone: expired ? 'expired' : 'absent' };
   }
 
+  about() {
+    const capabilities = ['atomic', 'compare', 'expiring', 'exactly-once', 'positions', 'leases', 'listing'];
+    return { capabilities, limits: [{ name: 'buckets', value: BigInt(MAX_BUCKETS) }] };
+  }
+
   transact(transaction) {
-    checkTransaction(transaction);
+    return this.transactLeased({ transaction }).receipt;
+  }
+
+  transactEach(transactions) {
+    const attempts = this.transactEachLeased(transactions.map((transaction) => ({ transaction })));
+    return attempts.map(({ tag, val }) => ({ tag, val: val.receipt ?? val }));
+  }
+
+  /// `leases.transact-each`.
+  transactEachLeased(requests) {
+    return attempts(requests, 'receipt', checkTransactions, (request) => this.transactLeased(request));
+  }
+
+  transactLeased({ lease, transaction }) {
+    checkTransaction(lease, transaction);
     const { bucket, precondition: { tag, val: precondition }, expectations, operations } = transaction;
     const now = this.#tick();
     const { place, life: before, gone } = this.#find(bucket, now);
     const receipt = (status, life, more) => {
       const named = life === undefined || life.generation === precondition.generation;
-      const generation = named ? '' : life.generation;
-      return { status, now: BigInt(now), generation, created: false, unmet: undefined, outcomes: [], ...more };
+      const generation = named ? undefined : life.generation;
+      const rest = { generation, created: false, unmet: undefined, outcomes: [], ...more };
+      return { lease: undefined, receipt: { status, now: BigInt(now), ...rest } };
     };
 
     if (tag === 'existing' && !before) return receipt(gone);
@@ -364,25 +372,13 @@ export class MemoryStore {
 
     const created = !before || tag === 'replace';
     const life = created ? new Life(now, precondition.timeToLive) : before;
-    life.probe(operations, now);
+    life.probe(lease, operations, now);
     if (!before) this.#makeRoom(now);
     if (created) this.lives.set(place, life);
     else if (life.timeToLive?.sliding && (precondition.renew ?? true)) life.renew(now);
     const room = new Room();
     const outcomes = operations.map((operation) => life.apply(operation, now, room));
-    return receipt('applied', life, { created, outcomes });
-  }
-
-  transactEach(transactions) {
-    const attempt = (check) => {
-      try {
-        return { tag: 'receipt', val: check() };
-      } catch (error) {
-        return { tag: 'failure', val: asFailure(error) };
-      }
-    };
-    const all = attempt(() => checkEach(transactions));
-    return transactions.map((one) => (all.tag === 'failure' ? all : attempt(() => this.transact(one))));
+    return { ...receipt('applied', life, { created, outcomes }), lease: lease && life.lease(lease, now) };
   }
 
   /// Expired buckets go when somebody asks for them, and all at once when there is no more room.
@@ -392,17 +388,13 @@ export class MemoryStore {
     if (this.lives.size >= MAX_BUCKETS) refuse('too-many-buckets', '', 'the store is full', MAX_BUCKETS);
   }
 
-  listBuckets(kind, cursor, limit) {
-    const now = this.#tick();
-    const there = [...this.lives].filter(([place, life]) => place.startsWith(`${kind}/`) && life.expiresAt > now);
-    const names = sorted(there.map(([place]) => place.slice(kind.length + 1))).filter((name) => name > cursor);
-    const page = names.slice(0, most(limit) || 100);
-    return { names: page, cursor: names.length > page.length ? page.at(-1) : '' };
+  deleteEach(requests) {
+    const check = () => checkBuckets(requests.map(({ bucket }) => bucket));
+    return attempts(requests, 'deletion', check, (request) => this.deleteOne(request));
   }
 
-  deleteBucket(bucket, generation, maxKeys) {
-    checkName('bucket', 'bucket', bucket.name);
-    if (generation !== undefined) checkName('generation', 'token', generation);
+  deleteOne({ bucket, generation, maxKeys }) {
+    checkBucket(bucket, generation);
     const now = this.#tick();
     const { place, life, gone } = this.#find(bucket, now);
     const deletion = (status, keys) => ({
@@ -414,16 +406,32 @@ export class MemoryStore {
     return deletion('applied', sorted(life.map('values').keys()));
   }
 
-  capabilities() {
-    return {
-      atomic: true, expiring: true, exactlyOnce: true, durable: false, listing: true, leases: true, indexes: false,
-    };
+  listBuckets(kind, cursor, limit) {
+    checkPart('kind', kind);
+    const now = this.#tick();
+    const there = [...this.lives].filter(([place, life]) => place.startsWith(`${kind}/`) && life.expiresAt > now);
+    const names = sorted(there.map(([place]) => place.slice(kind.length + 1))).filter((name) => name > cursor);
+    const page = names.slice(0, most(limit) || Number(PAGE));
+    return { names: page, cursor: names.length > page.length ? page.at(-1) : '' };
   }
+}
+
+/// One attempt for each request; what `check` refuses, it refuses for all of them.
+export function attempts(requests, tag, check, work) {
+  const attempt = (call) => {
+    try {
+      return { tag, val: call() };
+    } catch (error) {
+      return { tag: 'problem', val: asProblem(error) };
+    }
+  };
+  const all = attempt(() => check(requests));
+  return requests.map((one) => (all.tag === 'problem' ? all : attempt(() => work(one))));
 }
 
 /// What an import answers in place of throwing. An error that is no `Failure` is a mistake in this file: the filter
 /// is told that the store failed, and nothing that could contain a stored text.
-export function asFailure(error) {
+export function asProblem(error) {
   if (error instanceof Failure) return { ...error };
   // Where it was, and not what it says.
   const places = String(error?.stack).split('\n').filter((line) => line.startsWith('    at '));

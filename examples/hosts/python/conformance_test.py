@@ -1,6 +1,7 @@
 """Checks that the kit's races find what they are for: `python conformance_test.py [FOLDER]`.
 
-A store that neither locks nor compares has to fail each of them. That takes some luck, so each is replayed until it fails.
+A store that neither locks nor compares has to fail each of them. That takes some luck, so each is replayed until it fails. The
+store also has to take over a file of an earlier version.
 """
 
 import sqlite3
@@ -50,6 +51,27 @@ def is_caught(case, scratch):
     return False
 
 
+# Of the version before generations had this name.
+EARLIER = """
+create table bucket (
+    id integer primary key autoincrement, kind text not null, name text not null, incarnation text not null,
+    milliseconds integer, sliding integer not null, expires_at integer, unique (kind, name));
+insert into bucket values (1, 'session', 'b', 'g', null, 0, null);
+"""
+
+
+def takes_over_earlier_file(scratch):
+    path = f"{scratch}/earlier.db"
+    db = sqlite3.connect(path)
+    db.executescript(EARLIER)
+    db.close()
+    precondition = "existing", {"generation": "g", "renew": True}
+    transaction = {"bucket": {"kind": "session", "name": "b"}, "precondition": precondition, "expectations": [],
+                   "operations": [("describe", {"parts": False})]}
+    receipt = SqliteStore(path).transact(transaction)
+    return receipt["status"] == "applied" and receipt["outcomes"][0][1]["created-at"] == 0
+
+
 def main():
     about = SqliteStore(":memory:").about()
     caught, missed = 0, []
@@ -62,6 +84,10 @@ def main():
                     missed.append(case["name"])
     for name in missed:
         print(f"a store without transactions passes {name!r}", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as scratch:
+        if not takes_over_earlier_file(scratch):
+            missed.append("a file of an earlier version")
+            print("a file of an earlier version is not taken over", file=sys.stderr)
     print(f"conformance of the kit (Python): {caught} mistakes caught, {len(missed)} problems")
     sys.exit(len(missed) > 0 or caught == 0)
 

@@ -92,8 +92,8 @@ MUTANTS = [
      "a counter is at its limit"),
     ("administration.py", 'if answer[1]["remaining"] == 0:', "if True:", "a user of forty sessions is forgotten"),
     # Faults.
-    ("filter.py", "        except Exception as error:\n            return \"err\", as_failure(error)",
-     "        except ZeroDivisionError as error:\n            return \"err\", as_failure(error)",
+    ("filter.py", "        except Exception as error:\n            return \"err\", as_problem(error)",
+     "        except ZeroDivisionError as error:\n            return \"err\", as_problem(error)",
      "the store is unavailable for a question"),
     ("checks.py", '"message": "the store made a mistake"', '"message": str(error)', "the store makes a mistake"),
     ("filter.py", "            self.instance = None\n", "", "an instance ends at a question"),

@@ -38,6 +38,9 @@ class SqliteStore:
                 self.db.execute(statement)
             self.db.execute("commit")
 
+    def close(self):
+        self.db.close()
+
     def _use_log(self, end):
         """Has SQLite keep a write-ahead log. While another process does the same with a new file, it doesn't wait by itself."""
         while True:
