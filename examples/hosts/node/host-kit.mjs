@@ -24,15 +24,20 @@ const INTEGERS = new Set([
 
 /// Its transactions meet with the fault of a step.
 class FaultyStore extends MemoryStore {
-  transact(transaction) {
-    // No record of the contract: the instance ends.
-    if (this.fault === 'trap') return undefined;
+  transactLeased(request) {
     if (this.fault === 'exception') throw new Error(SECRET);
     if (this.fault !== undefined) throw new Failure(this.fault, '', 'the kit has it fail');
-    return super.transact(transaction);
+    return super.transactLeased(request);
+  }
+  // No record of the contract: the instance ends.
+  transact(transaction) {
+    return this.fault === 'trap' ? undefined : super.transact(transaction);
   }
   transactEach(transactions) {
     return this.fault === 'trap' ? undefined : super.transactEach(transactions);
+  }
+  transactEachLeased(requests) {
+    return this.fault === 'trap' ? undefined : super.transactEachLeased(requests);
   }
 }
 

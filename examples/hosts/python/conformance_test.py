@@ -1,6 +1,7 @@
-"""Checks that the kit's races find what they are for, and that the store takes over files of earlier versions: `python conformance_test.py [FOLDER]`.
+"""Checks that the kit's races find what they are for: `python conformance_test.py [FOLDER]`.
 
-A store that neither locks nor compares has to fail each of them. That takes some luck, so each is replayed until it fails.
+A store that neither locks nor compares has to fail each of them. That takes some luck, so each is replayed until it fails. The
+store also has to take over a file of an earlier version.
 """
 
 import sqlite3

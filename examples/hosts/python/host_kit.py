@@ -40,6 +40,9 @@ class FaultyStore(SqliteStore):
     def transact_each(self, transactions):
         return self.broken() or super().transact_each(transactions)
 
+    def transact_each_leased(self, requests):
+        return self.broken() or super().transact_each_leased(requests)
+
     def broken(self):
         if self.fault == "stuck":
             time.sleep(2 * SHORT)
@@ -110,7 +113,7 @@ class Host:
 
     def close(self):
         if self.store:
-            self.store.db.close()
+            self.store.close()
 
     def open(self, step):
         self.conversations.open(step["metadata"])

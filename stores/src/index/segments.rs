@@ -152,6 +152,7 @@ pub(crate) fn collect_marks(segment: u64, marks: &[u8], found: &mut FoundDocumen
 }
 
 /// The segments whose marks an answer needs, ascending.
+#[cfg(feature = "directory")]
 pub(crate) fn marked_segments(found: &FoundDocuments) -> Vec<u64> {
     let mut segments: Vec<u64> = Vec::new();
     for run in &found.runs {

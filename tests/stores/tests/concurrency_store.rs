@@ -240,7 +240,7 @@ async fn buckets_deleted_and_created_all_the_time_are_whole_or_not_there(s: Arc<
         for _ in 0..ROUNDS {
             if number % 4 == 0 {
                 let deleted =
-                    store.delete(writer.advance(), &deletion_of(&session("b")), Deadline::NEVER).await.unwrap();
+                    store.delete(writer.advance(), &deletion_of(session("b")), Deadline::NEVER).await.unwrap();
                 match deleted.status {
                     Status::Applied => assert_eq!(deleted.keys, ["a", "b", "c"]),
                     Status::Absent => assert_eq!(deleted.keys, [""; 0]),

@@ -42,6 +42,7 @@ fn replay(topic: &str, store: fn() -> StoreUnderTest) {
 }
 
 topics![
+    about,
     buckets,
     concurrency,
     counters,

@@ -1,4 +1,4 @@
-//! Holds every store to the promises of `wit/key-value.wit`: replays the kit of `conformance/`, and tests what the kit
+//! Holds every store to the promises of `wit/deps/store`: replays the kit of `conformance/`, and tests what the kit
 //! can't express (state kept byte for byte, walks through pages, hundreds of writers, thousands of entries).
 //!
 //! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only

@@ -21,7 +21,7 @@ fn buckets_of_unregistered_kinds_are_kept_apart_and_listed() {
             let listed = store.list_buckets(kind, "", 0, Deadline::NEVER).await.unwrap();
             assert_eq!((listed.names, listed.cursor), (vec!["b".to_owned()], String::new()), "{kind}");
         }
-        let hidden = transaction(&BucketId::new("arriving:session", "b"), create(), []);
+        let hidden = transaction(BucketId::new("arriving:session", "b"), create(), []);
         let refused = store.transact(Writer::new().advance(), &hidden, Deadline::NEVER).await.unwrap_err();
         assert_eq!(refused.code, FailureCode::Invalid, "{refused}");
     });
