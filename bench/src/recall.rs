@@ -179,7 +179,7 @@ impl Contender for Talking {
     }
 
     async fn answer(&mut self) -> Result<()> {
-        if self.recalls { index(&self.keepline, &format!("session/{}", self.session)).await } else { Ok(()) }
+        if self.recalls { index(&self.keepline, session_buckets(&self.session, None)).await } else { Ok(()) }
     }
 }
 

@@ -165,8 +165,8 @@ impl Keepline {
     }
 
     /// What the store can't promise and the filter's configuration relies on.
-    pub fn warnings(&self) -> Arc<[Problem]> {
-        self.inner.pool.plugin_info().warnings
+    pub fn warnings(&self) -> Vec<Problem> {
+        self.inner.pool.plugin_info().warnings.iter().cloned().map(Problem::from).collect()
     }
 
     /// Which ids sessions may have, and what their buckets are called.

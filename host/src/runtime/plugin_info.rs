@@ -8,8 +8,8 @@ use crate::{
     contract::{
         lanes::{Configured, OptionValue},
         logging::LogLevel,
+        shared::Problem,
     },
-    entry::Problem,
     logging::RateLimitedLog,
 };
 
@@ -45,7 +45,7 @@ impl PluginInfo {
             is_by_node: has("memory_mode", "\"node\""),
             effective: effective.into(),
             most_attached,
-            warnings: configured.warnings.into_iter().map(Problem::from).collect(),
+            warnings: configured.warnings.into(),
         }
     }
 
