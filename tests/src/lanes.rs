@@ -16,7 +16,7 @@ use keepline::{
     Sandbox, Sessions,
     logging::{Clock, Log, LogLevel},
     pipe::{Answer, Effect, ProblemCode, Question, Task, TaskBucket},
-    store::{Failure, FailureCode, Receipt, Store, Transaction, Writer},
+    store::{Failure, FailureCode, IndexedReceipt, IndexedTransaction, Receipt, Store, Writer},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -172,7 +172,8 @@ impl Drop for Node {
 /// # Errors
 /// When the store fails.
 pub async fn look(store: &Arc<dyn Store>, session: &str, deadline: Deadline) -> Result<Receipt, Failure> {
-    store.transact(Writer::new().advance(), &transaction(session, unused(), [describe()]), deadline).await
+    let look = transaction(session, unused(), [describe()]);
+    Ok(store.transact(Writer::new().advance(), &look, deadline).await?.receipt)
 }
 
 /// Metadata that name a session, and nothing else.
@@ -337,9 +338,9 @@ impl Intercept for Watch {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transactions: &[Transaction],
+        transactions: &[IndexedTransaction],
         deadline: Deadline,
-    ) -> Vec<Result<Receipt, Failure>> {
+    ) -> Vec<Result<IndexedReceipt, Failure>> {
         match self.before().await {
             Ok(()) => store.transact_each(writer, transactions, deadline).await,
             Err(failure) => vec![Err(failure); transactions.len()],

@@ -9,7 +9,10 @@ use anyhow::{anyhow, bail, ensure};
 use keepline::store as stores;
 use keepline_filter::{
     AnswerEntry, Config, Effect, Filter, Host, QuestionEntry,
-    contract::{BucketId, BucketKind, BucketPage, Deletion, Failure, Level, Receipt, StoreCapabilities, Transaction},
+    contract::{
+        BucketPage, DeleteRequest, Deletion, IndexedReceipt, IndexedTransaction, Level, Problem, Receipt, StoreProfile,
+        Transaction, kind,
+    },
 };
 
 use self::memory::Memory;
@@ -64,24 +67,24 @@ struct NativeHost {
 }
 
 impl Host for NativeHost {
-    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-        self.memory.transact(transaction)
+    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
+        self.memory.transact(&(*transaction).into()).map(|reply| reply.receipt)
     }
 
-    fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
-        transactions.iter().map(|transaction| self.transact(transaction)).collect()
+    fn transact_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
+        transactions.iter().map(|transaction| self.memory.transact(transaction)).collect()
     }
 
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        self.memory.list(BucketKind::Session, cursor, limit)
+    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
+        requests.iter().map(|request| self.memory.delete(*request)).collect()
     }
 
-    fn delete(&self, bucket: BucketId<'_>, generation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
-        self.memory.delete(bucket, generation, max_keys)
+    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
+        self.memory.list(kind::SESSION, cursor, limit)
     }
 
-    fn capabilities(&self) -> StoreCapabilities {
-        self.memory.capabilities()
+    fn store_profile(&self) -> StoreProfile {
+        StoreProfile::of(&self.memory.about())
     }
 
     fn now_micros(&self) -> u64 {
