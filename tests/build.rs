@@ -1,4 +1,5 @@
-//! Builds the misbehaving test guest as a component: `$OUT_DIR/hostile.wasm`.
+//! Builds the misbehaving test guest and the memory store as components: `hostile.wasm` and `memory-store.wasm` in
+//! `$OUT_DIR`.
 
 #[path = "../component/build/component.rs"]
 mod component;
@@ -13,6 +14,11 @@ fn main() {
         "guests/hostile/Cargo.toml",
         "guests/hostile/Cargo.lock",
         "../wit",
+        "../examples/stores/rust/src",
+        "../examples/stores/rust/Cargo.toml",
+        "../examples/stores/rust/Cargo.lock",
+        "../stores/src",
+        "../stores/Cargo.toml",
     ];
     for input in inputs {
         println!("cargo::rerun-if-changed={input}");
@@ -26,8 +32,14 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    let bytes = component::build(Path::new("guests/hostile/Cargo.toml"), "keepline-hostile", false)?;
     let out_dir = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
-    let file = Path::new(&out_dir).join("hostile.wasm");
-    fs::write(&file, bytes).map_err(|error| format!("can't write {}: {error}", file.display()))
+    for (manifest, package, file) in [
+        ("guests/hostile/Cargo.toml", "keepline-hostile", "hostile.wasm"),
+        ("../examples/stores/rust/Cargo.toml", "memory-store", "memory-store.wasm"),
+    ] {
+        let file = Path::new(&out_dir).join(file);
+        let bytes = component::build(Path::new(manifest), package, false)?;
+        fs::write(&file, bytes).map_err(|error| format!("can't write {}: {error}", file.display()))?;
+    }
+    Ok(())
 }

@@ -45,6 +45,8 @@ pub struct StoreUnderTest {
 
 enum Backing {
     Memory(ManualClock),
+    /// It knows no clock that can't be set.
+    Component(ManualClock),
     Directory(ManualClock, TempDir),
     Redis(Box<RawRedis>),
 }
@@ -53,6 +55,11 @@ impl StoreUnderTest {
     /// A store in memory whose clock stands still unless time is [passed](Self::pass_time).
     pub fn memory() -> Self {
         Self::memory_with(SessionLimitPolicy::Refuse)
+    }
+
+    /// A store that is a component, by that clock.
+    pub fn component(store: Arc<dyn Store>, clock: ManualClock) -> Self {
+        Self { name: "component", store, backing: Backing::Component(clock), writer: Mutex::default() }
     }
 
     /// The same that ends sessions at its limits, which no test comes to.
@@ -127,7 +134,7 @@ impl StoreUnderTest {
     pub fn raw(&self) -> &RawRedis {
         match &self.backing {
             Backing::Redis(raw) => raw,
-            Backing::Memory(_) | Backing::Directory(..) => panic!("this store is not in Redis"),
+            Backing::Memory(_) | Backing::Component(_) | Backing::Directory(..) => panic!("this store is not in Redis"),
         }
     }
 
@@ -135,6 +142,7 @@ impl StoreUnderTest {
     /// memory, which no other process sees, one of its own.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let raw = match &self.backing {
+            Backing::Component(_) => panic!("no command has a component as its store"),
             Backing::Memory(_) => return vec![("KEEPLINE_BACKEND", "memory".into())],
             Backing::Directory(_, directory) => {
                 let directory = directory.path().to_str().unwrap().to_owned();
@@ -165,21 +173,21 @@ impl StoreUnderTest {
     /// Let the store believe that this much time has passed.
     pub fn pass_time(&self, time: Duration) {
         match &self.backing {
-            Backing::Memory(clock) | Backing::Directory(clock, _) => clock.advance(time),
+            Backing::Memory(clock) | Backing::Component(clock) | Backing::Directory(clock, _) => clock.advance(time),
             Backing::Redis(raw) => raw.pass_time(time),
         }
     }
 
-    /// Whether the store goes by a clock of this process. Redis has its own.
+    /// Whether the store notices that its clock is set ahead. Redis has its own clock.
     pub fn has_clock_to_set(&self) -> bool {
-        !matches!(self.backing, Backing::Redis(_))
+        matches!(self.backing, Backing::Memory(_) | Backing::Directory(..))
     }
 
     /// Set the store's clock ahead, while no time passes.
     pub fn set_clock_ahead(&self, by: Duration) {
         match &self.backing {
             Backing::Memory(clock) | Backing::Directory(clock, _) => clock.jump_ahead(by),
-            Backing::Redis(_) => panic!("Redis goes by its own clock"),
+            Backing::Component(_) | Backing::Redis(_) => panic!("{} does not notice", self.name),
         }
     }
 
@@ -302,7 +310,7 @@ impl StoreUnderTest {
     /// expiries.
     pub async fn assert_consistent(&self) {
         match &self.backing {
-            Backing::Memory(_) => {}
+            Backing::Memory(_) | Backing::Component(_) => {}
             Backing::Directory(_, directory) => {
                 let checked =
                     keepline_stores::directory::check(directory.path(), &DirectoryOptions::default()).unwrap();
