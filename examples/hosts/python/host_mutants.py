@@ -116,7 +116,8 @@ MUTANTS = [
     ("conversations.py", "        reply = self.finish(self.filter.answer(",
      "        if turn.at is None:\n            return metadata\n        reply = self.finish(self.filter.answer(",
      "an answer names its session after a restart"),
-    ("store.py", 'self.db.execute("commit")', 'self.db.execute("rollback")', "the memory lasts"),
+    ("store.py", 'self.db.execute("commit")\n                return answer', 'self.db.execute("rollback")\n                return answer',
+     "the memory lasts"),
     # Reports.
     ("conversations.py", "if is_id and (code, subject) in self.reported:", "if False:", "malformed ids are reported once"),
     ("conversations.py", "if is_id and (code, subject) in self.reported:", "if is_id and self.reported:",
