@@ -47,7 +47,7 @@ async fn turn(
     // None: as they came. An error is to be had with `on_store_error: "fail"` alone.
     let metadata = asked.as_ref().ok().and_then(|asked| asked.metadata.as_deref()).unwrap_or(&plain);
     let answer = model(&turn.question, metadata).await;
-    // The pipe carries which session the question was of, and which life of it was seen.
+    // The pipe carries which session the question was of, and which generation of it was seen.
     let answered = pipe.answer(&answer, "{}").await;
     // Why the memory had no part in this, if so. The answer is there all the same.
     let problem = [asked, answered].into_iter().find_map(|passed| match passed {
