@@ -2,6 +2,7 @@
 
 pub mod confined;
 pub mod guests;
+pub mod ladder;
 pub mod lanes;
 pub mod models;
 pub mod original;

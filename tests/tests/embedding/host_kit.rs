@@ -5,7 +5,7 @@ use std::{collections::HashMap, fs, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use keepline::{
-    Keepline, Options, Passed, Pipe, SessionError, Sessions,
+    Keepline, Options, Passed, Pipe, Plugin, SessionError, Sessions,
     embedding::{Embedder, Embedding, EmbeddingError},
     maintenance::{CompletionNeed, Maintenance, MaintenanceOptions, Model, ModelError, Outcome, Purpose},
     pipe::{Answer, AnswerStatus, Effect, EntryError, ProblemCode, Question, Task, ToolActivity},
@@ -19,6 +19,7 @@ use keepline_stores_tests::kit::pattern::{expanded, matches};
 use keepline_tests::{
     guests::CoreGuest,
     intercept::{Intercept, Intercepted},
+    ladder::{self, Rung},
     lanes::{KeptLog, plugin},
 };
 use parking_lot::Mutex;
@@ -35,6 +36,18 @@ const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn the_library_keeps_what_the_host_kit_asks() {
+    assert_kit_passes(&plugin()).await;
+}
+
+#[tokio::test]
+async fn the_host_kit_passes_with_published_filters() {
+    for Rung { version, filter, .. } in ladder::published() {
+        println!("filter of {version}");
+        assert_kit_passes(&loaded(&filter)).await;
+    }
+}
+
+async fn assert_kit_passes(plugin: &Plugin) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/host");
     let (mut passed, mut failed) = (0, Vec::new());
     for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
@@ -48,7 +61,7 @@ async fn the_library_keeps_what_the_host_kit_asks() {
             if case["needs"].as_array().is_some_and(|needs| needs.contains(&json!("inspection"))) {
                 continue;
             }
-            match replay(case).await {
+            match replay(plugin, case).await {
                 Ok(()) => passed += 1,
                 Err(why) => failed.push(format!("{}, {}: {why}\nduty: {}", file.display(), case["name"], case["duty"])),
             }
@@ -58,9 +71,9 @@ async fn the_library_keeps_what_the_host_kit_asks() {
     assert!(passed > 80, "{passed}");
 }
 
-async fn replay(case: &Value) -> Result<(), String> {
+async fn replay(plugin: &Plugin, case: &Value) -> Result<(), String> {
     let steps = flat(expanded(case["steps"].clone()));
-    let (mut host, mut names) = (Host::new(case).await, HashMap::new());
+    let (mut host, mut names) = (Host::new(plugin, case).await, HashMap::new());
     for (number, step) in steps.iter().enumerate() {
         let came = host.take(step).await;
         check(step, &came, &mut names)
@@ -158,6 +171,7 @@ impl Embedder for ScriptedModel {
 
 /// The library, as the kit has a host.
 struct Host {
+    plugin: Plugin,
     options: String,
     has_embedder: bool,
     store: Arc<Intercepted<Faults>>,
@@ -170,15 +184,16 @@ struct Host {
 }
 
 impl Host {
-    async fn new(case: &Value) -> Self {
+    async fn new(plugin: &Plugin, case: &Value) -> Self {
         let store = Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), Faults::default()));
         let (options, model) = (case["options"].to_string(), Arc::new(ScriptedModel::default()));
         *model.script.lock() = case.get("model").cloned().unwrap_or_else(|| json!({}));
         let has_embedder = case["model"].get("vectors").is_some();
         let log = Arc::new(KeptLog::default());
-        let keepline = started(&options, &store, &log, has_embedder.then_some(&model)).await;
+        let keepline = started(plugin, &options, &store, &log, has_embedder.then_some(&model)).await;
+        let plugin = plugin.clone();
         let pipe = keepline.pipe();
-        Self { options, has_embedder, store, model, log, keepline, pipe, due: Vec::new(), reported: Vec::new() }
+        Self { plugin, options, has_embedder, store, model, log, keepline, pipe, due: Vec::new(), reported: Vec::new() }
     }
 
     /// What came of a step, and what was reported.
@@ -194,7 +209,7 @@ impl Host {
         let mut came = self.call(step, fault).await;
         *self.store.0.lock() = None;
         if fault == Some("trap") {
-            self.keepline.replace_plugin(plugin()).await.unwrap();
+            self.keepline.replace_plugin(self.plugin.clone()).await.unwrap();
         }
         for line in self.log.take() {
             assert!(!line.contains(SECRET), "{line}");
@@ -253,7 +268,7 @@ impl Host {
             }
             "restart" => {
                 let embedder = self.has_embedder.then_some(&self.model);
-                self.keepline = started(&self.options, &self.store, &self.log, embedder).await;
+                self.keepline = started(&self.plugin, &self.options, &self.store, &self.log, embedder).await;
                 (self.pipe, self.due) = (self.keepline.pipe(), Vec::new());
                 json!({})
             }
@@ -300,6 +315,7 @@ impl Host {
 }
 
 async fn started(
+    plugin: &Plugin,
     options: &str,
     store: &Arc<Intercepted<Faults>>,
     log: &Arc<KeptLog>,
@@ -311,7 +327,7 @@ async fn started(
     (options.embedding_wait, options.breaker.failures) = (PATIENCE, u32::MAX);
     options.embedder = embedder.map(|model| model.clone() as Arc<dyn Embedder>);
     let store: Arc<dyn Store> = store.clone();
-    Keepline::new(plugin(), store, options).await.unwrap()
+    Keepline::new(plugin.clone(), store, options).await.unwrap()
 }
 
 /// A plugin that wants turns and traps when it gets a text of that length.

@@ -3,7 +3,7 @@
 
 mod component_store;
 
-use std::{fs, path::Path, sync::Arc};
+use std::{env, fs, sync::Arc};
 
 use keepline::{
     Deadline, Plugin,
@@ -12,7 +12,10 @@ use keepline::{
     store::{ManualClock, MemoryStore, Store, kind},
 };
 use keepline_stores_tests::{kit, stores::StoreUnderTest};
-use keepline_tests::lanes::{Node, sandbox};
+use keepline_tests::{
+    ladder::{self, Rung},
+    lanes::{Node, sandbox},
+};
 use wac_graph::{CompositionGraph, EncodeOptions, plug, types::Package};
 
 use self::component_store::StoreComponent;
@@ -20,27 +23,10 @@ use self::component_store::StoreComponent;
 /// The memory store as a component: `examples/stores/rust`.
 const STORE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/memory-store.wasm"));
 
-/// A version of the contract, and what was published for it.
-struct Rung {
-    version: String,
-    filter: Vec<u8>,
-    store: Vec<u8>,
-}
-
 /// The published versions, and this one.
 fn rungs() -> Vec<Rung> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/ladder");
-    let published = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-    let mut rungs: Vec<_> = published
-        .map(|path| Rung {
-            version: path.file_name().unwrap().to_str().unwrap().to_owned(),
-            filter: fs::read(path.join("keepline.wasm")).unwrap(),
-            store: fs::read(path.join("memory-store.wasm")).unwrap(),
-        })
-        .collect();
-    assert!(!rungs.is_empty(), "{} holds no version", folder.display());
-    rungs.push(Rung { version: "this build".to_owned(), filter: BUNDLED.to_vec(), store: STORE.to_vec() });
-    rungs
+    let this = Rung { version: "this build".to_owned(), filter: BUNDLED.to_vec(), store: STORE.to_vec() };
+    ladder::published().into_iter().chain([this]).collect()
 }
 
 fn compose(filter: &[u8], store: &[u8]) -> Vec<u8> {
@@ -62,7 +48,22 @@ async fn assert_remembers(plugin: &[u8], lent: &Arc<dyn Store>) {
         let said = node.say("s", text).await;
         assert_eq!((said.effect, said.problem), (Effect::Stored, None));
     }
-    assert_eq!(node.memory("s").await.as_deref(), Some(r#"{"answer_count":2,"last_answer":"second"}"#));
+    let metadata = node.ask("s").await.metadata.unwrap();
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+    assert_eq!(metadata["memory_context"], serde_json::json!({"answer_count": 2, "last_answer": "second"}));
+    assert_eq!(metadata["memory_messages"].as_array().map(Vec::len), Some(4), "{metadata}");
+}
+
+/// `KEEPLINE_PUBLISH=1` makes this build the published one of the version that `wit/` has now.
+#[test]
+fn the_version_of_the_contract_is_published() {
+    let folder = ladder::folder().join(ladder::contract_version());
+    if env::var_os("KEEPLINE_PUBLISH").is_some() {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(ladder::FILTER), BUNDLED).unwrap();
+        fs::write(folder.join(ladder::STORE), STORE).unwrap();
+    }
+    assert!(folder.is_dir(), "{} is missing: run this test with KEEPLINE_PUBLISH=1", folder.display());
 }
 
 #[tokio::test]
