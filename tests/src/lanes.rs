@@ -16,7 +16,7 @@ use keepline::{
     Sandbox, Sessions,
     logging::{Clock, Log, LogLevel},
     pipe::{Answer, Effect, ProblemCode, Question, Task, TaskBucket},
-    store::{Failure, FailureCode, IndexedReceipt, IndexedTransaction, Receipt, Store, Writer},
+    store::{DeleteRequest, Deletion, Failure, FailureCode, IndexedReceipt, IndexedTransaction, Receipt, Store, Writer},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -344,6 +344,20 @@ impl Intercept for Watch {
         match self.before().await {
             Ok(()) => store.transact_each(writer, transactions, deadline).await,
             Err(failure) => vec![Err(failure); transactions.len()],
+        }
+    }
+
+    /// Likewise.
+    async fn delete_each(
+        &self,
+        store: &dyn Store,
+        writer: &Writer,
+        requests: &[DeleteRequest],
+        deadline: Deadline,
+    ) -> Vec<Result<Deletion, Failure>> {
+        match self.before().await {
+            Ok(()) => store.delete_each(writer, requests, deadline).await,
+            Err(failure) => vec![Err(failure); requests.len()],
         }
     }
 }

@@ -49,6 +49,22 @@ pub trait Intercept: Send + Sync + std::fmt::Debug + 'static {
         join_all(transactions.iter().map(|transaction| self.transact(store, writer, transaction, deadline))).await
     }
 
+    /// Replaces several deletions that wait once.
+    async fn delete_each(
+        &self,
+        store: &dyn Store,
+        writer: &Writer,
+        requests: &[DeleteRequest],
+        deadline: Deadline,
+    ) -> Vec<Result<Deletion, Failure>> {
+        let delete = async |request| {
+            self.before().await?;
+            self.before_deletion().await;
+            store.delete(writer, request, deadline).await
+        };
+        join_all(requests.iter().map(delete)).await
+    }
+
     /// Runs before each deletion, after [`Intercept::before`].
     async fn before_deletion(&self) {}
 
@@ -143,6 +159,18 @@ impl<I: Intercept, T: Send + Sync + std::fmt::Debug + 'static> Store for Interce
         self.intercept.before().await?;
         self.intercept.before_deletion().await;
         self.store.delete(writer, request, deadline).await
+    }
+
+    async fn delete_each(
+        &self,
+        writer: &Writer,
+        requests: &[DeleteRequest],
+        deadline: Deadline,
+    ) -> Vec<Result<Deletion, Failure>> {
+        if let Err(failure) = check::validate_deletions(requests) {
+            return vec![Err(failure); requests.len()];
+        }
+        self.intercept.delete_each(&*self.store, writer, requests, deadline).await
     }
 
     fn about(&self) -> StoreInfo {

@@ -8,8 +8,8 @@ use keepline::{
     FilterOptions, Keepline, KeeplineError, Memory, Options, TtlMode,
     pipe::{Effect, ProblemCode},
     store::{
-        BreakerState, Deadline, Failure, FailureCode, ManualClock, MemoryLimits, MemoryStore, Receipt, RedisOptions,
-        RedisStore, Store, Transaction, Writer,
+        BreakerState, Deadline, Failure, FailureCode, IndexedReceipt, IndexedTransaction, ManualClock, MemoryLimits,
+        MemoryStore, RedisOptions, RedisStore, Store, Writer,
     },
 };
 use keepline_local_redis::RedisServer;
@@ -46,9 +46,9 @@ impl Intercept for Moody {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<IndexedReceipt, Failure> {
         *self.asked.lock() += 1;
         self.answer()?;
         store.transact(writer, transaction, deadline).await

@@ -21,7 +21,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::poll;
-use keepline::store::{Deadline, Failure, MemoryStore, Receipt, Store, Transaction, Writer};
+use keepline::store::{Deadline, Failure, IndexedReceipt, IndexedTransaction, MemoryStore, Store, Writer};
 use keepline_tests::intercept::{Intercept, Intercepted};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -122,10 +122,10 @@ impl Intercept for Gate {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
-        self.arrived.lock().push(transaction.bucket.name.clone());
+    ) -> Result<IndexedReceipt, Failure> {
+        self.arrived.lock().push(transaction.transaction.bucket.name.clone());
         self.seen.lock().push((writer.clone(), deadline));
         self.most.fetch_max(self.at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let _at_work = AtWork(&self.at_work);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use keepline::store::BucketKind;
+use keepline::store::{BucketId, kind};
 use keepline_tests::{
     on_stores,
-    requests::{bucket, create, put},
+    requests::{create, put},
     stores::StoreUnderTest,
 };
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ async fn stats_and_clear_all_cover_all_sessions_and_users_and_nothing_else(given
     }
     assert!(on(&given, &["stats"]).ok().text().starts_with("sessions\t3\n"));
     // What others keep there: of another kind, and under another prefix of the same server.
-    let kept = bucket(BucketKind::Definition, "kept");
+    let kept = BucketId::new(kind::DEFINITION, "kept");
     given.apply(&kept, create(), [put("k", "1")]).await;
     let other = match given.name {
         "redis" => StoreUnderTest::redis(),

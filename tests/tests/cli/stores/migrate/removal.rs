@@ -71,7 +71,7 @@ async fn writes_after_the_comparison_are_never_deleted() {
     assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Differs);
     send(&to, &[b"SREM", b"rr:memory:__sessions__", b"s"]);
     assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::NotThere);
-    transfer.to.delete_bucket(&new_writer(), &requests::session("s"), None, 0, Deadline::NEVER).await.unwrap();
+    transfer.to.delete(&new_writer(), &requests::deletion_of("s"), Deadline::NEVER).await.unwrap();
     assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::NotThere);
     transfer.copy_bucket(&requests::session("s")).await.unwrap();
     assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), RemovalOutcome::Done);
