@@ -15,7 +15,7 @@ use keepline::{
 };
 use keepline_tests::{
     on_every_store,
-    requests::{existing, read_newest, transaction},
+    requests::{existing, extent_of, read_newest, records_of, transaction},
 };
 use serde_json::{Value, json};
 
@@ -34,15 +34,19 @@ const TURNS: usize = 12;
 /// When a turn's records do not stand together.
 pub async fn turns(store: &Arc<dyn Store>, session: &str) -> (Vec<Vec<String>>, u64) {
     let look = transaction(session, existing(), [read_newest("transcript", 5000, 8 << 20)]);
-    let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await.unwrap();
+    let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await.unwrap().receipt;
     if receipt.status != Status::Applied {
         return (Vec::new(), 0);
     }
-    let Some(Outcome::Records(found)) = receipt.outcomes.into_iter().next() else { panic!("no records") };
+    let extent = extent_of(&receipt.outcomes[0]);
+    let first = match &receipt.outcomes[0] {
+        Outcome::Records(found) => found.runs[0].first,
+        _ => extent.first,
+    };
     let (mut all, mut at): (Vec<Vec<String>>, BTreeSet<String>) = Default::default();
     let mut last = String::new();
-    for record in &found.records {
-        let record: Value = serde_json::from_str(record).unwrap();
+    for record in records_of(&receipt.outcomes[0]) {
+        let record: Value = serde_json::from_str(&record).unwrap();
         let turn = record["turn"].as_str().unwrap().to_owned();
         let kind = record["kind"].as_str().or(record["role"].as_str()).unwrap().to_owned();
         if turn != last {
@@ -52,11 +56,11 @@ pub async fn turns(store: &Arc<dyn Store>, session: &str) -> (Vec<Vec<String>>, 
         }
         all.last_mut().unwrap().push(kind);
     }
-    if found.first > found.extent.first {
+    if first > extent.first {
         // Of the oldest one only a part may have been read.
         all.remove(0);
     }
-    (all, found.extent.length)
+    (all, extent.length)
 }
 
 /// What a whole turn of [`write`] consists of.

@@ -13,12 +13,12 @@ use keepline::{
     maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome},
     pipe::Effect,
     sessions::{Transcript, user_bucket},
-    store::{BucketKind, Deadline, Failure, FailureCode, Status, Store},
+    store::{BucketId, Deadline, Failure, FailureCode, Status, Store},
 };
 use keepline_tests::{
     intercept::{Intercept, Intercepted},
     on_every_store,
-    requests::{bucket, existing},
+    requests::existing,
 };
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -245,6 +245,6 @@ async fn forgetting_a_user_spares_sessions_that_moved_to_another_owner(given: Gi
     assert_eq!(forget(&mut node, &hashed).await.sessions, 0);
     assert_eq!(forget(&mut node, "ben@example.org").await.sessions, 1);
     assert_eq!(node.sessions.describe("s".into()).await.unwrap().next, 2);
-    let status = given.status(&bucket(BucketKind::User, "ben"), existing()).await;
+    let status = given.status(BucketId::user("ben"), existing()).await;
     assert_eq!(status, Status::Applied);
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, env, process::Stdio, time::Duration};
 
 use futures::future::join_all;
-use keepline::store::{BucketId, BucketKind, Deadline, Writer};
+use keepline::store::{BucketId, Deadline, Writer, kind};
 use keepline_tests::{
     lanes::Node,
     place::{PLACE, store_at},
@@ -148,12 +148,12 @@ async fn killed_while_a_user_is_forgotten(test: &str, place: &str, at: &str) {
         node.clock.advance(Duration::from_secs(3600 * (round + 1)));
         while node.sessions.forget_user(USER).await.unwrap().remaining > 0 {}
         // What has no owner was never answered: there is nothing in it.
-        for kind in [BucketKind::Session, BucketKind::Node] {
+        for kind in [kind::SESSION, kind::NODE] {
             for name in store.list_buckets(kind, "", 1000, Deadline::NEVER).await.unwrap().names {
-                let bucket = BucketId { kind, name };
+                let bucket = BucketId::new(kind, name);
                 let look = transaction(&bucket, existing(), [count("transcript"), get_all_in("session"), get_all()]);
                 let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await.unwrap();
-                let told = format!("{:?}", receipt.outcomes);
+                let told = format!("{:?}", receipt.receipt.outcomes);
                 assert!(told.contains("length: 0") && !told.contains("owner") && !told.contains("secret"), "{told}");
             }
         }

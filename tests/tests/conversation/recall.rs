@@ -7,12 +7,12 @@ use keepline::{
     maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome},
     pipe::Effect,
     sessions::{Transcript, chat_messages},
-    store::{BucketId, BucketKind, Outcome as Found},
+    store::BucketId,
 };
 use keepline_tests::{
     lanes::{Node, task},
     on_every_store,
-    requests::{Named, read_newest},
+    requests::{Named, read_newest, records_of},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -201,8 +201,7 @@ async fn an_edited_message_is_recalled_with_its_new_text(given: Given) {
 /// How many passages there are, and how many there are the second time.
 async fn kept(given: &Given, bucket: impl Named) -> (usize, usize) {
     let newest = read_newest("passages", 5000, 8 << 20);
-    let Found::Records(found) = given.apply_one(bucket, newest).await else { panic!("no records") };
-    let mut all: Vec<String> = found.records;
+    let mut all = records_of(&given.apply_one(bucket, newest).await);
     let count = all.len();
     all.sort_unstable();
     all.dedup();
@@ -212,10 +211,7 @@ async fn kept(given: &Given, bucket: impl Named) -> (usize, usize) {
 /// Passages that the index has, and those whose terms are not in it yet.
 async fn documents(given: &Given, session: &str) -> usize {
     let newest = read_newest("passages", 5000, 8 << 20);
-    match given.apply_one(session, newest).await {
-        Found::Records(found) => found.records.iter().filter(|text| !text.is_empty()).count(),
-        other => panic!("{other:?}"),
-    }
+    records_of(&given.apply_one(session, newest).await).iter().filter(|text| !text.is_empty()).count()
 }
 
 async fn concurrent_tasks_are_done_once(given: Given) {
@@ -353,7 +349,7 @@ async fn a_node_recalls_its_own_messages(given: Given) {
         due = reply(&mut node, "Gladly.", &json!({})).await.due;
     }
     let task = due.into_iter().find(|task| task.name == "recall").unwrap();
-    let bucket = BucketId { kind: BucketKind::Node, name: task.buckets[0].name.clone() };
+    let bucket = BucketId::node(&task.buckets[0].name);
     assert_eq!(maintenance(&node).run(task).await, Outcome::Done);
     let found = passages(&ask(&mut node, DOG, &metadata).await);
     assert!(texts(&found).iter().any(|text| text.contains("Bruno")), "{found:?}");

@@ -8,12 +8,12 @@ use keepline::{
     maintenance::{Maintenance, MaintenanceOptions, NoModel, Outcome, Task},
     pipe::Effect,
     sessions::{SessionSummary, UserForgotten},
-    store::{BucketKind, Deadline, Outcome as Found, Store, Writer},
+    store::{BucketId, Deadline, Store, Writer, kind},
 };
 use keepline_tests::{
     lanes::Node,
     on_every_store,
-    requests::{append, bucket, create, existing, put_in, read_newest, remove_in, transaction},
+    requests::{append, create, existing, put_in, read_newest, records_of, remove_in, transaction},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -31,9 +31,8 @@ on_every_store! {
 /// As it is stored.
 pub async fn records(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     let look = transaction(session, existing(), [read_newest("transcript", 10_000, 8 << 20)]);
-    let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await.unwrap();
-    let Some(Found::Records(found)) = receipt.outcomes.into_iter().next() else { panic!("no records") };
-    found.records
+    let found = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await.unwrap();
+    records_of(&found.receipt.outcomes[0])
 }
 
 pub fn of(session: &str, user: &str) -> Value {
@@ -104,7 +103,7 @@ pub async fn forget(node: &mut Node, user: &str) -> UserForgotten {
 /// All buckets that are there.
 pub async fn buckets(given: &Given) -> Vec<String> {
     let mut all = Vec::new();
-    for (kind, name) in [(BucketKind::Session, "s"), (BucketKind::Node, "n"), (BucketKind::User, "u")] {
+    for (kind, name) in [(kind::SESSION, "s"), (kind::NODE, "n"), (kind::USER, "u")] {
         all.extend(given.list_kind(kind, 1000).await.into_iter().map(|bucket| format!("{name}/{bucket}")));
     }
     all.sort_unstable();
@@ -176,7 +175,7 @@ async fn with_many_sessions(given: &Given, user: &str) {
         let records =
             (first..first + 500).map(|number| format!("{{\"session\":\"{}\",\"at\":{number}.5}}", name(number)));
         let operations = [put_in("sessions", &entries), append("activity", &records.collect::<Vec<_>>())];
-        given.apply(&bucket(BucketKind::User, user), create(), operations).await;
+        given.apply(BucketId::user(user), create(), operations).await;
     }
 }
 
@@ -244,13 +243,13 @@ async fn words_are_found_in_the_user_s_sessions_and_no_others(given: Given) {
 /// As after an import that was interrupted, or where somebody has deleted the user's bucket.
 async fn a_session_missing_from_its_owners_list_can_be_corrected_and_deleted(given: Given) {
     let mut node = talking(&given, &json!({})).await;
-    let anna = bucket(BucketKind::User, "anna");
+    let anna = BucketId::user("anna");
     for session in ["unlisted", "unowned"] {
         turn(&mut node, session, "anna", "red").await;
         if session == "unlisted" {
             given.apply(&anna, existing(), [remove_in("sessions", &[session])]).await;
         } else {
-            given.store.delete_bucket(Writer::new().advance(), &anna, None, 0, Deadline::NEVER).await.unwrap();
+            given.delete(&anna).await;
         }
         node.sessions.rewrite(session.into(), 0, Some("blue")).await.unwrap();
         assert!(records(&given.store, session).await[0].contains("blue"));

@@ -6,7 +6,7 @@ use keepline::{
     KeeplineError,
     pipe::Effect,
     sessions::SessionErrorCode as Code,
-    store::{FailureCode, MemoryStore, Store, StoreCapabilities},
+    store::{FailureCode, MemoryStore, Store, StoreInfo, capability},
 };
 use keepline_tests::{
     intercept::{Intercept, Intercepted},
@@ -15,17 +15,17 @@ use keepline_tests::{
 
 /// A store that says of itself that it can't do something.
 #[derive(Debug)]
-struct Lacks(fn(&mut StoreCapabilities));
+struct Lacks(&'static [&'static str]);
 
 impl Intercept for Lacks {
-    fn capabilities(&self, mut told: StoreCapabilities) -> StoreCapabilities {
-        (self.0)(&mut told);
-        told
+    fn about(&self, mut of_store: StoreInfo) -> StoreInfo {
+        of_store.capabilities.retain(|name| !self.0.contains(&&**name));
+        of_store
     }
 }
 
-fn without(what: fn(&mut StoreCapabilities)) -> Arc<dyn Store> {
-    Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), Lacks(what)))
+fn without(capabilities: &'static [&'static str]) -> Arc<dyn Store> {
+    Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), Lacks(capabilities)))
 }
 
 async fn stores_and_attaches(node: &mut Node) {
@@ -36,7 +36,7 @@ async fn stores_and_attaches(node: &mut Node) {
 
 #[tokio::test]
 async fn a_time_to_live_is_refused_for_a_store_without_expiry() {
-    let store = without(|told| told.expiring = false);
+    let store = without(&[capability::EXPIRING]);
     for options in [r#"{"session_ttl_hours":1}"#, r#"{"session_ttl_hours":1e-7,"session_ttl_mode":"sliding"}"#] {
         let refused = Node::of(plugin(), &store, options, |_| {}).await.err().unwrap();
         let KeeplineError::Config { field, message } = refused else { panic!("{refused}") };
@@ -44,14 +44,14 @@ async fn a_time_to_live_is_refused_for_a_store_without_expiry() {
         assert!(!message.is_empty() && message.len() < 300, "{message}");
     }
     for options in ["{}", r#"{"session_ttl_hours":0}"#, r#"{"session_ttl_mode":"sliding"}"#] {
-        let store = without(|told| told.expiring = false);
+        let store = without(&[capability::EXPIRING]);
         stores_and_attaches(&mut Node::new(&store, options).await).await;
     }
 }
 
 #[tokio::test]
 async fn listing_sessions_is_refused_for_a_store_without_listing() {
-    let store = without(|told| told.listing = false);
+    let store = without(&[capability::LISTING]);
     let mut node = Node::new(&store, "{}").await;
     stores_and_attaches(&mut node).await;
     let refused = node.sessions.list("", 10).await.unwrap_err();
@@ -61,8 +61,7 @@ async fn listing_sessions_is_refused_for_a_store_without_listing() {
 
 #[tokio::test]
 async fn a_store_without_exact_counts_is_reported_once_and_used() {
-    let lacks: [fn(&mut StoreCapabilities); 2] = [|told| told.atomic = false, |told| told.exactly_once = false];
-    for lacks in lacks {
+    for lacks in [&[capability::ATOMIC], &[capability::EXACTLY_ONCE]] {
         let store = without(lacks);
         let mut node = Node::new(&store, "{}").await;
         let told = node.log.take();
@@ -71,7 +70,7 @@ async fn a_store_without_exact_counts_is_reported_once_and_used() {
         assert!(node.log.take().iter().all(|line| line.starts_with("plugin: keepline.session: ")));
     }
     // Of one that lacks nothing that counts, nothing is told.
-    let store = without(|told| (told.durable, told.leases, told.indexes) = (false, false, false));
+    let store = without(&[capability::DURABLE, capability::LEASES, capability::INDEXES]);
     let mut node = Node::new(&store, "{}").await;
     assert_eq!(node.log.take(), [""; 0]);
     stores_and_attaches(&mut node).await;

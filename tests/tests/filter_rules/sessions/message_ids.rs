@@ -7,13 +7,15 @@ use futures::future::join_all;
 use keepline::{
     Pipe,
     pipe::{Answer, Effect},
-    store::{Deadline, Failure, FailureCode, MemoryStore, Operation, Receipt, Store, Transaction, Writer},
+    store::{
+        Deadline, Failure, FailureCode, IndexedReceipt, IndexedTransaction, MemoryStore, Operation, Store, Writer, part,
+    },
 };
 use keepline_tests::{
     intercept::{Intercept, Intercepted},
     lanes::{Node, metadata_of, operations_told, problem_code, problem_message, untouched},
     on_every_store,
-    requests::{self, count, counted, description, get_all_in},
+    requests::{self, count, description, extent, get_all_in},
     stores::StoreUnderTest,
 };
 use parking_lot::Mutex;
@@ -148,10 +150,10 @@ async fn beyond_a_thousand_message_ids_the_newest_five_hundred_are_kept(given: G
     for id in 0..=1000 {
         assert_eq!(send(&mut node.pipe, &format!("m-{id}")).await, Effect::Stored);
     }
-    assert_eq!(given.apply_one("s1", count("answers")).await, counted(501, 500));
-    let known = given.describe("s1").await.maps;
-    let [map] = &known[..] else { panic!("{known:?}") };
-    assert_eq!((&*map.map_name, map.entries), ("messages", 500));
+    assert_eq!(given.apply_one("s1", count("answers")).await, extent(501, 500));
+    let parts = given.describe("s1").await.parts;
+    let maps: Vec<_> = parts.iter().filter(|one| one.kind == part::MAP).map(|map| (&*map.name, map.count)).collect();
+    assert_eq!(maps, [("messages", 500)]);
     for id in [501, 502, 1000] {
         assert_eq!(send(&mut node.pipe, &format!("m-{id}")).await, Effect::Repeated);
     }
@@ -176,10 +178,10 @@ impl Intercept for Ends {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
-        if *self.0.lock() && transaction.operations.iter().any(|one| matches!(one, Operation::ReplaceOldest(_))) {
+    ) -> Result<IndexedReceipt, Failure> {
+        if *self.0.lock() && transaction.transaction.operations.iter().any(|one| matches!(one, Operation::ReplaceOldest(_))) {
             let message = "it ended".into();
             return Err(Failure { code: FailureCode::Unavailable, subject: String::new(), limit: 0, message });
         }
@@ -205,9 +207,11 @@ async fn an_interrupted_removal_of_old_message_ids_is_done_by_the_next_answer() 
     assert_eq!(send(&mut node.pipe, "next").await, Effect::Stored);
     let describe = requests::transaction("s1", requests::unused(), [requests::describe()]);
     let receipt = store.transact(Writer::new().advance(), &describe, Deadline::NEVER).await.unwrap();
-    let described = description(receipt.outcomes[0].clone());
-    assert_eq!(described.maps[0].entries, 500);
-    assert_eq!(described.logs[0].extent.length, 500);
+    let described = description(receipt.receipt.outcomes[0].clone());
+    for (kind, name) in [(part::MAP, "messages"), (part::LOG, "answers")] {
+        let found = described.parts.iter().find(|part| (&*part.kind, &*part.name) == (kind, name));
+        assert_eq!(found.unwrap().count, 500, "{name}");
+    }
     assert_eq!(answers(&mut node, "s1").await, 1011);
 }
 

@@ -1,14 +1,13 @@
 //! Only a well-formed `session_id` at the top level makes an entry one of a session.
 
 use keepline::{
-    Deadline,
     pipe::Effect,
     sessions::{MessageQuery, SessionErrorCode as Code},
-    store::{BucketId, BucketKind, NewBucket, Precondition, Transaction, Writer},
 };
 use keepline_tests::{
     lanes::{Node, untouched},
     on_every_store,
+    requests::create_new,
 };
 
 use crate::Given;
@@ -166,14 +165,7 @@ async fn the_hash_of_an_id_does_not_lead_to_its_session(given: Given) {
 
 async fn an_existing_session_named_like_a_hash_remains_usable(given: Given) {
     let name = format!("h-{}", "b".repeat(52));
-    let bucket = BucketId { kind: BucketKind::Session, name: name.clone() };
-    let create = Transaction {
-        bucket,
-        precondition: Precondition::CreateNew(NewBucket { time_to_live: None }),
-        expectations: Vec::new(),
-        operations: Vec::new(),
-    };
-    given.store.transact(Writer::new().advance(), &create, Deadline::NEVER).await.unwrap();
+    given.apply(&name, create_new(), []).await;
     let mut node = Node::new(&given.store, "{}").await;
     assert_eq!(node.ask(&name).await.effect, Effect::Resumed);
     assert_eq!(node.reply("x").await.effect, Effect::Stored);
