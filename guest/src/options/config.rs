@@ -11,7 +11,6 @@ use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
 
 use crate::contract::{Host, Precondition, Problem, StoreLimits, TimeToLive, codes, lanes};
-use crate::log;
 use crate::options::conversation::Options;
 use crate::options::reader::{Read, Reader};
 use crate::options::table::{OptionTable, list_option, option_struct};
@@ -70,8 +69,8 @@ impl Config {
         problem.map_or(Ok(config), Err)
     }
 
-    /// Read options for the store of this host. Refused is what needs a capability that the store lacks; what else it
-    /// lacks is warned of.
+    /// Read options for the store of this host. Refused is what needs a capability that the store lacks; of what else it
+    /// lacks tells [`store_warnings`], which hosts log.
     pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, Problem> {
         let mut config = Self::parse(text)?;
         let store = host.store_profile();
@@ -84,9 +83,6 @@ impl Config {
             push_hours(&mut shown, config.session_ttl_hours);
             let message = format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire");
             return Err(Problem::new(codes::UNSUPPORTED, "session_ttl_hours", message));
-        }
-        for warning in store_warnings(host) {
-            log::warn(host, log::STORE, &[&warning.message]);
         }
         config.keep_to(store.limits);
         Ok(config)
