@@ -6,9 +6,10 @@
 //!   which time never goes; `stamp`, the newest number given to a life or a part.
 //! - `bucket`: those that are there, by `kind` (as the contract spells it) and `name`. `life` is when it began, in
 //!   microseconds, as a number that no other life here has. It is the generation, too, unless the bucket came from another
-//!   store: then that is `generation`. `milliseconds` and `sliding` are its time to live, and `expires_at` its end; null:
-//!   it never expires. One that is still on its way here has the kind `arriving:` and its own, the name of the copying in
-//!   place of its generation, and an end that is put off as long as it goes on.
+//!   store: then that is `incarnation`, as generations were called when the table was made. `milliseconds` and `sliding` are
+//!   its time to live, and `expires_at` its end; null: it never expires. One that is still on its way here has the kind
+//!   `arriving:` and its own, the name of the copying in place of its generation, and an end that is put off as long as it
+//!   goes on.
 //! - `part`: the maps (`form` 0), logs (1) and indexes (2) of a bucket. `id` is what their rows go by. Of a map, `length`
 //!   is how many entries it has; one without any has no row. Of a log, `first` and `length` say where it stands. Of an
 //!   index, `first` is one more than its highest position, `length` how many documents it has, and `terms` how many terms
@@ -54,7 +55,7 @@ const VERSIONS: [&str; 2] = [
         milliseconds INTEGER,
         sliding INTEGER NOT NULL,
         expires_at INTEGER,
-        generation TEXT,
+        incarnation TEXT,
         PRIMARY KEY (kind, name)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX bucket_by_end ON bucket (expires_at) WHERE expires_at IS NOT NULL;

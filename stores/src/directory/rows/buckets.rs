@@ -35,7 +35,7 @@ impl TransactionContext<'_> {
 
     pub(crate) fn find_row(&self, id: &BucketId) -> Result<Option<BucketRow>, rusqlite::Error> {
         let mut found = self.db.prepare_cached(
-            "SELECT life, milliseconds, sliding, expires_at, generation FROM bucket WHERE kind = ?1 AND name = ?2",
+            "SELECT life, milliseconds, sliding, expires_at, incarnation FROM bucket WHERE kind = ?1 AND name = ?2",
         )?;
         let life = found.query_row([&id.kind, &id.name], |row| {
             let (stamp, milliseconds, sliding, at) =
