@@ -6,6 +6,7 @@ use keepline::{pipe::Effect, sessions::HistoryRecord};
 use keepline_tests::{
     lanes::{Node, operations_told, untouched},
     on_every_store,
+    requests::{read_all, records_of},
     stores::StoreUnderTest,
 };
 use serde_json::{Value, json};
@@ -19,6 +20,12 @@ const START_MILLISECONDS: &str = "1795186917.032";
 async fn history_of(node: &mut Node, limit: u32) -> Vec<String> {
     let page = node.sessions.history("s1", None, limit).await.unwrap();
     page.records.iter().map(HistoryRecord::to_json).collect()
+}
+
+/// As it is stored, parsed: with what the contract's records don't tell.
+async fn stored_history(given: &Given) -> Vec<Value> {
+    let stored = records_of(&given.apply_one("s1", read_all("history")).await);
+    stored.iter().map(|record| serde_json::from_str(record).unwrap()).collect()
 }
 
 async fn history_records_operations_but_no_values(given: Given) {
@@ -108,7 +115,7 @@ async fn over_hundreds_of_answers_no_operation_is_lost_from_the_history(given: G
     }
     assert_eq!(counts, json!({ "put": 400, "increment": 400, "clear": 40 }));
     assert_eq!(summary["keys_touched"], json!(["absent", "answer_count", "last_answer"]));
-    assert_eq!(summary["keys_truncated"], Value::Null);
+    assert_eq!(stored_history(&given).await[0]["keys_truncated"], Value::Null);
 }
 
 async fn a_clear_can_make_a_summary_due(given: Given) {
@@ -131,9 +138,8 @@ async fn the_keys_touched_are_bounded_and_a_cut_is_flagged(given: Given) {
     let history = node.history("s1").await;
     assert!(history.len() <= 10);
     assert_eq!(operations_told(&history), 400);
-    let summary = &history[0];
-    assert_eq!(summary["keys_truncated"], true);
-    let touched = summary["keys_touched"].as_array().unwrap();
+    assert_eq!(stored_history(&given).await[0]["keys_truncated"], true);
+    let touched = history[0]["keys_touched"].as_array().unwrap();
     assert!((100..=256).contains(&touched.len()), "{}", touched.len());
     assert!(touched.is_sorted_by_key(|key| key.as_str()));
 }

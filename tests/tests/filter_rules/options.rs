@@ -55,8 +55,9 @@ async fn the_effective_options_are_reported() {
     assert_eq!(
         told,
         json!({
-            "session_ttl_hours": 0.5, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true,
+            "session_ttl_hours": 0.5, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "memory_enabled": true,
             "unbound_context": "keep", "session_ids": "strict", "max_value_bytes": 1_048_576, "max_context_bytes": 2_097_152, "max_keys": 7,
+            "conversation": false,
         })
     );
 }
