@@ -21,6 +21,7 @@ fn inspect_shows_all_that_the_plugin_imports() {
             "keepline:store/listing@0.3.0",
             "keepline:host/log@0.3.0",
             "wasi:clocks/wall-clock@0.2.0",
+            "keepline:host/needs@0.3.0",
         ]
     );
     assert_eq!(found["trapping"], json!([]));

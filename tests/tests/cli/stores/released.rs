@@ -189,24 +189,17 @@ fn an_export_of_a_released_version_is_imported_and_exported_the_same() {
     assert_eq!(store.run(&["session", "export", "--all"], "").text(), exported);
 }
 
+/// Its contract is an earlier draft.
 #[test]
-fn the_released_component_and_this_one_take_turns_in_one_session() {
+fn the_released_component_is_refused_by_name_before_anything_is_written() {
     let server = RedisServer::start().unwrap();
     let store = Store::redis(&server);
     let released = format!("--plugin={}", data("keepline.wasm").to_str().unwrap());
-    let before = store.messages("parcel").len();
-    for turn in 0..6 {
-        let question = json!({"lane": "questions", "text": format!("Question {turn}"),
-            "metadata": {"session_id": "parcel", "user_id": "anna@example.org"}});
-        let entries = format!("{question}\n{}", answer(&format!("Answer {turn}")));
-        let plugin: &[&str] = if turn % 2 == 0 { &["run"] } else { &["run", &released] };
-        let line: Value = serde_json::from_str(store.run(plugin, &entries).text().lines().next().unwrap()).unwrap();
-        let metadata = &line["metadata"];
-        assert_eq!(metadata["memory_context"]["answer_count"], 3 + turn, "{metadata}");
-        if turn > 0 {
-            let newest = metadata["memory_messages"].as_array().unwrap().last().unwrap();
-            assert_eq!(newest["content"], format!("Answer {}", turn - 1));
-        }
-    }
-    assert_eq!(store.messages("parcel").len(), before + 12);
+    let arguments: Vec<&str> =
+        ["run", &released].into_iter().chain(store.arguments.iter().map(String::as_str)).collect();
+    let refused = call(&arguments, (question("parcel", "?") + &answer("x")).as_bytes());
+    assert_eq!((refused.code, refused.text()), (3, ""), "{refused:?}");
+    assert!(refused.err.contains("refused: the plugin imports keepline:memory/key-value@0.2.0"), "{}", refused.err);
+    assert!(refused.err.contains("this host provides only keepline:store@0.3"), "{}", refused.err);
+    store.is_unchanged();
 }
