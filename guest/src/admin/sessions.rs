@@ -24,7 +24,7 @@ use crate::text::timestamp;
 use crate::values::history::HISTORY_LOG;
 use crate::values::session_id::{is_plain, store_session_id};
 use crate::values::{history, history_summary};
-use crate::{log, store};
+use crate::{log, store, text};
 
 /// Of a value that would make a question's line unreadable.
 const NOT_PORTABLE: &str =
@@ -445,11 +445,22 @@ pub fn with_session_name<H: Host, T>(
     call: impl FnOnce(&Context<H>, &str) -> SessionResult<T>,
 ) -> SessionResult<T> {
     let name = session_name(context, id)?;
-    let called = call(context, &name);
-    if *name == *id {
-        return called;
+    call(context, &name).map_err(|problem| name_id(problem, &name, id))
+}
+
+/// The problem with the id where it names the session's bucket.
+fn name_id(mut problem: Problem, name: &str, id: &str) -> Problem {
+    if name != id {
+        let mut message = String::new();
+        let mut rest = &*problem.message;
+        while let Some((before, after)) = text::split_once(rest, name) {
+            message.extend([before, &*shown(id)]);
+            rest = after;
+        }
+        message.push_str(rest);
+        problem.message = message;
     }
-    called.map_err(|problem| Problem { message: problem.message.replace(&*name, &shown(id)), ..problem })
+    problem
 }
 
 /// Create the session with this id, which must not be there.

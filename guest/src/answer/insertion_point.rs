@@ -136,8 +136,10 @@ impl LocatedMessage {
 
     /// All that was read, oldest first.
     fn records(&self) -> Vec<(u64, StoredRecord<'_>)> {
-        let mut runs: Vec<&LogRun> = self.runs.iter().collect();
-        runs.sort_unstable_by_key(|run| run.first);
+        let mut runs: Vec<&LogRun> = Vec::with_capacity(self.runs.len());
+        for run in &self.runs {
+            runs.insert(runs.partition_point(|earlier| earlier.first <= run.first), run);
+        }
         let texts = runs.into_iter().flat_map(|run| (run.first..).zip(&run.records));
         let mut records: Vec<_> = texts.filter_map(|(at, text)| Some((at, StoredRecord::parse(text)?))).collect();
         // Runs may overlap.

@@ -28,7 +28,7 @@ use crate::contract::{BucketId, Host, Precondition, Problem, TimeToLive, kind};
 use crate::entry::turn_token::TurnToken;
 use crate::log;
 use crate::options::conversation::Options;
-use crate::text::json_values::{as_container, parse_count};
+use crate::text::json_values::{as_container, on_one_line, parse_count};
 
 /// As other systems write "the message before".
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
@@ -304,7 +304,7 @@ pub(crate) fn file_references(raw: Option<&str>) -> Option<Cow<'_, str>> {
     if is_empty || json::as_portable_value(&raw).is_none() {
         return None;
     }
-    Some(if raw.contains(['\n', '\r']) { raw.replace(['\n', '\r'], " ").into() } else { raw })
+    Some(on_one_line(raw))
 }
 
 #[cfg(test)]

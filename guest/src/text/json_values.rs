@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::text;
+
 /// Append a member to others.
 pub(crate) fn push_member(out: &mut String, name: &str, json: &str) {
     if !out.is_empty() {
@@ -11,6 +13,20 @@ pub(crate) fn push_member(out: &mut String, name: &str, json: &str) {
     out.push_str(name);
     out.push_str("\":");
     out.push_str(json);
+}
+
+/// An array of these values.
+pub(crate) fn array(values: &[impl AsRef<str>]) -> String {
+    ["[", &text::join(values, ","), "]"].concat()
+}
+
+/// The same value without line breaks.
+pub(crate) fn on_one_line(json: Cow<'_, str>) -> Cow<'_, str> {
+    let is_break = |character| matches!(character, '\n' | '\r');
+    if !json.contains(is_break) {
+        return json;
+    }
+    json.chars().map(|character| if is_break(character) { ' ' } else { character }).collect::<String>().into()
 }
 
 /// Whether a value is a number, by how it begins.

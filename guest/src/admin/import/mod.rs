@@ -147,7 +147,7 @@ fn place_messages<'i>(
     let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
     let mut placed = ImportLayout { ids, is_added_to: basis.is_added_to, staging, ..ImportLayout::default() };
     placed.calls.extend(basis.calls.iter().map(|(turn, id)| ImportedCall::of(turn, id)));
-    placed.turns.extend(basis.turns.iter().cloned());
+    placed.turns = store::heap_sorted(basis.turns.clone());
     placed.is_answered = basis.is_answered;
     for given in given {
         placed.end_piece_before(base, given);
