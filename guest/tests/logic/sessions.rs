@@ -14,10 +14,10 @@ fn sessions<'a>(host: &'a TestHost, options: &str) -> Context<&'a TestHost> {
     Context::new(host, Config::parse(options).unwrap())
 }
 
-type Call = fn(&Context<&TestHost>) -> Result<(), Problem>;
+type Call = fn(&Context<&TestHost>) -> Result<(), Box<Problem>>;
 
 #[track_caller]
-fn refused<T>(result: Result<T, Problem>, code: &str, message: &str) {
+fn refused<T>(result: Result<T, Box<Problem>>, code: &str, message: &str) {
     let problem = result.err().unwrap();
     assert_eq!((&*problem.code, &*problem.message), (code, message));
 }

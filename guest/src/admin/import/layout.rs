@@ -110,14 +110,14 @@ impl GivenRecord {
         Ok(given)
     }
 
-    pub(crate) fn invalid(&self, what: &str) -> Problem {
+    pub(crate) fn invalid(&self, what: &str) -> Box<Problem> {
         invalid_message(self.number, what)
     }
 }
 
-pub(crate) fn invalid_message(number: u64, what: &str) -> Problem {
+pub(crate) fn invalid_message(number: u64, what: &str) -> Box<Problem> {
     let message = ["Message ", &*number.to_string(), ": ", what].concat();
-    Problem { limit: number, ..Problem::invalid("message", message) }
+    Box::new(Problem { limit: number, ..*Problem::invalid("message", message) })
 }
 
 /// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
