@@ -44,3 +44,20 @@ pub(crate) fn parse_count(raw: &str) -> Option<u64> {
 pub(crate) fn as_container(raw: &str, begins: char) -> Option<Cow<'_, str>> {
     raw.starts_with(begins).then_some(raw.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_joined_to_an_array() {
+        assert_eq!(array(&[""; 0]), "[]");
+        assert_eq!(array(&["1", "", "\"é\""]), "[1,,\"é\"]");
+    }
+
+    #[test]
+    fn line_breaks_become_blanks() {
+        assert_eq!(on_one_line("[\r\n1, \"é\"\n]".into()), "[  1, \"é\" ]");
+        assert!(matches!(on_one_line("[1]".into()), Cow::Borrowed("[1]")));
+    }
+}

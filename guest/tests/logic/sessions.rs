@@ -23,6 +23,17 @@ fn refused<T>(result: Result<T, Box<Problem>>, code: &str, message: &str) {
 }
 
 #[test]
+fn what_is_refused_names_the_id_of_a_session_whose_name_is_a_hash() {
+    let host = TestHost::new();
+    let sessions = sessions(&host, r#"{"session_ids": "hash"}"#);
+    let resumed = admin::with_session_name(&sessions, "ärger 7", |sessions, name| {
+        assert!(name.starts_with("h-"), "{name}");
+        admin::resume_session(sessions, name)
+    });
+    refused(resumed, "not-found", "Session 'ärger 7' not found");
+}
+
+#[test]
 fn a_session_is_created_once() {
     let host = TestHost::with_room_for(1);
     let sessions = sessions(&host, "{}");
