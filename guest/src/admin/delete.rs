@@ -15,7 +15,7 @@ use crate::users::registry::NODES;
 pub(crate) fn delete_buckets(
     context: &Context<impl Host>,
     requests: &[DeleteRequest<'_>],
-) -> Result<Vec<bool>, Problem> {
+) -> Result<Vec<bool>, Box<Problem>> {
     let mut were_there = Vec::with_capacity(requests.len());
     for batch in requests.chunks(transactions_max(&context.host)) {
         for deletion in store::delete_each(&context.host, batch) {

@@ -46,7 +46,7 @@ pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<Us
     forget_batch(context, &name).map_err(|failure| write_problem(&name, failure))
 }
 
-fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Problem> {
+fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Box<Problem>> {
     let mut done = UserForgotten { sessions: 0, nodes: 0, remaining: 1 };
     let (stamp, before) = next_stamp(context, name)?;
     let page = |map| Operation::page_entries(map, BATCH as u64, KEYS_BYTES);
@@ -98,7 +98,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
                  forget the user again; their other sessions were dealt with",
             failure.subject
         );
-        return Err(Problem { message, ..failure });
+        return Err(Box::new(Problem { message, ..*failure }));
     }
     if done.remaining == 0 {
         let tombstone = [FORGOTTEN, ERASED].map(|key| PutEntry { key, text: &stamp });
@@ -112,7 +112,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
 
 /// When they are forgotten: later than whoever did that before, whatever the clocks say, for what is expected of a
 /// tombstone depends on no two being the same. And what the one before says.
-fn next_stamp(context: &Context<impl Host>, name: &str) -> Result<(String, Option<String>), Problem> {
+fn next_stamp(context: &Context<impl Host>, name: &str) -> Result<(String, Option<String>), Box<Problem>> {
     let before = store::read_entry_text(&context.host, registry::user_bucket(name), USER, FORGOTTEN)?;
     let after = before.as_deref().and_then(timestamp::parse_micros).map_or(0, |before| before.saturating_add(1));
     Ok((timestamp::format_timestamp(context.host.now_micros().max(after)), before))
@@ -124,7 +124,7 @@ fn unlist<'g>(
     name: &str,
     gone: &'g RemovedEntries,
     expectations: &[Expectation<'_>],
-) -> Result<Option<u64>, Problem> {
+) -> Result<Option<u64>, Box<Problem>> {
     let keys = |entries: &'g [Entry]| entries.iter().map(|entry| &*entry.key).collect::<Vec<&str>>();
     let (nodes, sessions) = (keys(&gone.nodes), keys(&gone.sessions));
     let count = |map| Operation::page_keys(map, "", MAX_KEYS, KEYS_BYTES);
@@ -164,7 +164,7 @@ fn retain_returned_entries(
     name: &str,
     gone: &mut RemovedEntries,
     since: u64,
-) -> Result<u64, Problem> {
+) -> Result<u64, Box<Problem>> {
     let (log, end) = (ACTIVITY, LogEnd::Newest);
     let read = [Operation::read(log, end, ANEW, ANEW_BYTES)];
     let run = applied(of_bucket(context, name, Precondition::LOOK, &[], &read)?)?.take_records()?;
@@ -184,7 +184,7 @@ fn delete_theirs(
     user: &str,
     listed: &mut RemovedEntries,
     done: &mut UserForgotten,
-) -> Result<Option<(String, Problem)>, Problem> {
+) -> Result<Option<(String, Box<Problem>)>, Box<Problem>> {
     let names = listed.sessions.iter().map(|entry| &*entry.key).filter(|name| is_session(name));
     let sessions: Vec<_> = names.map(BucketId::session).collect();
     let mut others: Vec<BucketId<'_>> = Vec::new();
@@ -256,7 +256,7 @@ const PAGE_NODES: Operation<'static> = Operation::page_keys(NODES, "", MAX_KEYS,
 struct SeenBucket<'a> {
     bucket: BucketId<'a>,
     /// Its failure can only be `wrong-type`.
-    found: Result<Option<FoundBucket>, Problem>,
+    found: Result<Option<FoundBucket>, Box<Problem>>,
 }
 
 /// Whose a bucket is.
@@ -269,7 +269,7 @@ struct FoundBucket {
 }
 
 impl FoundBucket {
-    fn of(receipt: Receipt) -> Result<Option<Self>, Problem> {
+    fn of(receipt: Receipt) -> Result<Option<Self>, Box<Problem>> {
         if !receipt.is_applied() {
             return Ok(None);
         }
@@ -304,7 +304,7 @@ fn look_each<'a>(
     buckets: &[BucketId<'a>],
     operations: &[Operation<'_>],
     most: usize,
-) -> Result<Vec<SeenBucket<'a>>, Problem> {
+) -> Result<Vec<SeenBucket<'a>>, Box<Problem>> {
     let mut seen = Vec::with_capacity(buckets.len());
     for batch in buckets.chunks(most) {
         let mut looks = Vec::with_capacity(batch.len());
@@ -334,14 +334,14 @@ fn of_bucket(
     precondition: Precondition<'_>,
     expectations: &[Expectation<'_>],
     operations: &[Operation<'_>],
-) -> Result<Receipt, Problem> {
+) -> Result<Receipt, Box<Problem>> {
     store::transact(
         &context.host,
         &Transaction { bucket: registry::user_bucket(name), precondition, expectations, operations },
     )
 }
 
-fn applied(receipt: Receipt) -> Result<Outcomes, Problem> {
+fn applied(receipt: Receipt) -> Result<Outcomes, Box<Problem>> {
     if receipt.is_applied() { Ok(Outcomes::of(receipt)) } else { Err(Problem::out_of_turn()) }
 }
 

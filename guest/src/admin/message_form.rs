@@ -59,10 +59,9 @@ fn kind_name(kind: RecordKind) -> &'static str {
 /// A message as a JSON object with the members of a record. `Err`: an extra that is no JSON.
 pub(crate) fn to_json(message: &Message) -> Result<String, String> {
     let mut out = ObjectWriter::with_capacity(256 + message.content.len());
-    let there = |text: &'_ str| (!text.is_empty()).then_some(()).map(|()| text.to_owned());
-    out.text("id", there(&message.id).as_deref());
-    out.text("parent", there(&message.parent).as_deref());
-    out.text("turn", there(&message.turn).as_deref());
+    for (name, text) in [("id", &message.id), ("parent", &message.parent), ("turn", &message.turn)] {
+        out.text(name, Some(&**text).filter(|text| !text.is_empty()));
+    }
     out.text("role", Some(&message.role));
     // What a call, a result or an instruction is, its role and its tool say.
     let is_said = matches!(&*message.kind, "" | "message" | "tool-call" | "tool-result" | "instruction");

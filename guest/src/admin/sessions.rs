@@ -24,7 +24,7 @@ use crate::text::timestamp;
 use crate::values::history::HISTORY_LOG;
 use crate::values::session_id::{is_plain, store_session_id};
 use crate::values::{history, history_summary};
-use crate::{log, store};
+use crate::{log, store, text};
 
 /// Of a value that would make a question's line unreadable.
 const NOT_PORTABLE: &str =
@@ -206,7 +206,7 @@ pub fn increment_value(context: &Context<impl Host>, session: &str, key: &str, a
     } else {
         write_key(context, session, key, increment, "increment")
     };
-    Ok(outcomes?.take_counter()?)
+    outcomes?.take_counter()
 }
 
 /// The count of answers must stay a count: read it, and add to it if nothing was written since.
@@ -284,7 +284,7 @@ fn write_key(
     let stamp = timestamp::format_timestamp(context.host.now_micros());
     let record = history::format_record(op, key, &stamp);
     let applied = apply(context, session, Precondition::ANY, &[room(context)], write, &record, &stamp)?;
-    applied.ok_or_else(|| Problem::out_of_turn().into())
+    applied.ok_or_else(Problem::out_of_turn)
 }
 
 /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
@@ -347,7 +347,7 @@ fn room(context: &Context<impl Host>) -> Expectation<'static> {
 }
 
 /// A refusal for a limit is logged, as on the lanes: the operator may not be who called.
-pub(crate) fn limit_problem(context: &Context<impl Host>, option: &str, limit: u64, message: String) -> Problem {
+pub(crate) fn limit_problem(context: &Context<impl Host>, option: &str, limit: u64, message: String) -> Box<Problem> {
     log::warn(&context.host, log::LIMIT, &[&message]);
     Problem::limit(option, limit, message)
 }
@@ -435,7 +435,7 @@ fn read_records(
     precondition: Precondition<'_>,
     read: Operation<'_>,
 ) -> SessionResult<LogRun> {
-    Ok(transact_session(context, session, precondition, &[read])?.take_records()?)
+    transact_session(context, session, precondition, &[read])?.take_records()
 }
 
 /// A call on the session with this id, by its name. What is refused names the id.
@@ -445,11 +445,22 @@ pub fn with_session_name<H: Host, T>(
     call: impl FnOnce(&Context<H>, &str) -> SessionResult<T>,
 ) -> SessionResult<T> {
     let name = session_name(context, id)?;
-    let called = call(context, &name);
-    if *name == *id {
-        return called;
+    call(context, &name).map_err(|problem| name_id(problem, &name, id))
+}
+
+/// The problem with the id where it names the session's bucket.
+fn name_id(mut problem: Box<Problem>, name: &str, id: &str) -> Box<Problem> {
+    if name != id {
+        let mut message = String::new();
+        let mut rest = &*problem.message;
+        while let Some((before, after)) = text::split_once(rest, name) {
+            message.extend([before, &*shown(id)]);
+            rest = after;
+        }
+        message.push_str(rest);
+        problem.message = message;
     }
-    called.map_err(|problem| Problem { message: problem.message.replace(&*name, &shown(id)), ..problem })
+    problem
 }
 
 /// Create the session with this id, which must not be there.

@@ -94,7 +94,7 @@ pub fn list_user_sessions(
 }
 
 /// In as few waits as a call's stretches of logs allow, one each.
-fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<IndexedReceipt, Problem>> {
+fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<IndexedReceipt, Box<Problem>>> {
     let operations = [
         Operation::get_some(SESSION, &[OWNER, TITLE, SESSION_ID_KEY], 1 << 16),
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, PREVIEW_BYTES),

@@ -79,5 +79,5 @@ pub(crate) fn read_user_bucket(
     name: &str,
     operations: &[Operation<'_>],
 ) -> SessionResult<Option<Outcomes>> {
-    Ok(store::read_bucket(&context.host, registry::user_bucket(name), Precondition::LOOK, operations)?)
+    store::read_bucket(&context.host, registry::user_bucket(name), Precondition::LOOK, operations)
 }

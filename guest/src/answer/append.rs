@@ -154,12 +154,12 @@ pub(crate) fn append_step(
             Ok(WriteOutcome::Conflict(why)) => why,
             // Nothing was changed by it: a transaction is applied as a whole.
             Err(failure) if parts.leave_out(&failure) => continue,
-            Err(failure) => return answer_failed(context, name, &failure),
+            Err(failure) => return answer_failed(context, name, failure),
         };
         place = match find_insertion_point(context, commit, &place, wanted) {
             Ok(Some(place)) => place,
             Ok(None) => return answer_repeated(context, name),
-            Err(failure) => return answer_failed(context, name, &failure),
+            Err(failure) => return answer_failed(context, name, failure),
         };
     }
     let message = format!("Answer in session {name} not stored: others kept writing in between");
@@ -309,7 +309,7 @@ fn write_step(
     commit: &PendingStep<'_>,
     place: &InsertionPoint,
     parts: &mut AnswerParts,
-) -> Result<WriteOutcome, Problem> {
+) -> Result<WriteOutcome, Box<Problem>> {
     let PendingStep { bucket, precondition, step, about, .. } = commit;
     let (bucket, precondition) = (*bucket, *precondition);
     let texts = StepTexts::of(commit, place);
@@ -403,7 +403,7 @@ fn find_insertion_point(
     commit: &PendingStep<'_>,
     place: &InsertionPoint,
     moved: StepConflict,
-) -> Result<Option<InsertionPoint>, Problem> {
+) -> Result<Option<InsertionPoint>, Box<Problem>> {
     let about = &commit.about;
     let precondition = commit.precondition.generation().map_or(Precondition::LOOK, Precondition::life);
     let look = Transaction { bucket: commit.bucket, precondition, expectations: &[], operations: &[] };

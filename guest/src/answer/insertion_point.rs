@@ -57,7 +57,7 @@ impl LocatedMessage {
         host: &impl Host,
         transaction: &Transaction<'_>,
         key: &str,
-    ) -> Result<Option<Self>, Problem> {
+    ) -> Result<Option<Self>, Box<Problem>> {
         let marked = read_existing(host, transaction, &[Operation::get(MESSAGES, &key, 32)])?.take_text()?;
         let Some(position) = marked.as_deref().and_then(parse_count) else { return Ok(None) };
         // With an id of its own, a turn's answer comes after the message.
@@ -74,7 +74,7 @@ impl LocatedMessage {
 
     /// Reads on until the turn of the message is whole: back to its question, or to where it begins, and ahead to its answer.
     /// A turn has as many records as its tools made, and others may lie between.
-    pub(crate) fn read_turn(&mut self, host: &impl Host, transaction: &Transaction<'_>) -> Result<(), Problem> {
+    pub(crate) fn read_turn(&mut self, host: &impl Host, transaction: &Transaction<'_>) -> Result<(), Box<Problem>> {
         for _ in 0..ROUNDS {
             let Some(spans) = self.missing() else { break };
             let read = [Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
@@ -129,17 +129,23 @@ impl LocatedMessage {
     }
 
     /// The position that the next record gets.
-    pub(crate) fn next_position(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Problem> {
+    pub(crate) fn next_position(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Box<Problem>> {
         let read = [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0)];
         Ok(read_existing(host, transaction, &read)?.take_records()?.extent.next())
     }
 
     /// All that was read, oldest first.
     fn records(&self) -> Vec<(u64, StoredRecord<'_>)> {
-        let mut runs: Vec<&LogRun> = self.runs.iter().collect();
-        runs.sort_unstable_by_key(|run| run.first);
-        let texts = runs.into_iter().flat_map(|run| (run.first..).zip(&run.records));
-        let mut records: Vec<_> = texts.filter_map(|(at, text)| Some((at, StoredRecord::parse(text)?))).collect();
+        let mut runs: Vec<&LogRun> = Vec::with_capacity(self.runs.len());
+        for run in &self.runs {
+            runs.insert(runs.partition_point(|earlier| earlier.first <= run.first), run);
+        }
+        let mut records = Vec::new();
+        for run in runs {
+            for (at, text) in (run.first..).zip(&run.records) {
+                records.extend(StoredRecord::parse(text).map(|record| (at, record)));
+            }
+        }
         // Runs may overlap.
         records.dedup_by_key(|(at, _)| *at);
         records
@@ -190,6 +196,6 @@ fn read_existing(
     host: &impl Host,
     Transaction { bucket, precondition, .. }: &Transaction<'_>,
     operations: &[Operation<'_>],
-) -> Result<Outcomes, Problem> {
+) -> Result<Outcomes, Box<Problem>> {
     store::read_bucket(host, *bucket, *precondition, operations)?.ok_or_else(Problem::out_of_turn)
 }

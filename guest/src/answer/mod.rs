@@ -93,8 +93,8 @@ fn try_commit(
     let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(to_map_key);
     let id = id.as_deref().filter(|id| *id != state.question);
     let budget = state.budget.unwrap_or_else(|| options.budget());
-    let asked = [Some(entry.question_text), said.question.as_deref()].into_iter().flatten();
-    let asked = asked.filter(|text| !text.trim().is_empty()).next();
+    let mut asked = [Some(entry.question_text), said.question.as_deref()].into_iter().flatten();
+    let asked = asked.find(|text| !text.trim().is_empty());
     // Of files alone there is a message without a text.
     let asked = asked.or(state.files.is_some().then_some(""));
     let details = said.answer_details().unwrap_or_default();
@@ -251,7 +251,7 @@ fn register<'a>(
             Ok(RegistrationOutcome::Done { is_long: told }) => is_long = told,
             Ok(RegistrationOutcome::Foreign) => return Err(answer_is_foreign(context, &state.session)),
             Ok(RegistrationOutcome::Ended) => return Err(answer_ended(context, &state.session)),
-            Err(failure) => return Err(answer_failed(context, &state.session, &failure)),
+            Err(failure) => return Err(answer_failed(context, &state.session, failure)),
         }
     }
     Ok(RegistrationFlags { is_first, is_long })
@@ -318,7 +318,7 @@ fn register_first_turn(
     state: &mut TurnToken<'_>,
     at: &str,
     has_question: bool,
-) -> Result<RegistrationOutcome, Problem> {
+) -> Result<RegistrationOutcome, Box<Problem>> {
     if let Some(node) = state.node.as_deref().filter(|_| state.generation.is_empty() && state.user.is_some()) {
         // So that it is this life, or none, that the answer is stored in.
         let (bucket, precondition) =

@@ -51,7 +51,7 @@ impl lanes::Guest for Component {
             }
             Err(problem) => {
                 LOG_FROM.set(log_before);
-                Err(problem)
+                Err(*problem)
             }
         }
     }
@@ -69,7 +69,7 @@ impl lanes::Guest for Component {
             effect: reply.effect.as_str().to_owned(),
             attached: reply.attached,
             due: reply.due,
-            problem: reply.problem,
+            problem: reply.problem.map(Problem::from),
             extras: None,
         }
     }
@@ -91,7 +91,7 @@ impl lanes::Guest for Component {
         lanes::AnswerReply {
             effect: reply.effect.as_str().to_owned(),
             due: reply.due,
-            problem: reply.problem,
+            problem: reply.problem.map(Problem::from),
             extras: None,
         }
     }
@@ -113,7 +113,7 @@ impl tasks::Guest for Component {
             step: progress.step.as_str().to_owned(),
             task,
             needs: progress.need.into_iter().collect(),
-            problem: progress.problem,
+            problem: progress.problem.map(Problem::from),
         }
     }
 }

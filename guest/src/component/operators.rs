@@ -10,6 +10,9 @@ use crate::{Context, admin};
 
 type Reply<T> = Result<T, Problem>;
 
+/// What a function of the administration returns.
+type Called<T> = Result<T, Box<Problem>>;
+
 type Extras = Option<Vec<Member>>;
 
 fn context() -> Context<Imports> {
@@ -17,13 +20,13 @@ fn context() -> Context<Imports> {
 }
 
 /// A call on the session with this id.
-fn on_session<T>(id: &str, call: impl FnOnce(&Context<Imports>, &str) -> Reply<T>) -> Reply<T> {
-    admin::with_session_name(&context(), id, call)
+fn on_session<T>(id: &str, call: impl FnOnce(&Context<Imports>, &str) -> Called<T>) -> Reply<T> {
+    Ok(admin::with_session_name(&context(), id, call)?)
 }
 
 fn on_transcript<T>(
     transcript: &transcripts::Transcript,
-    call: impl FnOnce(&Context<Imports>, &TranscriptId<'_>) -> Reply<T>,
+    call: impl FnOnce(&Context<Imports>, &TranscriptId<'_>) -> Called<T>,
 ) -> Reply<T> {
     let transcripts::Transcript { session, app_id, node_id } = transcript;
     on_session(session, |context, session| {
@@ -33,7 +36,7 @@ fn on_transcript<T>(
 
 impl sessions::Guest for Component {
     fn create(session: String, _: Extras) -> Reply<sessions::SessionState> {
-        admin::create_with_id(&context(), &session)
+        Ok(admin::create_with_id(&context(), &session)?)
     }
 
     fn resume(session: String) -> Reply<sessions::SessionState> {
@@ -41,7 +44,7 @@ impl sessions::Guest for Component {
     }
 
     fn list_sessions(cursor: String, limit: u32) -> Reply<sessions::SessionPage> {
-        admin::list_sessions(&context(), &cursor, limit)
+        Ok(admin::list_sessions(&context(), &cursor, limit)?)
     }
 
     fn delete(session: String, _: Extras) -> Reply<sessions::SessionDeleted> {
@@ -180,10 +183,10 @@ impl users::Guest for Component {
     }
 
     fn list_sessions(user: String, before: Option<u64>, limit: u32) -> Reply<users::SessionList> {
-        admin::list_user_sessions(&context(), &user, before, limit)
+        Ok(admin::list_user_sessions(&context(), &user, before, limit)?)
     }
 
     fn forget(user: String, _: Extras) -> Reply<users::UserForgotten> {
-        admin::forget_user(&context(), &user)
+        Ok(admin::forget_user(&context(), &user)?)
     }
 }

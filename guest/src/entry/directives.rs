@@ -28,7 +28,7 @@ use crate::contract::{BucketId, Host, Precondition, Problem, TimeToLive, kind};
 use crate::entry::turn_token::TurnToken;
 use crate::log;
 use crate::options::conversation::Options;
-use crate::text::json_values::{as_container, parse_count};
+use crate::text::json_values::{as_container, on_one_line, parse_count};
 
 /// As other systems write "the message before".
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
@@ -277,7 +277,7 @@ pub(crate) fn node_precondition(options: &Options) -> Precondition<'static> {
 pub(crate) const INVALID_USER_ID: &str = ": its user_id is no text of at most 1,024 bytes";
 
 /// Why such an entry is ignored.
-pub(crate) fn invalid_user_problem() -> Problem {
+pub(crate) fn invalid_user_problem() -> Box<Problem> {
     Problem::invalid("user_id", "user_id must be a text of at most 1,024 bytes")
 }
 
@@ -286,7 +286,7 @@ pub(crate) fn invalid_user_problem() -> Problem {
 pub(crate) const NO_NODE: &str = "no-node";
 
 /// Why an entry without a session fails: it is about a node's transcript, and `require_node` is set.
-pub(crate) fn missing_session_problem(context: &Context<impl Host>, said: &Directives<'_>) -> Option<Problem> {
+pub(crate) fn missing_session_problem(context: &Context<impl Host>, said: &Directives<'_>) -> Option<Box<Problem>> {
     let options = context.config.conversation.as_ref().filter(|options| options.require_node)?;
     if !said.is_node_mode(options) {
         return None;
@@ -304,7 +304,7 @@ pub(crate) fn file_references(raw: Option<&str>) -> Option<Cow<'_, str>> {
     if is_empty || json::as_portable_value(&raw).is_none() {
         return None;
     }
-    Some(if raw.contains(['\n', '\r']) { raw.replace(['\n', '\r'], " ").into() } else { raw })
+    Some(on_one_line(raw))
 }
 
 #[cfg(test)]

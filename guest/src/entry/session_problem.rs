@@ -4,9 +4,9 @@ use crate::contract::{BucketId, Problem, Status, codes, kind};
 use crate::text::ids::{ANSWER_COUNT, check_key_name, check_session_name};
 use crate::text::quoting::python_repr;
 
-pub(crate) type SessionResult<T> = Result<T, Problem>;
+pub(crate) type SessionResult<T> = Result<T, Box<Problem>>;
 
-pub(crate) fn answer_count_problem(session: &str) -> Problem {
+pub(crate) fn answer_count_problem(session: &str) -> Box<Problem> {
     let message = format!(
         "Key '{ANSWER_COUNT}' in session {} counts the answers: it must be an integer from 0 to {MAX_COUNT}",
         python_repr(session)
@@ -31,13 +31,13 @@ pub(crate) fn check_status(session: &str, bucket: BucketId<'_>, status: Status) 
     Err(Problem::new(code, subject, [of, &python_repr(session), " ", what].concat()))
 }
 
-pub(crate) fn conflict_problem(session: &str) -> Problem {
+pub(crate) fn conflict_problem(session: &str) -> Box<Problem> {
     let message = format!("Session {} was written to by others each time; nothing was changed", python_repr(session));
     Problem::new(codes::CONFLICT, "", message)
 }
 
 /// Why a write to a session failed that counts something.
-pub(crate) fn write_problem(session: &str, failure: Problem) -> Problem {
+pub(crate) fn write_problem(session: &str, failure: Box<Problem>) -> Box<Problem> {
     let (key, session) = (python_repr(&failure.subject), python_repr(session));
     let message = match &*failure.code {
         codes::NOT_A_COUNTER => format!("Value of key {key} in session {session} is not a counter"),
@@ -46,7 +46,7 @@ pub(crate) fn write_problem(session: &str, failure: Problem) -> Problem {
         }
         _ => return failure,
     };
-    Problem { message, ..failure }
+    Box::new(Problem { message, ..*failure })
 }
 
 /// The most that an operator may set the count of answers to: all readers of JSON read it exactly, and it leaves

@@ -98,7 +98,7 @@ pub struct QuestionReply {
     pub effect: Effect,
     pub attached: u32,
     pub due: Vec<Task>,
-    pub problem: Option<Problem>,
+    pub problem: Option<Box<Problem>>,
 }
 
 impl QuestionReply {
@@ -113,7 +113,7 @@ impl QuestionReply {
 pub struct AnswerReply {
     pub effect: Effect,
     pub due: Vec<Task>,
-    pub problem: Option<Problem>,
+    pub problem: Option<Box<Problem>>,
 }
 
 impl AnswerReply {
@@ -121,7 +121,7 @@ impl AnswerReply {
         Self { effect, due: Vec::new(), problem: None }
     }
 
-    pub(crate) fn with(effect: Effect, problem: Problem) -> Self {
+    pub(crate) fn with(effect: Effect, problem: Box<Problem>) -> Self {
         Self { problem: Some(problem), ..Self::of(effect) }
     }
 }

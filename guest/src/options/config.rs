@@ -37,7 +37,7 @@ pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
 
 impl Config {
     /// Read a JSON object of options. Absent and null ones have their defaults.
-    pub fn parse(text: &str) -> Result<Self, Problem> {
+    pub fn parse(text: &str) -> Result<Self, Box<Problem>> {
         // No limit can be 0: that is one which was not given.
         let mut config = Self { max_context_bytes: 0, ..Self::default() };
         let mut problem = None;
@@ -71,7 +71,7 @@ impl Config {
 
     /// Read options for the store of this host. Refused is what needs a capability that the store lacks; of what else it
     /// lacks tells [`store_warnings`], which hosts log.
-    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, Problem> {
+    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, Box<Problem>> {
         let mut config = Self::parse(text)?;
         let store = host.store_profile();
         if !store.positions && config.conversation.is_some() {
@@ -165,7 +165,7 @@ pub fn store_warnings(host: &impl Host) -> Vec<Problem> {
     let lacking = all.into_iter().filter(|(is_there, ..)| !is_there);
     let warning = |(_, name, effect)| {
         let message = format!("The store lacks the capability {name}: {effect}");
-        Problem::new(codes::UNSUPPORTED, name, message)
+        *Problem::new(codes::UNSUPPORTED, name, message)
     };
     lacking.map(warning).collect()
 }

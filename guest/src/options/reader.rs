@@ -28,33 +28,33 @@ pub(crate) trait Read: Kind {
         option: &mut Self::Value,
         reader: &Reader<'_>,
         default: <Self::Value as OptionValue>::Literal,
-    ) -> Result<(), Problem>;
+    ) -> Result<(), Box<Problem>>;
 }
 
 /// A default that is a list.
 type TextList = &'static [&'static str];
 
 impl<const MIN: u64, const MAX: u64> Read for Integer<MIN, MAX> {
-    fn read(option: &mut u64, reader: &Reader<'_>, default: u64) -> Result<(), Problem> {
+    fn read(option: &mut u64, reader: &Reader<'_>, default: u64) -> Result<(), Box<Problem>> {
         integer(option, reader, default, MIN, MAX)
     }
 }
 
 impl<const MIN: u64, const MAX: u64> Read for DerivedInteger<MIN, MAX> {
     /// 0, which is no value, until it is derived.
-    fn read(option: &mut u64, reader: &Reader<'_>, _: u64) -> Result<(), Problem> {
+    fn read(option: &mut u64, reader: &Reader<'_>, _: u64) -> Result<(), Box<Problem>> {
         integer(option, reader, 0, MIN, MAX)
     }
 }
 
 impl<const MIN: u64, const MAX: u64> Read for IntegerOrZero<MIN, MAX> {
-    fn read(option: &mut u64, reader: &Reader<'_>, default: u64) -> Result<(), Problem> {
+    fn read(option: &mut u64, reader: &Reader<'_>, default: u64) -> Result<(), Box<Problem>> {
         integer_or_zero(option, reader, default, MIN, MAX)
     }
 }
 
 impl Read for Boolean {
-    fn read(option: &mut bool, reader: &Reader<'_>, default: bool) -> Result<(), Problem> {
+    fn read(option: &mut bool, reader: &Reader<'_>, default: bool) -> Result<(), Box<Problem>> {
         *option = match reader.raw {
             "null" => default,
             "true" => true,
@@ -66,7 +66,7 @@ impl Read for Boolean {
 }
 
 impl Read for Hours {
-    fn read(option: &mut f64, reader: &Reader<'_>, default: f64) -> Result<(), Problem> {
+    fn read(option: &mut f64, reader: &Reader<'_>, default: f64) -> Result<(), Box<Problem>> {
         *option = match json::parse_number(reader.raw) {
             _ if reader.raw == "null" => default,
             Some(hours) if (0.0..=MAX_HOURS).contains(&hours) => to_the_billionth(hours),
@@ -77,13 +77,13 @@ impl Read for Hours {
 }
 
 impl<const MAX: usize> Read for Text<MAX> {
-    fn read(option: &mut String, reader: &Reader<'_>, default: &'static str) -> Result<(), Problem> {
+    fn read(option: &mut String, reader: &Reader<'_>, default: &'static str) -> Result<(), Box<Problem>> {
         text(option, reader, default, MAX)
     }
 }
 
 impl<const MAX: usize> Read for Template<MAX> {
-    fn read(option: &mut String, reader: &Reader<'_>, default: &'static str) -> Result<(), Problem> {
+    fn read(option: &mut String, reader: &Reader<'_>, default: &'static str) -> Result<(), Box<Problem>> {
         let mut template = String::new();
         text(&mut template, reader, default, MAX)?;
         let is_once = |name| {
@@ -99,7 +99,7 @@ impl<const MAX: usize> Read for Template<MAX> {
 }
 
 impl<const MAX: usize> Read for Texts<MAX> {
-    fn read(option: &mut Vec<String>, reader: &Reader<'_>, default: TextList) -> Result<(), Problem> {
+    fn read(option: &mut Vec<String>, reader: &Reader<'_>, default: TextList) -> Result<(), Box<Problem>> {
         texts(option, reader, default, MAX)
     }
 }
@@ -129,7 +129,7 @@ impl OptionValue for PatternList {
 }
 
 impl<const MAX: usize> Read for Patterns<MAX> {
-    fn read(option: &mut PatternList, reader: &Reader<'_>, default: TextList) -> Result<(), Problem> {
+    fn read(option: &mut PatternList, reader: &Reader<'_>, default: TextList) -> Result<(), Box<Problem>> {
         let pattern = |text: &String| RedactPattern::parse(text).map_err(|why| reader.problem(&why));
         let mut list = Vec::new();
         texts(&mut list, reader, default, MAX)?;
@@ -139,7 +139,7 @@ impl<const MAX: usize> Read for Patterns<MAX> {
 }
 
 impl<W: Word> Read for OneOf<W> {
-    fn read(option: &mut W, reader: &Reader<'_>, default: W) -> Result<(), Problem> {
+    fn read(option: &mut W, reader: &Reader<'_>, default: W) -> Result<(), Box<Problem>> {
         let mut index = option.index();
         let read = word(&mut index, reader, default.index(), W::WORDS);
         *option = W::at(index);
@@ -148,7 +148,7 @@ impl<W: Word> Read for OneOf<W> {
 }
 
 impl<W: Word> Read for SomeOf<W> {
-    fn read(option: &mut Vec<W>, reader: &Reader<'_>, default: TextList) -> Result<(), Problem> {
+    fn read(option: &mut Vec<W>, reader: &Reader<'_>, default: TextList) -> Result<(), Box<Problem>> {
         let mut list = Vec::new();
         texts(&mut list, reader, default, LIST_MAX)?;
         let mut words = Vec::new();
@@ -167,13 +167,13 @@ impl<W: Word> Read for SomeOf<W> {
 const LIST_MAX: usize = 64;
 
 impl Reader<'_> {
-    fn problem(&self, allowed: &str) -> Problem {
+    fn problem(&self, allowed: &str) -> Box<Problem> {
         Problem::invalid(self.field, format!("{} must be {allowed}, not {}", self.field, cut_to_line(self.raw)))
     }
 }
 
 /// The index of one of these words.
-fn word(option: &mut usize, reader: &Reader<'_>, default: usize, words: &[&str]) -> Result<(), Problem> {
+fn word(option: &mut usize, reader: &Reader<'_>, default: usize, words: &[&str]) -> Result<(), Box<Problem>> {
     let given = json::decode_string(reader.raw);
     *option = match words.iter().position(|word| given.as_deref() == Some(*word)) {
         _ if reader.raw == "null" => default,
@@ -193,7 +193,7 @@ fn listed(words: &[&str], last: &str) -> String {
     out
 }
 
-fn integer(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u64) -> Result<(), Problem> {
+fn integer(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u64) -> Result<(), Box<Problem>> {
     // All bounds are far below 2^53: a float holds what may be given exactly.
     #[allow(
         clippy::cast_possible_truncation,
@@ -210,7 +210,13 @@ fn integer(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u
     Ok(())
 }
 
-fn integer_or_zero(option: &mut u64, reader: &Reader<'_>, default: u64, min: u64, max: u64) -> Result<(), Problem> {
+fn integer_or_zero(
+    option: &mut u64,
+    reader: &Reader<'_>,
+    default: u64,
+    min: u64,
+    max: u64,
+) -> Result<(), Box<Problem>> {
     let mut number = 0;
     match integer(&mut number, reader, default, 0, max) {
         Ok(()) if number == 0 || number >= min => {
@@ -233,7 +239,7 @@ fn to_the_billionth(hours: f64) -> f64 {
 }
 
 /// A text; or a number or boolean, taken as it is spelt, as command lines and environments pass a text like `2026`.
-fn text(option: &mut String, reader: &Reader<'_>, default: &str, max: usize) -> Result<(), Problem> {
+fn text(option: &mut String, reader: &Reader<'_>, default: &str, max: usize) -> Result<(), Box<Problem>> {
     let is_spelt = reader.raw.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     let spelt = || is_spelt.then_some(Cow::Borrowed(reader.raw));
     *option = match json::decode_string(reader.raw).or_else(spelt) {
@@ -245,7 +251,7 @@ fn text(option: &mut String, reader: &Reader<'_>, default: &str, max: usize) -> 
 }
 
 /// A list of texts, none of them empty; or, as command lines and environments pass lists, a text that spells one.
-fn texts(option: &mut Vec<String>, reader: &Reader<'_>, default: &[&str], max: usize) -> Result<(), Problem> {
+fn texts(option: &mut Vec<String>, reader: &Reader<'_>, default: &[&str], max: usize) -> Result<(), Box<Problem>> {
     if reader.raw == "null" {
         *option = default.iter().map(|text| (*text).to_owned()).collect();
         return Ok(());

@@ -11,7 +11,7 @@ pub(crate) trait OptionTable {
     const NAMES: &'static str;
 
     /// Sets the option that is read. Whether there is one of this name.
-    fn set(&mut self, reader: &Reader<'_>) -> Result<bool, Problem>;
+    fn set(&mut self, reader: &Reader<'_>) -> Result<bool, Box<Problem>>;
 
     /// Appends all, with their values. Whether one is the default is not told.
     fn list(&self, out: &mut Vec<lanes::OptionValue>);
@@ -44,7 +44,7 @@ macro_rules! option_struct {
         impl OptionTable for $struct {
             const NAMES: &'static str = concat!($( ", ", stringify!($name) ),+);
 
-            fn set(&mut self, reader: &Reader<'_>) -> Result<bool, Problem> {
+            fn set(&mut self, reader: &Reader<'_>) -> Result<bool, Box<Problem>> {
                 match reader.field {
                     $( stringify!($name) => <$kind as Read>::read(&mut self.$name, reader, $default)?, )+
                     _ => return Ok(false),

@@ -112,7 +112,7 @@ pub(crate) fn load_snapshot(
     context: &Context<impl Host>,
     options: &Options,
     plan: &ReadPlan<'_>,
-) -> Result<Option<QuestionSnapshot>, Problem> {
+) -> Result<Option<QuestionSnapshot>, Box<Problem>> {
     let ReadPlan { session, user, bucket, precondition, only_looks, recall, .. } = *plan;
     let of_user = plan.recalls_of_user();
     let once = plan.session_keys();
@@ -230,7 +230,7 @@ impl ReadPlan<'_> {
         mut receipt: IndexedReceipt,
         reads: &[Operation<'_>],
         steps: &[IndexStep<'_>],
-    ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Problem> {
+    ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Box<Problem>> {
         let of_user = self.recalls_of_user();
         if of_user && self.recalls_session {
             session_filter::keep_only_session(self.session, reads, steps, &mut receipt);
@@ -249,7 +249,7 @@ impl ReadPlan<'_> {
         options: &Options,
         reply: IndexedReceipt,
         of_session: Option<Receipt>,
-    ) -> Result<QuestionSnapshot, Problem> {
+    ) -> Result<QuestionSnapshot, Box<Problem>> {
         let mut outcomes = Outcomes::of_indexed(reply);
         let mut snapshot = QuestionSnapshot { generation: outcomes.generation.clone(), ..QuestionSnapshot::default() };
         snapshot.values = outcomes.take_entries()?;
@@ -301,7 +301,7 @@ pub(crate) fn widen_snapshot(
     bucket: BucketId<'_>,
     budget: u64,
     read_for: u64,
-) -> Result<(), Problem> {
+) -> Result<(), Box<Problem>> {
     let LogRun { extent, records, .. } = &seen.newest;
     if budget <= read_for || records.len() as u64 >= extent.length {
         return Ok(());
@@ -325,7 +325,7 @@ pub(crate) fn read_oldest(
     bucket: BucketId<'_>,
     generation: &str,
     tokens: u64,
-) -> Result<LogRun, Problem> {
+) -> Result<LogRun, Box<Problem>> {
     // Calls of tools are short, and what is around them is not; and there may be other answers among them.
     let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
     let read = Operation::read(TRANSCRIPT, end, max_records, max_bytes);
@@ -340,7 +340,7 @@ pub(crate) fn fetch_beginnings(
     bucket: BucketId<'_>,
     turns: &[Turn<'_, '_>],
     budget: u64,
-) -> Result<Vec<LogRun>, Problem> {
+) -> Result<Vec<LogRun>, Box<Problem>> {
     let first = seen.newest.extent.first;
     let begins = turns.iter().skip(1).rev().filter(|turn| !turn.is_whole);
     // Others may have written between the question and the step with it.
@@ -364,7 +364,7 @@ pub(crate) fn fetch_branch(
     bucket: BucketId<'_>,
     thread: &ConversationThread<'_>,
     budget: u64,
-) -> Result<Vec<LogRun>, Problem> {
+) -> Result<Vec<LogRun>, Box<Problem>> {
     let left = budget.saturating_sub(thread.weight());
     // What was read of a thread that is all of the newest records was enough for the budget.
     let is_plain = thread.count() == seen.newest.records.len() as u64;
@@ -383,7 +383,7 @@ impl QuestionSnapshot {
         bucket: BucketId<'_>,
         spans: &[Span],
         max_bytes: u64,
-    ) -> Result<Vec<LogRun>, Problem> {
+    ) -> Result<Vec<LogRun>, Box<Problem>> {
         let read = [Operation::read_at(TRANSCRIPT, spans, max_bytes)];
         let found = store::read_bucket(&context.host, bucket, Precondition::life(&self.generation), &read)?;
         found.map_or(Ok(Vec::new()), |mut outcomes| outcomes.take_spans())

@@ -153,7 +153,7 @@ pub(crate) fn enrich_question(
     entry: &QuestionEntry<'_>,
     metadata: &EntryMetadata<'_>,
     reply: &mut QuestionReply,
-) -> Result<(), Problem> {
+) -> Result<(), Box<Problem>> {
     // What is searched for, and quoted, is what was said.
     let spoken = json::spoken_text(entry.text);
     let entry = &QuestionEntry { text: &spoken, ..*entry };
@@ -267,7 +267,7 @@ fn read_snapshot(
     metadata: &EntryMetadata<'_>,
     recall: Option<&RecallQuery>,
     reply: &mut QuestionReply,
-) -> Result<Option<QuestionSnapshot>, Problem> {
+) -> Result<Option<QuestionSnapshot>, Box<Problem>> {
     let session = question.session;
     let plan = ReadPlan {
         session,
@@ -325,7 +325,7 @@ fn compose_window(
     turns: &[Turn<'_, '_>],
     continued: Option<&str>,
     reply: &mut QuestionReply,
-) -> Result<ComposedWindow, Problem> {
+) -> Result<ComposedWindow, Box<Problem>> {
     let LoadedQuestion { context, options, question, seen, resolved, budget } = *loaded;
     let session = question.session;
     let summary = seen.summary.as_deref().zip(resolved.target);

@@ -60,7 +60,7 @@ impl<'a, H: Host> ThreadReader<'a, '_, H> {
 
     /// The same with what is fetched for it: one more wait where it lies further back, and one where not even one turn of it was
     /// read whole.
-    fn fetch(&mut self, mut thread: ConversationThread<'a>) -> Result<ConversationThread<'a>, Problem> {
+    fn fetch(&mut self, mut thread: ConversationThread<'a>) -> Result<ConversationThread<'a>, Box<Problem>> {
         for budget in [self.budget, 0] {
             let runs = fetch_branch(self.context, self.seen, self.bucket, &thread, budget)?;
             if !runs.is_empty() {
@@ -80,7 +80,7 @@ pub(crate) fn resolve_thread<'a>(
     fetched: &'a FetchedRuns,
     budget: u64,
     enough: u64,
-) -> Result<ResolvedThread<'a>, Problem> {
+) -> Result<ResolvedThread<'a>, Box<Problem>> {
     let bucket = question.bucket();
     let (parent, id) = (question.parent.as_deref(), question.id.as_deref());
     let mut reader = ThreadReader { context, seen, bucket, fetched, read: ReadRecords::default(), budget, enough };
@@ -130,7 +130,7 @@ impl ResolvedThread<'_> {
         seen: &QuestionSnapshot,
         turns: &[Turn<'_, '_>],
         budget: u64,
-    ) -> Result<Vec<LogRun>, Problem> {
+    ) -> Result<Vec<LogRun>, Box<Problem>> {
         match self.thread.older {
             Some(_) => fetch_beginnings(context, seen, question.bucket(), turns, budget),
             None => Ok(Vec::new()),

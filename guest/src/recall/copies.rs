@@ -81,7 +81,7 @@ impl SessionCopies<'_> {
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
         last: Option<Operation<'_>>,
-    ) -> Result<RemovalResult, Problem> {
+    ) -> Result<RemovalResult, Box<Problem>> {
         let Self { user, session, life, positions } = *self;
         let mut facets = Vec::new();
         match positions {

@@ -98,7 +98,7 @@ fn try_remove_copies(
     user: &str,
     revision: u64,
     fate: MessageFate<'_>,
-) -> Result<bool, Problem> {
+) -> Result<bool, Box<Problem>> {
     let before = store::read_entry_text(&context.host, registry::user_bucket(user), COPY_STATES, session)?;
     let mut after = CopyState::not_copied(life, revision + 1);
     let mut copies = SessionCopies { user, session, life: Some(life), positions: None };

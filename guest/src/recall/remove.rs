@@ -61,7 +61,7 @@ pub(crate) struct PassageRemoval<'a> {
 
 impl PassageRemoval<'_> {
     /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
-    fn find(&self, host: &impl Host) -> Result<Option<FoundPassages>, Problem> {
+    fn find(&self, host: &impl Host) -> Result<Option<FoundPassages>, Box<Problem>> {
         let Self { bucket, precondition, is_meant, .. } = *self;
         // Two may be the same number, and each is asked for once.
         let mut once: Vec<u32> = Vec::with_capacity(self.facets.len());
@@ -148,7 +148,7 @@ impl PassageRemoval<'_> {
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
         last: Option<Operation<'_>>,
-    ) -> Result<RemovalResult, Problem> {
+    ) -> Result<RemovalResult, Box<Problem>> {
         let Self { bucket, precondition, .. } = *self;
         let Some(removal) = self.find(host)? else { return Ok(RemovalResult::NoBucket) };
         let [passages, terms] = removal.first;
@@ -219,7 +219,7 @@ pub(crate) fn find_orphans(
     precondition: Precondition<'_>,
     first: u64,
     before: &[u64],
-) -> Result<Vec<u64>, Problem> {
+) -> Result<Vec<u64>, Box<Problem>> {
     let count = first.min(ALL_POSITIONS);
     let steps = [
         IndexStep::remove_documents(INDEX, before),
@@ -246,7 +246,7 @@ pub(crate) const RESET_PASSAGES: [Operation<'static>; 3] =
     [Operation::reset_log(PASSAGES, &[]), Operation::reset_log(TERMS, &[]), RESET_VECTORS];
 
 /// Take out of the index what no passage is left of; passages begin at `first`. One wait, and one more for each batch.
-pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>, first: u64) -> Result<(), Problem> {
+pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>, first: u64) -> Result<(), Box<Problem>> {
     if first == 0 || !host.store_profile().indexes {
         return Ok(());
     }

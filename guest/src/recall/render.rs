@@ -7,6 +7,7 @@ use keepline_recall::{CalendarDate, MatchReasons, PassageCandidate};
 
 use crate::recall::passage::{Passage, parse_speaker};
 use crate::store;
+use crate::text::json_values::array;
 use crate::text::timestamp::parse_milliseconds;
 use crate::window::render::push_lines;
 
@@ -116,7 +117,7 @@ pub(crate) fn write_recall_json(session: &str, text: &str, taken: &[RecalledPass
         ];
         let why: Vec<&str> =
             reasons.into_iter().filter(|(why, _)| candidate.why.contains(*why)).map(|(_, name)| name).collect();
-        out.json("why", Some(&["[", &why.join(","), "]"].concat()));
+        out.json("why", Some(&array(&why)));
         passages.push_str(&out.finish());
     }
     passages.push(']');

@@ -143,7 +143,7 @@ pub(crate) struct RecallSnapshot {
 }
 
 impl RecallSnapshot {
-    pub(crate) fn of(wanted: &RecallQuery, outcomes: &mut Outcomes) -> Result<Self, Problem> {
+    pub(crate) fn of(wanted: &RecallQuery, outcomes: &mut Outcomes) -> Result<Self, Box<Problem>> {
         let found = RecallMatches::of(outcomes.take_found()?, if wanted.is_of_user { 2 } else { 1 });
         let tail = outcomes.take_records()?;
         let near = if wanted.embedding.is_some() { VectorSnapshot::of(outcomes)? } else { VectorSnapshot::Unasked };
@@ -243,7 +243,7 @@ pub(crate) fn search_passages(
     wanted: &RecallQuery,
     mut seen: RecallSnapshot,
     asking: &RecallScope<'_>,
-) -> Result<Option<String>, Problem> {
+) -> Result<Option<String>, Box<Problem>> {
     let mut candidates = seen.candidates(wanted);
     let keys = seen.near.keys(&candidates);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();

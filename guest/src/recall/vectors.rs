@@ -34,7 +34,7 @@ pub(crate) enum VectorSnapshot {
 }
 
 impl VectorSnapshot {
-    pub(crate) fn of(outcomes: &mut Outcomes) -> Result<Self, Problem> {
+    pub(crate) fn of(outcomes: &mut Outcomes) -> Result<Self, Box<Problem>> {
         Ok(match outcomes.take_entries()? {
             EntriesOutcome::Entries(found) => Self::All(found.entries),
             EntriesOutcome::Oversize { .. } => Self::Many,

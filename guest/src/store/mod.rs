@@ -22,7 +22,7 @@ use crate::contract::{
 const GENERATION_MAX: usize = 256;
 
 /// Let the store apply a transaction.
-pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
+pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Box<Problem>> {
     checked(host.transact(transaction).map_err(Problem::of_store)?, transaction)
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn read_bucket(
     bucket: BucketId<'_>,
     precondition: Precondition<'_>,
     operations: &[Operation<'_>],
-) -> Result<Option<Outcomes>, Problem> {
+) -> Result<Option<Outcomes>, Box<Problem>> {
     let receipt = transact(host, &Transaction { bucket, precondition, expectations: &[], operations })?;
     Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
 }
@@ -43,7 +43,7 @@ pub(crate) fn read_entry_text(
     bucket: BucketId<'_>,
     map: &str,
     key: &str,
-) -> Result<Option<String>, Problem> {
+) -> Result<Option<String>, Box<Problem>> {
     let get = [Operation::get(map, &key, 256)];
     let Some(mut outcomes) = read_bucket(host, bucket, Precondition::LOOK, &get)? else { return Ok(None) };
     match outcomes.take_entries()? {
@@ -56,7 +56,7 @@ pub(crate) fn read_entry_text(
 pub(crate) fn transact_indexed(
     host: &impl Host,
     transaction: &IndexedTransaction<'_>,
-) -> Result<IndexedReceipt, Problem> {
+) -> Result<IndexedReceipt, Box<Problem>> {
     if transaction.lease.is_none() && transaction.steps.is_empty() {
         return transact(host, &transaction.transaction).map(IndexedReceipt::from);
     }
@@ -68,7 +68,7 @@ pub(crate) fn transact_indexed(
 pub(crate) fn transact_each(
     host: &impl Host,
     transactions: &[IndexedTransaction<'_>],
-) -> Vec<Result<IndexedReceipt, Problem>> {
+) -> Vec<Result<IndexedReceipt, Box<Problem>>> {
     in_order(host.transact_each(transactions), transactions, checked_indexed)
 }
 
@@ -76,22 +76,22 @@ pub(crate) fn transact_each(
 fn in_order<Q, R>(
     replies: Vec<Result<R, Problem>>,
     requests: &[Q],
-    check: impl Fn(R, &Q) -> Result<R, Problem>,
-) -> Vec<Result<R, Problem>> {
+    check: impl Fn(R, &Q) -> Result<R, Box<Problem>>,
+) -> Vec<Result<R, Box<Problem>>> {
     let mut replies = replies.into_iter();
     let checked = |request: &Q| {
-        let reply = replies.next().unwrap_or_else(|| Err(Problem::out_of_turn()));
+        let reply = replies.next().ok_or_else(Problem::out_of_turn)?;
         check(reply.map_err(Problem::of_store)?, request)
     };
     requests.iter().map(checked).collect()
 }
 
-fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
+fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Box<Problem>> {
     receipt.generation = receipt.generation.filter(|generation| is_generation(generation));
     if mend(&mut receipt, transaction) { Ok(receipt) } else { Err(Problem::out_of_turn()) }
 }
 
-fn checked_indexed(receipt: IndexedReceipt, asked: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Problem> {
+fn checked_indexed(receipt: IndexedReceipt, asked: &IndexedTransaction<'_>) -> Result<IndexedReceipt, Box<Problem>> {
     let IndexedReceipt { lease, receipt, found } = receipt;
     let receipt = checked(receipt, &asked.transaction)?;
     let fits = !receipt.is_applied()
@@ -102,16 +102,16 @@ fn checked_indexed(receipt: IndexedReceipt, asked: &IndexedTransaction<'_>) -> R
 }
 
 /// Delete a bucket (that generation, if one is named), and name up to `max_keys` of its values.
-pub(crate) fn delete_bucket(host: &impl Host, request: DeleteRequest<'_>) -> Result<Deletion, Problem> {
+pub(crate) fn delete_bucket(host: &impl Host, request: DeleteRequest<'_>) -> Result<Deletion, Box<Problem>> {
     delete_each(host, &[request]).pop().unwrap_or_else(|| Err(Problem::out_of_turn()))
 }
 
 /// Delete buckets, each another one, in one wait.
-pub(crate) fn delete_each(host: &impl Host, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
+pub(crate) fn delete_each(host: &impl Host, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Box<Problem>>> {
     in_order(host.delete_each(requests), requests, checked_deletion)
 }
 
-fn checked_deletion(mut deletion: Deletion, request: &DeleteRequest<'_>) -> Result<Deletion, Problem> {
+fn checked_deletion(mut deletion: Deletion, request: &DeleteRequest<'_>) -> Result<Deletion, Box<Problem>> {
     match deletion.status {
         Status::Applied | Status::Repeated | Status::Absent | Status::Expired => {}
         Status::GenerationMismatch if request.generation.is_some() => {}
@@ -235,7 +235,7 @@ mod tests {
         }
 
         fn list_sessions(&self, _: &str, _: u32) -> Result<BucketPage, Problem> {
-            Err(Problem::out_of_turn())
+            Err(*Problem::out_of_turn())
         }
 
         fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
@@ -259,7 +259,7 @@ mod tests {
         receipt: Receipt,
         precondition: Precondition<'_>,
         operations: &[Operation<'_>],
-    ) -> Result<Receipt, Problem> {
+    ) -> Result<Receipt, Box<Problem>> {
         let expectations = [Expectation::room(VALUES, 1)];
         let transaction =
             Transaction { bucket: BucketId::session("s"), precondition, expectations: &expectations, operations };

@@ -57,7 +57,7 @@ impl Outcomes {
     }
 
     /// Of `get`, `get_some` and `get_all`.
-    pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Problem> {
+    pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Box<Problem>> {
         let Some(Outcome::Entries(FoundEntries { entries, missing })) = self.rest.next() else {
             return Err(Problem::out_of_turn());
         };
@@ -69,7 +69,7 @@ impl Outcomes {
     }
 
     /// Of `get_some` and `get_all`: what can be read. If there is too much of it, nothing.
-    pub(crate) fn take_readable_entries(&mut self) -> Result<Vec<Entry>, Problem> {
+    pub(crate) fn take_readable_entries(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
         match self.take_entries()? {
             EntriesOutcome::Entries(found) => Ok(found.entries),
             EntriesOutcome::Oversize(_) => Ok(Vec::new()),
@@ -77,17 +77,17 @@ impl Outcomes {
     }
 
     /// Of `get_some`, to be taken one by one.
-    pub(crate) fn take_entries_by_key(&mut self) -> Result<EntriesByKey, Problem> {
+    pub(crate) fn take_entries_by_key(&mut self) -> Result<EntriesByKey, Box<Problem>> {
         self.take_readable_entries().map(EntriesByKey)
     }
 
     /// Of `get`: the text. None: it is not there, can't be read, or is longer than what was asked for.
-    pub(crate) fn take_text(&mut self) -> Result<Option<String>, Problem> {
+    pub(crate) fn take_text(&mut self) -> Result<Option<String>, Box<Problem>> {
         Ok(self.take_readable_entries()?.pop().map(|entry| entry.text))
     }
 
     /// Of `page_keys`.
-    pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Problem> {
+    pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Box<Problem>> {
         let Some(Outcome::Entries(page)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
         let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
         let mut cursor = String::new();
@@ -100,7 +100,7 @@ impl Outcomes {
     }
 
     /// Of `page_entries`.
-    pub(crate) fn take_entry_page(&mut self) -> Result<Vec<Entry>, Problem> {
+    pub(crate) fn take_entry_page(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Entries(page)) => Ok(page.entries),
             _ => Err(Problem::out_of_turn()),
@@ -108,7 +108,7 @@ impl Outcomes {
     }
 
     /// Of `put`, `remove` and `reset_map`.
-    pub(crate) fn take_changed(&mut self) -> Result<ChangedEntries, Problem> {
+    pub(crate) fn take_changed(&mut self) -> Result<ChangedEntries, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Changed(changed)) => Ok(changed),
             _ => Err(Problem::out_of_turn()),
@@ -116,7 +116,7 @@ impl Outcomes {
     }
 
     /// Of `add`.
-    pub(crate) fn take_counter(&mut self) -> Result<i64, Problem> {
+    pub(crate) fn take_counter(&mut self) -> Result<i64, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Counter(counter)) => Ok(counter.value),
             _ => Err(Problem::out_of_turn()),
@@ -124,7 +124,7 @@ impl Outcomes {
     }
 
     /// Of `read` and `read_surplus`, and of `read_at` one span.
-    pub(crate) fn take_records(&mut self) -> Result<LogRun, Problem> {
+    pub(crate) fn take_records(&mut self) -> Result<LogRun, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Records(found)) => {
                 let none = LogRun::none(found.extent);
@@ -136,7 +136,7 @@ impl Outcomes {
     }
 
     /// Of `read_at`.
-    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRun>, Problem> {
+    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRun>, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Records(found)) => Ok(LogRun::each(found).collect()),
             _ => Err(Problem::out_of_turn()),
@@ -144,7 +144,7 @@ impl Outcomes {
     }
 
     /// Of `append`, `replace_oldest`, `rewrite` and `reset_log`.
-    pub(crate) fn take_extent(&mut self) -> Result<LogExtent, Problem> {
+    pub(crate) fn take_extent(&mut self) -> Result<LogExtent, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Extent(extent)) => Ok(extent),
             _ => Err(Problem::out_of_turn()),
@@ -152,12 +152,12 @@ impl Outcomes {
     }
 
     /// Of the next step.
-    pub(crate) fn take_found(&mut self) -> Result<FoundDocuments, Problem> {
+    pub(crate) fn take_found(&mut self) -> Result<FoundDocuments, Box<Problem>> {
         self.found.next().ok_or_else(Problem::out_of_turn)
     }
 
     /// Of `describe`.
-    pub(crate) fn take_description(&mut self) -> Result<Description, Problem> {
+    pub(crate) fn take_description(&mut self) -> Result<Description, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Described(found)) => Ok(found),
             _ => Err(Problem::out_of_turn()),

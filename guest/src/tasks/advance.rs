@@ -14,6 +14,7 @@ use crate::tasks::retention::enforce_limits;
 use crate::tasks::summarize::summarize_thread;
 use crate::tasks::task::{NEED_ID, TaskStep, unreadable_state};
 use crate::tasks::{activity, embed, generate_title, index_passages, retention, summarize};
+use crate::text;
 use crate::text::ids::is_session;
 use crate::text::quoting::python_repr;
 
@@ -71,13 +72,13 @@ fn named_buckets<'a>(job: &Job<'a>) -> Option<(BucketId<'a>, Option<&'a str>)> {
 fn unknown(job: &Job<'_>) -> Progress {
     let buckets: Vec<String> =
         job.buckets.iter().map(|TaskBucket { kind, name }| [&**kind, " ", &python_repr(name)].concat()).collect();
-    let buckets = buckets.join(", ");
+    let buckets = text::join(&buckets, ", ");
     Progress::failed(codes::UNSUPPORTED, format!("There is no task called {} for {buckets}", python_repr(job.name)))
 }
 
 fn unasked_result(job: &Job<'_>) -> Progress {
     let ids: Vec<String> = job.results.iter().map(|result| result.id.to_string()).collect();
     let message =
-        ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &ids.join(", ")].concat();
+        ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &text::join(&ids, ", ")].concat();
     Progress::failed(codes::INVALID, message)
 }

@@ -5,7 +5,7 @@ use keepline_json::{self as json, ObjectWriter};
 use crate::contract::{Expectation, Precondition};
 use crate::store::is_generation;
 use crate::text::ascii;
-use crate::text::json_values::parse_count;
+use crate::text::json_values::{array, parse_count};
 use crate::transcript::schema::{REVISION, SESSION};
 
 /// The state of a task: what its next write expects.
@@ -48,7 +48,7 @@ impl Checkpoint {
             out.count(name, Some(count).filter(|count| *count > 0));
         }
         let kept: Vec<String> = self.kept.iter().map(u64::to_string).collect();
-        let kept = (!kept.is_empty()).then(|| ["[", &kept.join(","), "]"].concat());
+        let kept = (!kept.is_empty()).then(|| array(&kept));
         out.json("o", kept.as_deref());
         ascii::to_ascii_json(&out.finish())
     }

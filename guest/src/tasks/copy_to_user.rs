@@ -32,7 +32,7 @@ const DAY: u64 = 86_400;
 const LIFE_LEFT: Operation<'static> = Operation::describe(false);
 
 /// Lets a session's life be copied again that was deleted and is back: an operator restored it.
-pub(crate) fn allow_copying_again(host: &impl Host, user: &str, session: &str, life: &str) -> Result<(), Problem> {
+pub(crate) fn allow_copying_again(host: &impl Host, user: &str, session: &str, life: &str) -> Result<(), Box<Problem>> {
     let bucket = registry::user_bucket(user);
     let Some(entry) = store::read_entry_text(host, bucket, COPY_STATES, session)? else { return Ok(()) };
     if !matches!(CopyState::parse(&entry), Some(CopyState::Gone { life: gone, .. }) if gone == life) {
@@ -169,7 +169,7 @@ fn withdraw_copies(
     session: &str,
     life: &str,
     anew: &CopyState,
-) -> Result<Step, Problem> {
+) -> Result<Step, Box<Problem>> {
     let anew = [PutEntry { key: session, text: &anew.write() }];
     let last = Operation::put(COPY_STATES, &anew);
     let copies = SessionCopies { user, session, life: Some(life), positions: None };
@@ -178,7 +178,7 @@ fn withdraw_copies(
 }
 
 /// A correction is under way, or was abandoned: it begins again, or never.
-fn raise_revision(step: &TaskStep<'_, impl Host>, by: u64) -> Result<Step, Problem> {
+fn raise_revision(step: &TaskStep<'_, impl Host>, by: u64) -> Result<Step, Box<Problem>> {
     let amount = i64::try_from(by).unwrap_or(i64::MAX);
     let raise = [Operation::add(SESSION, REVISION, amount)];
     step.write(&[expect_session_entry(REVISION, step.basis.revision.as_deref())], &raise)?;
@@ -186,7 +186,7 @@ fn raise_revision(step: &TaskStep<'_, impl Host>, by: u64) -> Result<Step, Probl
 }
 
 impl UserCopyState {
-    fn of(outcomes: &mut Outcomes) -> Result<Self, Problem> {
+    fn of(outcomes: &mut Outcomes) -> Result<Self, Box<Problem>> {
         let mut once = outcomes.take_entries_by_key()?;
         Ok(Self { forgotten: once.take(FORGOTTEN), revision: once.take(REVISION), posted: outcomes.take_text()? })
     }

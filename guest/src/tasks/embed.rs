@@ -93,7 +93,7 @@ fn read_to_embed(mut step: TaskStep<'_, impl Host>) -> StepResult {
         return step.finish();
     }
     // Some came with their messages.
-    let keys = vector_keys(to..to + batch as u64);
+    let keys = vector_keys(to..to + batch);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let span = [Span { position: to, count: batch as u32 }];
     let more = [read_vectors_operation(&keys), Operation::read_at(PASSAGES, &span, BATCH_BYTES)];

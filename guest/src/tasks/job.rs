@@ -60,7 +60,7 @@ pub struct Progress {
     /// What is needed.
     pub need: Option<Need>,
     /// Why it failed.
-    pub problem: Option<Problem>,
+    pub problem: Option<Box<Problem>>,
 }
 
 impl Progress {

@@ -55,11 +55,11 @@ pub(crate) type StepResult<T = Progress> = Result<T, StepEnd>;
 pub(crate) enum StepEnd {
     /// The bucket is gone, or somebody else is at work.
     Step(Step),
-    Failed(Problem),
+    Failed(Box<Problem>),
 }
 
-impl From<Problem> for StepEnd {
-    fn from(failure: Problem) -> Self {
+impl From<Box<Problem>> for StepEnd {
+    fn from(failure: Box<Problem>) -> Self {
         Self::Failed(failure)
     }
 }
@@ -105,7 +105,7 @@ impl<H: Host> TaskStep<'_, H> {
         &self,
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
-    ) -> Result<Step, Problem> {
+    ) -> Result<Step, Box<Problem>> {
         self.write_indexed(expectations, operations, &[])
     }
 
@@ -115,7 +115,7 @@ impl<H: Host> TaskStep<'_, H> {
         expectations: &[Expectation<'_>],
         operations: &[Operation<'_>],
         steps: &[IndexStep<'_>],
-    ) -> Result<Step, Problem> {
+    ) -> Result<Step, Box<Problem>> {
         let lease = self.lease(0);
         if operations.is_empty() && steps.is_empty() && lease.is_none() {
             return Ok(Step::Done);

@@ -142,10 +142,8 @@ pub(crate) fn head_within(text: &str, bytes: usize, lines: usize) -> &str {
         end -= 1;
     }
     let head = text.get(..end).unwrap_or_default();
-    match head.match_indices('\n').nth(lines) {
-        Some((at, _)) => head.get(..at).unwrap_or_default(),
-        None => head,
-    }
+    let end = head.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').nth(lines);
+    end.and_then(|(end, _)| head.get(..end)).unwrap_or(head)
 }
 
 /// The longest end of at most so many bytes and line ends.
@@ -155,10 +153,8 @@ fn down_to(text: &str, bytes: usize, lines: usize) -> &str {
         start += 1;
     }
     let tail = text.get(start..).unwrap_or_default();
-    match tail.rmatch_indices('\n').nth(lines) {
-        Some((at, _)) => tail.get(at + 1..).unwrap_or_default(),
-        None => tail,
-    }
+    let start = tail.bytes().enumerate().rev().filter(|(_, byte)| *byte == b'\n').nth(lines);
+    start.and_then(|(start, _)| tail.get(start + 1..)).unwrap_or(tail)
 }
 
 #[cfg(test)]

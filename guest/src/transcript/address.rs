@@ -46,7 +46,7 @@ impl TranscriptAddress<'_> {
         transcript_bucket(self.session, self.node.as_deref())
     }
 
-    pub(crate) fn missing_message_problem(&self, position: u64) -> Problem {
+    pub(crate) fn missing_message_problem(&self, position: u64) -> Box<Problem> {
         let message = format!("Session {} has no message at position {position}", python_repr(self.session));
         Problem::new(codes::NOT_FOUND, "message", message)
     }

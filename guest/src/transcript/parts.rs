@@ -9,6 +9,7 @@ use std::cell::OnceCell;
 use std::ops::Deref;
 
 use crate::options::conversation::Options;
+use crate::text::json_values::{array, on_one_line};
 use crate::text::{tokens, truncate};
 use crate::transcript::sanitize;
 
@@ -145,12 +146,12 @@ pub(crate) fn clean_parts(options: &Options, parts: &str, is_answer: bool) -> St
             kept.push(part);
         }
     });
-    let kept = ["[", &kept.join(","), "]"].concat();
+    let kept = array(&kept);
     let kept = map_part_texts(&kept, |text| Some(sanitize::cleaned_text(options, text, is_answer).into_owned()));
     let kept = kept.unwrap_or_default();
     let kept = sanitize::redact_json(options, kept.into()).into_owned();
     if json::is_content(&kept) {
-        return if kept.contains(['\n', '\r']) { kept.replace(['\n', '\r'], " ") } else { kept };
+        return on_one_line(kept.into()).into_owned();
     }
     sanitize::cleaned_text(options, json::join_texts(parts).into(), is_answer).into_owned()
 }
@@ -222,7 +223,7 @@ fn without_largest(parts: &str) -> Option<String> {
     }
     let is_largest = |part: &str| std::ptr::eq(part, largest);
     let kept: Vec<&str> = all.iter().map(|part| if is_largest(part) { &*note } else { *part }).collect();
-    Some(["[", &kept.join(","), "]"].concat())
+    Some(array(&kept))
 }
 
 fn text_part(text: &str, is_alone: bool) -> String {

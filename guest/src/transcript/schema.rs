@@ -16,6 +16,7 @@
 use std::ops::Range;
 
 use crate::contract::{Problem, codes};
+use crate::text;
 use crate::text::json_values::parse_count;
 use crate::transcript::skip_counters::TRUNCATED;
 
@@ -66,7 +67,7 @@ pub(crate) const IMPORT: &str = "import";
 
 pub(crate) fn format_import(stretches: &[Range<u64>]) -> String {
     let numbers = stretches.iter().flat_map(|stretch| [stretch.start.to_string(), stretch.end.to_string()]);
-    numbers.collect::<Vec<_>>().join(" ")
+    text::join(&numbers.collect::<Vec<_>>(), " ")
 }
 
 pub(crate) fn parse_import(text: &str) -> Vec<Range<u64>> {

@@ -3,7 +3,7 @@
 use keepline_json::{self as json, ObjectWriter};
 use std::borrow::Cow;
 
-use crate::text::json_values::parse_count;
+use crate::text::json_values::{array, parse_count};
 use crate::transcript::thread::Branches;
 
 /// What a summary says, and how far it reaches.
@@ -55,7 +55,7 @@ impl<'a> ThreadSummary<'a> {
         out.count("total", Some(self.total));
         out.text("trust", self.has_low_trust.then_some("low"));
         let others: Vec<String> = others.iter().map(|other| other.write(&[])).collect();
-        let others = (!others.is_empty()).then(|| ["[", &others.join(","), "]"].concat());
+        let others = (!others.is_empty()).then(|| array(&others));
         out.json("others", others.as_deref());
         out.finish()
     }

@@ -1,5 +1,6 @@
 //! Titles made from a first message, and where a stored title came from.
 
+use crate::text;
 use crate::transcript::record::{RecordKind, Role, StoredRecord};
 
 /// What [`UNTITLED`] says then: the title, or that there is none, stays as far as deferred work is concerned.
@@ -11,7 +12,7 @@ pub(crate) fn title_from_message(text: &str, max: u64) -> String {
     let is_plain = |c: &char| !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let words = text.split_whitespace().map(|word| word.chars().filter(is_plain).collect::<String>());
     let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
-    shortened(&words.join(" "), max)
+    shortened(&text::join(&words, " "), max)
 }
 
 /// What a title was made of.

@@ -77,7 +77,7 @@ pub(crate) struct UserSnapshot {
 
 impl UserSnapshot {
     /// Of a receipt of [`user_read_operations`], and what was asked for beside them. A user without a bucket has nothing.
-    pub(crate) fn of(reply: IndexedReceipt) -> Result<(Self, Option<Outcomes>), Problem> {
+    pub(crate) fn of(reply: IndexedReceipt) -> Result<(Self, Option<Outcomes>), Box<Problem>> {
         let mut seen = Self::default();
         if !reply.receipt.is_applied() {
             return Ok((seen, None));
@@ -129,7 +129,7 @@ pub(crate) fn register_session(
     generation: &str,
     at: &str,
     has_question: bool,
-) -> Result<RegistrationOutcome, Problem> {
+) -> Result<RegistrationOutcome, Box<Problem>> {
     let mut is_long = false;
     if let Some(user) = state.user.clone().filter(|_| !state.is_owned || state.node.is_some()) {
         let mut noted = with_user(host, state, &user, generation, at)?;
@@ -150,7 +150,7 @@ const DONE: RegistrationOutcome = RegistrationOutcome::Done { is_long: false };
 
 /// Whether the user's tombstone is so old that no answer is still on its way from before it: then it is as if it had been
 /// seen.
-fn outlived(host: &impl Host, state: &mut TurnToken<'_>, user: &str, at: &str) -> Result<bool, Problem> {
+fn outlived(host: &impl Host, state: &mut TurnToken<'_>, user: &str, at: &str) -> Result<bool, Box<Problem>> {
     let stamp = store::read_entry_text(host, user_bucket(user), USER, FORGOTTEN)?;
     let seconds = |stamp: &str| stamp.split_once('.').and_then(|(whole, _)| parse_count(whole));
     let age = seconds(at).zip(stamp.as_deref().and_then(seconds)).map(|(now, then)| now.saturating_sub(then));
@@ -173,7 +173,7 @@ fn with_user(
     user: &str,
     generation: &str,
     at: &str,
-) -> Result<Option<LogExtent>, Problem> {
+) -> Result<Option<LogExtent>, Box<Problem>> {
     let ActivityRecord { record, entry } = ActivityRecord::new(&state.session, generation, at);
     let records = [&*record];
     let listed = [PutEntry { key: &state.session, text: &entry }];
@@ -195,7 +195,7 @@ fn with_session(
     state: &TurnToken<'_>,
     node: &str,
     generation: &str,
-) -> Result<RegistrationOutcome, Problem> {
+) -> Result<RegistrationOutcome, Box<Problem>> {
     let mut ids = ObjectWriter::with_capacity(64);
     ids.text("app_id", state.app_id.as_deref());
     ids.text("node_id", state.node_id.as_deref());

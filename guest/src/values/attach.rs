@@ -24,7 +24,7 @@ pub(crate) fn open_and_attach(
     session: &str,
     metadata: &EntryMetadata<'_>,
     reply: &mut QuestionReply,
-) -> Result<(), Problem> {
+) -> Result<(), Box<Problem>> {
     let Config { max_keys, max_context_bytes, .. } = context.config;
     let read = Operation::get_all(VALUES, max_keys, max_context_bytes);
     let reads = [read, READ_SESSION_ID];
@@ -49,7 +49,7 @@ pub(crate) fn attach_values(
     metadata: &EntryMetadata<'_>,
     found: EntriesOutcome,
     reply: &mut QuestionReply,
-) -> Result<(), Problem> {
+) -> Result<(), Box<Problem>> {
     let session = bucket.name;
     match found {
         EntriesOutcome::Entries(values) => attach_entries(context, session, metadata, values, reply),
@@ -121,7 +121,7 @@ fn attach_entries(
     });
 }
 
-fn oversize_problem(context: &Context<impl Host>, session: &str, keys: u64) -> Problem {
+fn oversize_problem(context: &Context<impl Host>, session: &str, keys: u64) -> Box<Problem> {
     let Config { max_keys, max_context_bytes, .. } = context.config;
     if keys > max_keys {
         let message = format!("Memory of session {session} ({keys} keys) is over max_keys ({max_keys})");

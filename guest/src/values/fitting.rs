@@ -33,7 +33,7 @@ pub(crate) fn read_fitting(
     bucket: BucketId<'_>,
     generation: &str,
     entries: u64,
-) -> Result<FittingValues, Problem> {
+) -> Result<FittingValues, Box<Problem>> {
     let mut memory = FittingReader {
         context,
         bucket,
@@ -73,7 +73,7 @@ enum ValueSlot {
 
 impl<H: Host> FittingReader<'_, H> {
     /// Read what is to be attached, of so many entries; how many of them can't be listed. None: the session has ended.
-    fn read(&mut self, entries: u64) -> Result<Option<u64>, Problem> {
+    fn read(&mut self, entries: u64) -> Result<Option<u64>, Box<Problem>> {
         let Some(Some(page)) = self.get(vec![0, 1], self.room, true)? else { return Ok(None) };
         self.keep(0);
         self.keep(1);
@@ -146,7 +146,7 @@ impl<H: Host> FittingReader<'_, H> {
 
     /// Read values that have, with their keys, no more bytes than are known, or than `share`. With the names of
     /// all keys if they are wanted. None: the session has ended.
-    fn get(&mut self, wanted: Vec<usize>, share: u64, lists: bool) -> Result<Option<Option<KeyPage>>, Problem> {
+    fn get(&mut self, wanted: Vec<usize>, share: u64, lists: bool) -> Result<Option<Option<KeyPage>>, Box<Problem>> {
         if wanted.is_empty() && !lists {
             return Ok(Some(None));
         }

@@ -96,7 +96,7 @@ fn fold(
     extent: LogExtent,
     surplus: &RecordRun,
     timestamp: &str,
-) -> Result<(), Problem> {
+) -> Result<(), Box<Problem>> {
     let mut summary = HistorySummary::of(&surplus.records);
     let mut count = surplus.records.len() as u64;
     let next;

@@ -93,7 +93,7 @@ fn forget(
     receipt: &Receipt,
     extent: LogExtent,
     surplus: &RecordRun,
-) -> Result<(), Problem> {
+) -> Result<(), Box<Problem>> {
     // A foreign record may not be an id: it is dropped, with no entry.
     let ids = surplus.records.iter().filter_map(|record| json::decode_string(record));
     let mut keys: Vec<String> = ids.filter(|id| is_map_key(id)).map(Cow::into_owned).collect();

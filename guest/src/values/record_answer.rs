@@ -32,7 +32,7 @@ pub(crate) struct AnswerParts {
     /// Its step of the conversation.
     pub conversation: bool,
     /// Why not all of it.
-    problem: Option<Problem>,
+    problem: Option<Box<Problem>>,
 }
 
 impl AnswerParts {
@@ -48,7 +48,7 @@ impl AnswerParts {
     }
 
     /// Why not all of it was stored.
-    pub(crate) fn take_problem(&mut self) -> Option<Problem> {
+    pub(crate) fn take_problem(&mut self) -> Option<Box<Problem>> {
         self.problem.take()
     }
 
@@ -135,7 +135,7 @@ pub(crate) fn store_answer(
             Ok(reply) => return reply,
             // Nothing was changed by it: a transaction is applied as a whole.
             Err(failure) if parts.leave_out(&failure) => {}
-            Err(failure) => return answer_failed(context, session, &failure),
+            Err(failure) => return answer_failed(context, session, failure),
         }
     }
 }
@@ -148,7 +148,7 @@ fn write_answer(
     id: Option<&MessageId<'_>>,
     stamp: &str,
     parts: &mut AnswerParts,
-) -> Result<AnswerReply, Problem> {
+) -> Result<AnswerReply, Box<Problem>> {
     let id = id.filter(|_| parts.message_id);
     let put = history::format_record("put", LAST_ANSWER, stamp);
     let increment = history::format_record("increment", ANSWER_COUNT, stamp);
@@ -207,11 +207,11 @@ pub(crate) fn answer_repeated(context: &Context<impl Host>, session: &str) -> An
 }
 
 /// `problem` is why a part of it is not.
-pub(crate) fn answer_stored(context: &Context<impl Host>, session: &str, problem: Option<Problem>) -> AnswerReply {
+pub(crate) fn answer_stored(context: &Context<impl Host>, session: &str, problem: Option<Box<Problem>>) -> AnswerReply {
     let problem = problem.map(|problem| {
         let message = format!("Answer in session {session} stored {}", problem.message);
         log::warn(&context.host, log::VALUE, &[&message]);
-        Problem { message, ..problem }
+        Box::new(Problem { message, ..*problem })
     });
     if problem.is_none() {
         log::debug(&context.host, |line| {
@@ -229,8 +229,7 @@ pub(crate) fn answer_finds_no_room(context: &Context<impl Host>, session: &str) 
     AnswerReply::with(Effect::Limited, Problem::limit("max_keys", limit, message))
 }
 
-pub(crate) fn answer_failed(context: &Context<impl Host>, session: &str, failure: &Problem) -> AnswerReply {
-    let problem = failure.clone();
+pub(crate) fn answer_failed(context: &Context<impl Host>, session: &str, problem: Box<Problem>) -> AnswerReply {
     log::warn(&context.host, log::STORE, &["Answer not stored in session ", session, ": ", &problem.message]);
     AnswerReply::with(Effect::Failed, problem)
 }

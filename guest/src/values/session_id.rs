@@ -27,7 +27,7 @@ pub(crate) fn kept_id<'a>(name: &str, kept: Option<&'a str>) -> Option<&'a str> 
 }
 
 /// Keep the id with its session, which is there.
-pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result<(), Problem> {
+pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result<(), Box<Problem>> {
     let expectations = [Expectation::absent(SESSION, SESSION_ID_KEY)];
     let entry = [PutEntry { key: SESSION_ID_KEY, text: id }];
     let operations = [Operation::put(SESSION, &entry)];
@@ -38,7 +38,7 @@ pub(crate) fn store_session_id(host: &impl Host, name: &str, id: &str) -> Result
 }
 
 /// Whether there is a session of that name that keeps no other id: what was called so before ids were hashed.
-pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Problem> {
+pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Box<Problem>> {
     let found = store::read_bucket(host, BucketId::session(name), Precondition::LOOK, &[READ_SESSION_ID])?;
     found.map_or(Ok(false), |mut outcomes| Ok(outcomes.take_text()?.is_none()))
 }
@@ -48,7 +48,7 @@ pub(crate) fn parse_entry_metadata<'a>(
     context: &Context<impl Host>,
     text: &'a str,
     unbound: bool,
-) -> Result<EntryMetadata<'a>, Problem> {
+) -> Result<EntryMetadata<'a>, Box<Problem>> {
     let ids = context.config.session_ids;
     let parse =
         if context.config.conversation.is_some() { EntryMetadata::parse_of_conversation } else { EntryMetadata::parse };
@@ -63,7 +63,7 @@ pub(crate) fn parse_entry_metadata<'a>(
 }
 
 /// Why an entry has no session that names one.
-pub(crate) fn invalid_id_problem(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
+pub(crate) fn invalid_id_problem(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Box<Problem> {
     let message = ["session_id ", shown, " is not allowed: ", allowed_ids(context.config.session_ids)].concat();
     Problem::new(why.code(), "session_id", message)
 }
@@ -82,7 +82,7 @@ pub(crate) fn sessionless_effect(
     context: &Context<impl Host>,
     metadata: &EntryMetadata<'_>,
     lane: &str,
-) -> (Effect, Option<Problem>) {
+) -> (Effect, Option<Box<Problem>>) {
     match &metadata.session {
         EntrySession::Malformed { shown, why } => {
             log::debug(&context.host, |line| {

@@ -2,6 +2,7 @@
 
 use keepline_json::ObjectWriter;
 
+use crate::text::json_values::array;
 use crate::text::tokens::FORMULA;
 use crate::transcript::skip_counters::{OmissionCounts, write_counts};
 use crate::transcript::turns::Turn;
@@ -60,7 +61,7 @@ impl WindowTrace<'_, '_, '_> {
             told.push(out.finish());
             newer = (newer.0 - turn.cost(), newer.1 - turn.messages());
         }
-        ["[", &told.join(","), "]"].concat()
+        array(&told)
     }
 
     /// `newer`: what it and all turns after it count for.

@@ -11,7 +11,7 @@ pub fn set_messages(
     transcript: &TranscriptId<'_>,
     messages: &[String],
     next: Option<u64>,
-) -> Result<u64, Problem> {
+) -> Result<u64, Box<Problem>> {
     let chat = |text: &String| NewMessage::Chat(ChatMessage { text: text.clone() });
     let messages: Vec<_> = messages.iter().map(chat).collect();
     calls::set_messages(context, transcript, &messages, next).map(|changed| changed.count)
@@ -22,7 +22,7 @@ pub fn rewrite_message(
     transcript: &TranscriptId<'_>,
     position: u64,
     content: Option<&str>,
-) -> Result<u64, Problem> {
+) -> Result<u64, Box<Problem>> {
     calls::rewrite_message(context, transcript, position, content).map(|changed| changed.count)
 }
 
@@ -30,8 +30,8 @@ pub fn clear_messages(
     context: &Context<impl Host>,
     transcript: &TranscriptId<'_>,
     branch: Option<u64>,
-) -> Result<u64, Problem> {
-    let changed: Result<TranscriptChanged, Problem> = calls::clear_messages(context, transcript, branch);
+) -> Result<u64, Box<Problem>> {
+    let changed: Result<TranscriptChanged, Box<Problem>> = calls::clear_messages(context, transcript, branch);
     changed.map(|changed| changed.count)
 }
 
@@ -40,7 +40,7 @@ pub fn set_read_messages(
     context: &Context<impl Host>,
     transcript: &TranscriptId<'_>,
     messages: Vec<Message>,
-) -> Result<u64, Problem> {
+) -> Result<u64, Box<Problem>> {
     let messages: Vec<_> = messages.into_iter().map(NewMessage::Message).collect();
     calls::set_messages(context, transcript, &messages, None).map(|changed| changed.count)
 }

@@ -14,12 +14,23 @@ fn sessions<'a>(host: &'a TestHost, options: &str) -> Context<&'a TestHost> {
     Context::new(host, Config::parse(options).unwrap())
 }
 
-type Call = fn(&Context<&TestHost>) -> Result<(), Problem>;
+type Call = fn(&Context<&TestHost>) -> Result<(), Box<Problem>>;
 
 #[track_caller]
-fn refused<T>(result: Result<T, Problem>, code: &str, message: &str) {
+fn refused<T>(result: Result<T, Box<Problem>>, code: &str, message: &str) {
     let problem = result.err().unwrap();
     assert_eq!((&*problem.code, &*problem.message), (code, message));
+}
+
+#[test]
+fn what_is_refused_names_the_id_of_a_session_whose_name_is_a_hash() {
+    let host = TestHost::new();
+    let sessions = sessions(&host, r#"{"session_ids": "hash"}"#);
+    let resumed = admin::with_session_name(&sessions, "ärger 7", |sessions, name| {
+        assert!(name.starts_with("h-"), "{name}");
+        admin::resume_session(sessions, name)
+    });
+    refused(resumed, "not-found", "Session 'ärger 7' not found");
 }
 
 #[test]

@@ -4,6 +4,8 @@ use keepline_json as json;
 use keepline_json::push_string;
 use std::borrow::Cow;
 
+use crate::text;
+use crate::text::json_values::array;
 use crate::text::quoting::python_repr;
 use crate::transcript::parts;
 use crate::transcript::record::CHAT_MEMBERS;
@@ -71,7 +73,7 @@ impl ConversionNotes {
             out.push_str(what);
             out.push_str(if numbers.len() == 1 { " (message " } else { " (messages " });
             let shown: Vec<String> = numbers.iter().take(NUMBERS).map(u64::to_string).collect();
-            out.push_str(&shown.join(", "));
+            out.push_str(&text::join(&shown, ", "));
             if let Some(more @ 1..) = numbers.len().checked_sub(NUMBERS) {
                 out.push_str(&[" and ", &*more.to_string(), " more"].concat());
             }
@@ -325,7 +327,7 @@ impl ChatConverter {
         if !has_tools {
             return message.content.into();
         }
-        ["[", &*kept.join(","), "]"].concat().into()
+        array(&kept).into()
     }
 }
 

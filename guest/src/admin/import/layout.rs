@@ -1,7 +1,6 @@
 //! Lays imported messages out as records: turns, branches, ids, and results paired with their calls.
 
 use keepline_json as json;
-use std::collections::HashSet;
 
 use crate::admin::import::chat_form::ChatConverter;
 use crate::admin::import::sanitize::sanitize_record;
@@ -111,14 +110,14 @@ impl GivenRecord {
         Ok(given)
     }
 
-    pub(crate) fn invalid(&self, what: &str) -> Problem {
+    pub(crate) fn invalid(&self, what: &str) -> Box<Problem> {
         invalid_message(self.number, what)
     }
 }
 
-pub(crate) fn invalid_message(number: u64, what: &str) -> Problem {
+pub(crate) fn invalid_message(number: u64, what: &str) -> Box<Problem> {
     let message = ["Message ", &*number.to_string(), ": ", what].concat();
-    Problem { limit: number, ..Problem::invalid("message", message) }
+    Box::new(Problem { limit: number, ..*Problem::invalid("message", message) })
 }
 
 /// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
@@ -149,8 +148,8 @@ pub(crate) struct ImportLayout<'a> {
     pub calls: Vec<ImportedCall>,
     /// Results without a call, or whose call already has one.
     pub unpaired: Vec<u64>,
-    /// Turns that have begun.
-    pub turns: HashSet<String>,
+    /// Turns that have begun, sorted.
+    pub turns: Vec<String>,
     /// The messages come after those that there are.
     pub is_added_to: bool,
     /// The newest is an answer.
@@ -289,8 +288,11 @@ impl ImportLayout<'_> {
             let id = record.tool.as_ref().map(|tool| tool.call_id.to_string()).unwrap_or_default();
             self.calls.push(ImportedCall::of(&turn, &id));
         }
-        record.begins = of_other.as_ref() != Some(&turn) && !self.turns.contains(&turn);
-        self.turns.insert(turn.clone());
+        record.begins = of_other.as_ref() != Some(&turn);
+        match self.turns.binary_search(&turn) {
+            Ok(_) => record.begins = false,
+            Err(at) => self.turns.insert(at, turn.clone()),
+        }
         record.total = record.begins.then_some(before);
         record.turn = turn.clone().into();
         record.parent = given.parent.as_deref().map(Into::into);

@@ -147,7 +147,7 @@ fn place_messages<'i>(
     let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
     let mut placed = ImportLayout { ids, is_added_to: basis.is_added_to, staging, ..ImportLayout::default() };
     placed.calls.extend(basis.calls.iter().map(|(turn, id)| ImportedCall::of(turn, id)));
-    placed.turns.extend(basis.turns.iter().cloned());
+    placed.turns = store::heap_sorted(basis.turns.clone());
     placed.is_answered = basis.is_answered;
     for given in given {
         placed.end_piece_before(base, given);
@@ -157,14 +157,14 @@ fn place_messages<'i>(
     Ok(placed)
 }
 
-fn too_many(context: &Context<impl Host>, name: &str, limit: usize, what: &str) -> Problem {
+fn too_many(context: &Context<impl Host>, name: &str, limit: usize, what: &str) -> Box<Problem> {
     let message =
         format!("{what} are too many for one call: it takes {limit}. Set the first, and add the others with `next`");
     limit_problem(context, name, limit as u64, message)
 }
 
 /// The transcript does not stand where the messages are to be added.
-fn wrong_next(session: &str, next: u64, stands: u64) -> Problem {
+fn wrong_next(session: &str, next: u64, stands: u64) -> Box<Problem> {
     let message = format!("The transcript of session {} stands at {stands}, not at {next}", python_repr(session));
     Problem::new(codes::CONFLICT, "next", message)
 }
@@ -395,7 +395,7 @@ fn has_known_id(
     let keys: Vec<&str> = placed.keys.iter().map(|(key, _)| &**key).collect();
     let get = [Operation::get_some(MESSAGES, &keys, BYTES_MAX as u64)];
     let found = store::read_bucket(&context.host, at.bucket(), Precondition::life(&basis.life), &get)?;
-    Ok(found.map_or(Ok(false), |mut outcomes| outcomes.take_readable_entries().map(|known| !known.is_empty()))?)
+    found.map_or(Ok(false), |mut outcomes| outcomes.take_readable_entries().map(|known| !known.is_empty()))
 }
 
 /// Drops the records before a position: nothing leads to them any more.

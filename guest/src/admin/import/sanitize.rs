@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use crate::answer::turn_records;
 use crate::answer::turn_records::NAME_BYTES;
 use crate::options::conversation::Options;
+use crate::text::json_values::on_one_line;
 use crate::text::truncate;
 use crate::transcript::record::{RecordKind, Role, StoredRecord};
 use crate::transcript::{parts, sanitize};
@@ -75,7 +76,7 @@ pub(crate) fn sanitize_record(
     }
     for part in [&mut record.files, &mut record.model, &mut record.metadata, &mut record.chat, &mut record.raw] {
         let Some(json) = part else { continue };
-        let kept = sanitize::redact_json(options, json.replace(['\n', '\r'], " ").into()).into_owned();
+        let kept = sanitize::redact_json(options, on_one_line(Cow::Borrowed(&**json))).into_owned();
         if kept.len() > options.details_bytes() {
             return Err("its files, model, metadata, chat or raw is longer than 64 KiB");
         }
@@ -91,7 +92,7 @@ pub(crate) fn sanitize_record(
 fn take_parts(options: &Options, record: &mut StoredRecord<'_>, is_answer: bool) -> Result<bool, &'static str> {
     rewrite_parts(record, |text| Some(sanitize::cleaned_text(options, text, is_answer).into_owned()))?;
     let Some(parts) = &record.parts else { return Ok(false) };
-    let redacted = sanitize::redact_json(options, parts.replace(['\n', '\r'], " ").into());
+    let redacted = sanitize::redact_json(options, on_one_line(Cow::Borrowed(&**parts)));
     if json::as_strict_value(&redacted).is_none() {
         return Err(NO_JSON);
     }
