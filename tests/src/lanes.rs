@@ -16,7 +16,9 @@ use keepline::{
     Sandbox, Sessions,
     logging::{Clock, Log, LogLevel},
     pipe::{Answer, Effect, ProblemCode, Question, Task, TaskBucket},
-    store::{DeleteRequest, Deletion, Failure, FailureCode, IndexedReceipt, IndexedTransaction, Receipt, Store, Writer},
+    store::{
+        DeleteRequest, Deletion, Failure, FailureCode, IndexedReceipt, IndexedTransaction, Receipt, Store, Writer,
+    },
 };
 use parking_lot::Mutex;
 use serde_json::Value;

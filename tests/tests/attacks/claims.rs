@@ -5,7 +5,7 @@ use std::path::Path;
 
 use keepline::{
     memories::{MemorySearch, Method},
-    store::{BucketId, Entry, NewBucket, Operation, Precondition, PutOperation, Transaction, Writer},
+    store::{BucketId, Entry, NewBucket, Operation, Precondition, SetOperation, Transaction, Writer, kind},
 };
 use keepline_tests::confined::Ended;
 
@@ -22,30 +22,35 @@ async fn keepline() -> (Keepline, Arc<KeptLog>) {
     (keepline, log)
 }
 
-async fn put(keepline: &Keepline, kind: BucketKind, name: &str, map: &str, key: &str, text: &str) {
+async fn put(keepline: &Keepline, kind: &str, name: &str, map: &str, key: &str, text: &str) {
     let entries = vec![Entry { key: key.into(), text: text.into() }];
     let transaction = Transaction {
-        bucket: BucketId { kind, name: name.into() },
+        bucket: BucketId::new(kind, name),
         precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
-        operations: vec![Operation::Put(PutOperation { map_name: map.into(), entries })],
+        operations: vec![Operation::Set(SetOperation {
+            map_name: map.into(),
+            reset: false,
+            remove: vec![],
+            put: entries,
+        })],
     };
-    keepline.store().transact(Writer::new().advance(), &transaction, Deadline::NEVER).await.unwrap();
+    keepline.store().transact(Writer::new().advance(), &transaction.into(), Deadline::NEVER).await.unwrap();
 }
 
 /// Eve's session, Bob's that Eve's list names, one of nobody's that it names, and Bob's own.
 async fn fill(keepline: &Keepline) {
     for (session, owner) in [("mine", "eve"), ("posed", "bob"), ("victim", "bob")] {
-        put(keepline, BucketKind::Session, session, "session", "owner", owner).await;
-        put(keepline, BucketKind::User, owner, "sessions", session, "{}").await;
+        put(keepline, kind::SESSION, session, "session", "owner", owner).await;
+        put(keepline, kind::USER, owner, "sessions", session, "{}").await;
     }
-    put(keepline, BucketKind::User, "eve", "sessions", "posed", "{}").await;
-    put(keepline, BucketKind::Session, "nobodys", "values", "a", "1").await;
-    put(keepline, BucketKind::User, "eve", "sessions", "nobodys", "{}").await;
+    put(keepline, kind::USER, "eve", "sessions", "posed", "{}").await;
+    put(keepline, kind::SESSION, "nobodys", "values", "a", "1").await;
+    put(keepline, kind::USER, "eve", "sessions", "nobodys", "{}").await;
 }
 
 async fn sessions(keepline: &Keepline) -> Vec<String> {
-    let mut names = keepline.store().list_buckets(BucketKind::Session, "", 0, Deadline::NEVER).await.unwrap().names;
+    let mut names = keepline.store().list_buckets(kind::SESSION, "", 0, Deadline::NEVER).await.unwrap().names;
     names.sort_unstable();
     names
 }

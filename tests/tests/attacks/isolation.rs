@@ -2,7 +2,7 @@
 
 use keepline::{
     sessions::Transcript,
-    store::{BucketId, Entry, NewBucket, Operation, Precondition, PutOperation, Transaction, Writer},
+    store::{BucketId, Entry, NewBucket, Operation, Precondition, SetOperation, Transaction, Writer, kind},
 };
 
 use super::*;
@@ -26,7 +26,7 @@ async fn asked(keepline: &Keepline, session: &str, text: &str) -> Option<String>
 }
 
 async fn sessions(keepline: &Keepline) -> Vec<String> {
-    keepline.store().list_buckets(BucketKind::Session, "", 0, Deadline::NEVER).await.unwrap().names
+    keepline.store().list_buckets(kind::SESSION, "", 0, Deadline::NEVER).await.unwrap().names
 }
 
 /// Each of these would read, write, delete or name what is another's.
@@ -150,13 +150,18 @@ async fn a_plugin_cannot_choose_the_user_whose_bucket_it_reaches() {
 async fn list(keepline: &Keepline, user: &str, session: &str) {
     let entries = vec![Entry { key: session.into(), text: "{}".into() }];
     let transaction = Transaction {
-        bucket: BucketId { kind: BucketKind::User, name: user.into() },
+        bucket: BucketId::user(user),
         precondition: Precondition::Create(NewBucket { time_to_live: None }),
         expectations: vec![],
-        operations: vec![Operation::Put(PutOperation { map_name: "sessions".into(), entries })],
+        operations: vec![Operation::Set(SetOperation {
+            map_name: "sessions".into(),
+            reset: false,
+            remove: vec![],
+            put: entries,
+        })],
     };
     let mut writer = Writer::new();
-    keepline.store().transact(writer.advance(), &transaction, Deadline::NEVER).await.unwrap();
+    keepline.store().transact(writer.advance(), &transaction.into(), Deadline::NEVER).await.unwrap();
 }
 
 #[tokio::test]

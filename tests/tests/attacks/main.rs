@@ -24,7 +24,7 @@ use keepline::{
     Isolation, Keepline, Options, Plugin, Sandbox,
     logging::LogLevel,
     maintenance::{Job, Step},
-    store::{BucketKind, Deadline, MemoryStore},
+    store::{Deadline, MemoryStore},
 };
 use keepline_tests::{
     confined::Confined,

@@ -25,7 +25,7 @@ fn patient() -> Sandbox {
 async fn values(attacker: &AtWork) -> u64 {
     let asked = transaction("s1", unused(), [describe()]);
     let receipt = attacker.store.transact(&Writer::placeholder(), &asked, Deadline::NEVER).await.unwrap();
-    description(receipt.outcomes.into_iter().next().unwrap()).values
+    description(receipt.receipt.outcomes.into_iter().next().unwrap()).values
 }
 
 #[tokio::test]

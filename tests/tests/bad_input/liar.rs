@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use keepline::store::{
-    BucketId, BucketKind, BucketPage, CounterValue, Deadline, Deletion, Description, Entry, EntryCount, EntryPage,
-    Failure, FailureCode, FoundEntries, LeaseState, LogDescription, LogExtent, LogRecords, LogSpans, MapDescription,
-    Operation, Outcome, Receipt, Size, SpanRecords, Status, Store, StoreCapabilities, TimeToLive, Transaction, Writer,
+    BucketPage, BucketPart, ChangedEntries, CounterValue, Deadline, DeleteRequest, Deletion, Description, Entry,
+    Failure, FailureCode, FoundDocuments, FoundEntries, IndexExtent, IndexedReceipt, IndexedTransaction, LeaseState,
+    LogExtent, LogRecords, MarkRun, MissingEntries, Operation, Outcome, Receipt, RecordRun, Size, Status, Store,
+    StoreInfo, TermHits, TimeToLive, Writer, capability,
 };
 
 #[derive(Debug)]
@@ -90,28 +91,23 @@ impl Tongue<'_> {
     }
 
     fn outcome(&mut self) -> Outcome {
-        match self.0.u8(..10) {
-            0 => Outcome::Entries(FoundEntries { entries: self.entries(), unreadable: self.many(Self::text) }),
-            1 => Outcome::Oversize(Size { bytes: self.number(), entries: self.number() }),
-            2 => Outcome::Page(EntryPage {
+        match self.0.u8(..6) {
+            0 => Outcome::Entries(FoundEntries {
                 entries: self.entries(),
-                unreadable: self.many(Self::text),
-                cursor: self.text(),
+                missing: self.0.bool().then(|| MissingEntries {
+                    unreadable: self.many(Self::text),
+                    cursor: self.text(),
+                    oversize: self.0.bool().then(|| Size { bytes: self.number(), entries: self.number() }),
+                }),
             }),
-            3 => Outcome::Changed(EntryCount { count: self.number() }),
+            1 => Outcome::Changed(ChangedEntries { added: self.number(), removed: self.number() }),
             #[allow(clippy::cast_possible_wrap, reason = "any number will do")]
-            4 => Outcome::Counter(CounterValue { value: self.number() as i64 }),
-            5 => Outcome::Extent(self.extent()),
-            6 => Outcome::Records(LogRecords {
+            2 => Outcome::Counter(CounterValue { value: self.number() as i64 }),
+            3 => Outcome::Extent(self.extent()),
+            4 => Outcome::Records(LogRecords {
                 extent: self.extent(),
-                first: self.number(),
-                records: self.many(Self::text),
+                runs: self.many(|tongue| RecordRun { first: tongue.number(), records: tongue.many(Self::text) }),
             }),
-            7 => Outcome::Spans(LogSpans {
-                extent: self.extent(),
-                spans: self.many(|tongue| SpanRecords { first: tongue.number(), records: tongue.many(Self::text) }),
-            }),
-            8 => Outcome::Lease(LeaseState { held: self.0.bool(), holder: self.text(), expires_in: self.number() }),
             _ => Outcome::Described(self.description()),
         }
     }
@@ -120,11 +116,30 @@ impl Tongue<'_> {
         let sliding = self.0.bool();
         Description {
             time_to_live: self.0.bool().then(|| TimeToLive { milliseconds: self.number(), sliding }),
+            created_at: self.number(),
             expires_in: self.0.bool().then(|| self.number()),
             values: self.number(),
-            maps: self.many(|tongue| MapDescription { map_name: tongue.text(), entries: tongue.number() }),
-            logs: self.many(|tongue| LogDescription { log: tongue.text(), extent: tongue.extent() }),
-            indexes: Vec::new(),
+            parts: self.many(|tongue| BucketPart {
+                kind: ["map", "log", "index", "tree"][tongue.0.usize(..4)].into(),
+                name: tongue.text(),
+                position: tongue.number(),
+                count: tongue.number(),
+                bytes: tongue.number(),
+            }),
+        }
+    }
+
+    fn lease(&mut self) -> LeaseState {
+        LeaseState { held: self.0.bool(), holder: self.text(), expires_in: self.number() }
+    }
+
+    fn documents(&mut self) -> FoundDocuments {
+        FoundDocuments {
+            extent: IndexExtent { next: self.number(), documents: self.number(), occurrences: self.number() },
+            from_position: self.number(),
+            runs: self
+                .many(|tongue| MarkRun { offset: tongue.0.u32(..), marks: tongue.many(|tongue| tongue.0.u16(..)) }),
+            terms: self.many(|tongue| TermHits { offsets: tongue.many(|tongue| tongue.0.u32(..)) }),
         }
     }
 
@@ -133,20 +148,15 @@ impl Tongue<'_> {
         loop {
             let outcome = self.outcome();
             let fits = match operation {
-                Operation::Get(_) | Operation::GetAll(_) => {
-                    matches!(outcome, Outcome::Entries(_) | Outcome::Oversize(_))
-                }
-                Operation::Page(_) => matches!(outcome, Outcome::Page(_)),
-                Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => {
-                    matches!(outcome, Outcome::Changed(_))
-                }
-                Operation::Increment(_) => matches!(outcome, Outcome::Counter(_)),
-                Operation::Read(_) => matches!(outcome, Outcome::Records(_)),
-                Operation::Overflow(_) => matches!(outcome, Outcome::Records(_) | Outcome::Extent(_)),
-                Operation::ReadAt(_) => matches!(outcome, Outcome::Spans(_)),
-                Operation::Lease(_) => matches!(outcome, Outcome::Lease(_)),
+                Operation::Get(_) | Operation::GetAll(_) => matches!(outcome, Outcome::Entries(_)),
+                Operation::Set(_) => matches!(outcome, Outcome::Changed(_)),
+                Operation::Add(_) => matches!(outcome, Outcome::Counter(_)),
+                Operation::Read(_) => matches!(outcome, Outcome::Records(_) | Outcome::Extent(_)),
+                Operation::ReadAt(_) => matches!(outcome, Outcome::Records(_)),
                 Operation::Describe(_) => matches!(outcome, Outcome::Described(_)),
-                _ => matches!(outcome, Outcome::Extent(_)),
+                Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) => {
+                    matches!(outcome, Outcome::Extent(_))
+                }
             };
             if fits {
                 return outcome;
@@ -157,38 +167,43 @@ impl Tongue<'_> {
 
 #[async_trait]
 impl Store for Liar {
-    async fn transact(&self, _: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
+    async fn transact(
+        &self,
+        _: &Writer,
+        transaction: &IndexedTransaction,
+        _: Deadline,
+    ) -> Result<IndexedReceipt, Failure> {
         self.fail_at_times()?;
         Ok(self.with(|tongue| {
-            let outcomes = if tongue.0.u8(..4) > 0 {
-                transaction.operations.iter().map(|operation| tongue.fitting(operation)).collect()
+            let is_fitting = tongue.0.u8(..4) > 0;
+            let outcomes = if is_fitting {
+                transaction.transaction.operations.iter().map(|operation| tongue.fitting(operation)).collect()
             } else {
                 tongue.many(Tongue::outcome)
             };
-            Receipt {
-                status: tongue.status(),
-                now: tongue.number(),
-                generation: tongue.text(),
-                created: tongue.0.bool(),
-                unmet: tongue.0.bool().then(|| tongue.0.u32(..9)),
-                outcomes,
+            let has_lease = if is_fitting { transaction.lease.is_some() } else { tongue.0.bool() };
+            let found = if is_fitting { transaction.steps.len() } else { tongue.0.usize(..4) };
+            IndexedReceipt {
+                lease: has_lease.then(|| tongue.lease()),
+                found: (0..found).map(|_| tongue.documents()).collect(),
+                receipt: Receipt {
+                    status: tongue.status(),
+                    now: tongue.number(),
+                    generation: tongue.0.bool().then(|| tongue.text()),
+                    created: tongue.0.bool(),
+                    unmet: tongue.0.bool().then(|| tongue.0.u32(..9)),
+                    outcomes,
+                },
             }
         }))
     }
 
-    async fn list_buckets(&self, _: BucketKind, _: &str, _: u32, _: Deadline) -> Result<BucketPage, Failure> {
+    async fn list_buckets(&self, _: &str, _: &str, _: u32, _: Deadline) -> Result<BucketPage, Failure> {
         self.fail_at_times()?;
         Ok(self.with(|tongue| BucketPage { names: tongue.many(Tongue::text), cursor: tongue.text() }))
     }
 
-    async fn delete_bucket(
-        &self,
-        _: &Writer,
-        _: &BucketId,
-        _: Option<&str>,
-        _: u32,
-        _: Deadline,
-    ) -> Result<Deletion, Failure> {
+    async fn delete(&self, _: &Writer, _: &DeleteRequest, _: Deadline) -> Result<Deletion, Failure> {
         self.fail_at_times()?;
         Ok(self.with(|tongue| Deletion {
             status: tongue.status(),
@@ -199,7 +214,7 @@ impl Store for Liar {
     }
 
     /// Of all, so that the filter relies on it.
-    fn capabilities(&self) -> StoreCapabilities {
-        StoreCapabilities::ALL
+    fn about(&self) -> StoreInfo {
+        StoreInfo::new(&capability::ALL)
     }
 }

@@ -28,8 +28,8 @@ use keepline::{
     pipe::{Effect, ProblemCode},
     sessions::{SessionError, SessionErrorCode},
     store::{
-        BreakerState, BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore,
-        Store, Transfer, Writer,
+        BreakerState, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Transfer,
+        Writer, kind,
     },
 };
 use keepline_local_redis::RedisServer;
@@ -38,9 +38,9 @@ use keepline_tests::{
     proxy::{Cut, Proxy, Weather},
     random,
     requests::{
-        ALL, append, append_marked, count, create, create_sliding, describe, entry_in, existing, expecting, get,
-        get_all, get_all_in, get_all_in_within, get_in, increment, increment_in, lease, log_at, overflow, page,
-        page_of_keys, present, put, put_in, read_at, read_newest, remove, remove_all, remove_in, replace,
+        ALL, add, add_in, append, append_marked, count, create, create_sliding, deletion_of, describe, entry_in,
+        existing, expecting, get, get_all, get_all_in, get_all_in_within, get_in, lease, log_at, page, page_of_keys,
+        present, put, put_in, read_at, read_newest, read_surplus, remove, remove_all, remove_in, replace,
         replace_oldest, reset_log, reset_map, rewrite, room_in, room_within, session, transaction, unused,
     },
     servers,

@@ -10,10 +10,10 @@ async fn use_all_of(options: &RedisOptions) {
     let mut writer = Writer::new();
     let _ = store.check().await;
     let everything = [
-        expecting("b", create(), [room_within(9)], [put("a", "1"), increment("n", 1), append("history", &["1", "2"])]),
-        transaction("b", create(), [put("a", "2"), increment("n", 1), get("a"), get_all()]),
+        expecting("b", create(), [room_within(9)], [put("a", "1"), add("n", 1), append("history", &["1", "2"])]),
+        transaction("b", create(), [put("a", "2"), add("n", 1), get("a"), get_all()]),
         expecting("b", existing(), [log_at("history", 0, None), present("a")], [count("history")]),
-        transaction("b", existing(), [append("turns", &["1", "2", "3"]), overflow("history", 1, 1, 9, 99)]),
+        transaction("b", existing(), [append("turns", &["1", "2", "3"]), read_surplus("history", 1, 1, 9, 99)]),
         transaction("b", existing(), [rewrite("turns", 1, "x"), read_newest("turns", 9, 99)]),
         transaction("b", existing(), [replace_oldest("turns", 2, &["y"]), replace_oldest("history", 1, &["z"])]),
         transaction("b", existing(), [replace_oldest("turns", 2, &["y", "z"])]),
@@ -21,12 +21,7 @@ async fn use_all_of(options: &RedisOptions) {
         expecting("b", existing(), [room_within(9)], [remove("a"), put("c", "1"), get("n")]),
         transaction("b", existing(), [remove_all()]),
         // Another map, with marks; small and large, for some commands are for long ones only.
-        expecting(
-            "b",
-            existing(),
-            [room_in("notes", 9)],
-            [put_in("notes", &[("a", "1")]), increment_in("notes", "n", 1)],
-        ),
+        expecting("b", existing(), [room_in("notes", 9)], [put_in("notes", &[("a", "1")]), add_in("notes", "n", 1)]),
         transaction(
             "b",
             existing(),
@@ -36,8 +31,8 @@ async fn use_all_of(options: &RedisOptions) {
         transaction("b", existing(), [get_all_in_within("notes", 3, 1), read_at("turns", &[(1, 2)], 99)]),
         transaction("b", existing(), [page("notes", "", 1, ALL), page_of_keys("notes", "", 1)]),
         transaction("b", existing(), [remove_in("notes", &["a"]), reset_map("marks", &[("x", "1")])]),
-        transaction("b", existing(), [lease("fold", "me", LONG), reset_log("turns", &["1"])]),
-        transaction("b", existing(), [lease("fold", "me", Duration::ZERO)]),
+        transaction("b", existing(), (lease("fold", "me", LONG), reset_log("turns", &["1"]))),
+        transaction("b", existing(), lease("fold", "me", Duration::ZERO)),
         transaction("replaced", create(), [put("a", "1"), put_in("notes", &[("a", "1")]), append("turns", &["1"])]),
         transaction("replaced", replace(), [put("b", "1")]),
         transaction("sliding", create_sliding(Duration::from_millis(200)), [put("a", "1"), append("turns", &["1"])]),
@@ -57,7 +52,7 @@ async fn use_all_of(options: &RedisOptions) {
     }
     let _ = store.transact(writer.advance(), &transaction("absent", existing(), [describe()]), Deadline::NEVER).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
-    for kind in [BucketKind::Session, BucketKind::User] {
+    for kind in [kind::SESSION, kind::USER] {
         let _ = store.list_buckets(kind, "", 10, Deadline::NEVER).await;
     }
     // As the target of a migration.
@@ -72,7 +67,7 @@ async fn use_all_of(options: &RedisOptions) {
     let transfer = Transfer { from: Arc::new(elsewhere), overwrite: true, ..transfer };
     let _ = transfer.copy_bucket(&session("moved")).await;
     for name in ["b", "replaced", "moved"] {
-        let _ = store.delete_bucket(writer.advance(), &session(name), None, 10, Deadline::NEVER).await;
+        let _ = store.delete(writer.advance(), &deletion_of(name), Deadline::NEVER).await;
     }
 }
 
@@ -142,7 +137,7 @@ async fn a_missing_permission_is_named_and_nothing_is_applied_in_part() {
     let commands: Vec<String> = all.into_iter().filter(|rule| rule.starts_with('+')).collect();
     assert!(commands.len() > 20);
     let allowed = store(tenant(&mut connection, server.port(), "allowed", "mine", &[]));
-    let write = transaction("b", create(), [put("a", "1"), increment("n", 1), append("history", &["1"])]);
+    let write = transaction("b", create(), [put("a", "1"), add("n", 1), append("history", &["1"])]);
     allowed.transact(Writer::new().advance(), &write, Deadline::NEVER).await.unwrap();
     let before = dump(&mut connection);
     for (number, command) in commands.iter().enumerate() {
@@ -175,7 +170,7 @@ async fn a_missing_permission_is_named_and_nothing_is_applied_in_part() {
         if !["ping", "evalsha"].contains(&name) {
             let refused = store.transact(Writer::new().advance(), &write, Deadline::NEVER).await.unwrap_err();
             assert_eq!(refused.code, FailureCode::Denied, "{command}: {refused:?}");
-            let deleted = store.delete_bucket(Writer::new().advance(), &session("b"), None, 9, Deadline::NEVER).await;
+            let deleted = store.delete(Writer::new().advance(), &deletion_of("b"), Deadline::NEVER).await;
             assert_eq!(deleted.unwrap_err().code, FailureCode::Denied, "{command}");
         }
         assert_eq!(dump(&mut connection), before, "{command}");

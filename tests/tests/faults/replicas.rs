@@ -32,7 +32,7 @@ async fn a_retried_write_also_waits_for_the_replica() {
     let proxy = Proxy::start(primary.port()).await;
     let store = store(waiting(proxy.port()));
     let mut writer = Writer::new();
-    let write = transaction("b", create(), [increment("n", 1)]);
+    let write = transaction("b", create(), [add("n", 1)]);
     store.transact(writer.advance(), &write, Deadline::NEVER).await.unwrap();
     replica.pause().unwrap();
     // The connection that has written is gone: the next one has written nothing that could be waited for.
@@ -60,9 +60,8 @@ async fn a_deletion_is_reported_once_the_replica_has_it() {
     replica.pause().unwrap();
     let mut writer = Writer::new();
     writer.advance();
-    let delete = async |store: &Arc<dyn Store>, writer: &Writer| {
-        store.delete_bucket(writer, &session("b"), None, 10, Deadline::NEVER).await
-    };
+    let delete =
+        async |store: &Arc<dyn Store>, writer: &Writer| store.delete(writer, &deletion_of("b"), Deadline::NEVER).await;
     assert_not_confirmed(&delete(&store, &writer).await.unwrap_err());
     let later = self::store(waiting(primary.port()));
     assert_not_confirmed(&delete(&later, &writer).await.unwrap_err());

@@ -28,15 +28,15 @@ use keepline::{
     plugin::{BUNDLED, inspect},
     sessions::SessionErrorCode,
     store::{
-        BucketKind, Clock, Deadline, Failure, ManualClock, MemoryLimits, MemoryStore, Receipt, RedisOptions,
-        RedisStore, Store, Transaction, Writer,
+        Clock, Deadline, Failure, IndexedReceipt, IndexedTransaction, ManualClock, MemoryLimits, MemoryStore,
+        RedisOptions, RedisStore, Store, Writer, kind,
     },
 };
 use keepline_tests::{
     guests::{HOSTILE, core_guest, told},
     intercept::{Intercept, Intercepted},
     lanes::{self, task},
-    requests::{create, describe, description, session, transaction, unused},
+    requests::{create, deletion_of, describe, description, session, transaction, unused},
     watch::{KeptLog, in_own_process, peak_bytes, resident_bytes},
 };
 use tokio::time::timeout;
@@ -150,9 +150,9 @@ impl Intercept for Slow {
         &self,
         store: &dyn Store,
         writer: &Writer,
-        transaction: &Transaction,
+        transaction: &IndexedTransaction,
         deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<IndexedReceipt, Failure> {
         tokio::time::sleep(self.0).await;
         store.transact(writer, transaction, deadline).await
     }

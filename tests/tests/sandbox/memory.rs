@@ -164,7 +164,7 @@ fn no_fault_takes_more_host_memory_than_the_sandbox_allows() {
             }
             for bucket in ["again", "many", "big"].map(session) {
                 let mut writer = Writer::new();
-                cell.store.delete_bucket(writer.advance(), &bucket, None, 0, Deadline::NEVER).await.unwrap();
+                cell.store.delete(writer.advance(), &deletion_of(&bucket), Deadline::NEVER).await.unwrap();
             }
             let after = resident_bytes().saturating_sub(before) >> 20;
             assert!(after < 64, "{after} MiB stay");

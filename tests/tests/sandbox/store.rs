@@ -38,7 +38,7 @@ async fn records_are_stored_in_full_or_not_at_all() {
     assert_eq!(cell.told("records 19999").await, "done");
     let described = transaction("s1", unused(), [describe()]);
     let receipt = cell.store.transact(Writer::new().advance(), &described, Deadline::NEVER).await.unwrap();
-    assert_eq!(description(receipt.outcomes[0].clone()).logs[0].extent.length, 19_999);
+    assert_eq!(description(receipt.receipt.outcomes[0].clone()).parts[0].count, 19_999);
     assert_eq!(cell.told("big-value 1000000").await, "done");
     cell.stops("big-value 50000000", "").await;
 }
@@ -147,6 +147,6 @@ async fn a_batch_with_two_transactions_on_one_bucket_is_refused() {
 
 impl Cell {
     async fn sessions(&self) -> Vec<String> {
-        self.store.list_buckets(BucketKind::Session, "", 1000, Deadline::NEVER).await.unwrap().names
+        self.store.list_buckets(kind::SESSION, "", 1000, Deadline::NEVER).await.unwrap().names
     }
 }
