@@ -80,7 +80,7 @@ pub fn list_sessions(context: &Context<impl Host>, cursor: &str, limit: u32) -> 
         return Err(failure);
     }
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
-    let page = context.host.list_sessions(cursor, limit)?;
+    let page = context.host.list_sessions(cursor, limit).map_err(Problem::of_store)?;
     let mut sessions = page.names;
     sessions.retain(|name| is_session(name));
     store::sort_names(&mut sessions);

@@ -96,7 +96,7 @@ async fn repeated_reads_in_one_call_are_limited() {
     }
     for read in ["get-all-again 17", "page-again 17", "read-again 17"] {
         let cell = Cell::of(HOSTILE, &sandbox).await;
-        cell.stops(read, "asked for more than 16 whole maps, stretches of logs and matches in one call").await;
+        cell.stops(read, "asked for more than 16 whole maps, stretches of logs and searches in one call").await;
     }
 }
 
