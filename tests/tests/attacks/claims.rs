@@ -70,11 +70,11 @@ async fn a_listing_grants_read_access_to_the_users_own_sessions_only() {
     assert_eq!(
         got(&log, "list"),
         [
-            "session mine: read Applied, write Denied, list Denied, delete Denied",
-            "session nobodys: read Absent, write Denied, list Denied, delete Denied",
-            "session posed: read Absent, write Denied, list Denied, delete Denied",
-            "session victim: read Denied, write Denied, list Denied, delete Denied",
-            "user eve: read Applied, write Denied, list Denied, delete ",
+            "session mine: read Applied, write denied, list denied, delete denied",
+            "session nobodys: read Absent, write denied, list denied, delete denied",
+            "session posed: read Absent, write denied, list denied, delete denied",
+            "session victim: read denied, write denied, list denied, delete denied",
+            "user eve: read Applied, write denied, list denied, delete ",
         ]
     );
     let reported = log.of("keepline.owner");
@@ -98,7 +98,7 @@ async fn memories_read_the_users_own_sessions_and_change_nothing() {
     let read = got(&log, "messages");
     assert!(!read.is_empty());
     for line in read {
-        assert_eq!(line, "session mine: read Applied, write Denied, list Denied, delete Denied");
+        assert_eq!(line, "session mine: read Applied, write denied, list denied, delete denied");
     }
     // A question that only looks: with the listing before it, each of these is denied once more than nothing is.
     let denied = async |deed: &str| {
@@ -121,12 +121,12 @@ async fn forgetting_a_user_deletes_all_of_their_data() {
     assert_eq!(
         got(&log, "list"),
         [
-            "session mine: read Applied, write Applied, list Denied, delete GenerationMismatch",
+            "session mine: read Applied, write Applied, list denied, delete GenerationMismatch",
             // Nobody says that it is not: a first answer may be on its way.
-            "session nobodys: read Applied, write Applied, list Denied, delete GenerationMismatch",
-            "session posed: read Absent, write Absent, list Denied, delete Absent",
-            "session victim: read Denied, write Denied, list Denied, delete Denied",
-            "user eve: read Applied, write Applied, list Denied, delete ",
+            "session nobodys: read Applied, write Applied, list denied, delete GenerationMismatch",
+            "session posed: read Absent, write Absent, list denied, delete Absent",
+            "session victim: read denied, write denied, list denied, delete denied",
+            "user eve: read Applied, write Applied, list denied, delete ",
         ]
     );
     assert!(got(&log, "forget").contains(&"posed: delete done".to_owned()), "{:?}", got(&log, "forget"));

@@ -58,11 +58,11 @@ async fn memories_and_tables_count_towards_one_limit() {
     assert!(told.contains("table"), "{told}");
 }
 
-/// The name of the session that an entry is about, as it lies in memory, and a call that deletes it: of all that a plugin
-/// can ask of the store, the one with the fewest arguments.
-const OWN_NAME: &str = r#"(data (i32.const 2048) "s1")"#;
-const DELETE_OWN: &str = "(call $delete-bucket (i32.const 0) (i32.const 2048) (i32.const 2) \
-     (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 1024))";
+/// A request to delete the session that an entry is about, as it lies in memory (its kind and its name, any generation, no
+/// keys), and the call that sends it.
+const OWN_SESSION: &str = r#"(data (i32.const 2048) "s1session")
+    (data (i32.const 2064) "\02\08\00\00\07\00\00\00" "\00\08\00\00\02\00\00\00")"#;
+const DELETE_OWN: &str = "(call $delete-each (i32.const 2064) (i32.const 1) (i32.const 1024))";
 
 /// Grows by 60 MB when it is asked, and then waits for the store.
 fn grows_and_waits() -> Vec<u8> {
@@ -73,7 +73,7 @@ fn grows_and_waits() -> Vec<u8> {
         (memory.fill (i32.const 0) (i32.const 0) (i32.const 2048))
         i32.const 0"
     );
-    CoreGuest { question: &question, more: OWN_NAME, ..CoreGuest::default() }.component()
+    CoreGuest { question: &question, more: OWN_SESSION, ..CoreGuest::default() }.component()
 }
 
 /// A store that deletes nothing until it is let.
@@ -151,7 +151,7 @@ async fn idle_instances_hold_at_most_half_of_the_pools_memory() {
         (memory.fill (i32.const 0) (i32.const 0) (i32.const 2048))
         i32.const 0"
     );
-    let large = CoreGuest { pages: 96, question: &waits, more: OWN_NAME, ..CoreGuest::default() }.component();
+    let large = CoreGuest { pages: 96, question: &waits, more: OWN_SESSION, ..CoreGuest::default() }.component();
     let held = Arc::new(Semaphore::new(0));
     let keepline = over(&held, &Plugin::from_bytes(&large, &sandbox).unwrap()).await;
     let all = ask_side_by_side(&keepline, 16);

@@ -40,7 +40,9 @@ fn pages_that_are_too_large_together_end_with_an_error() {
     }
     // A part of it is shown.
     let ended = ended(&["session", "history", "large 1000", "--limit", "3"]);
-    assert_eq!((ended.code, ended.stdout), (Some(0), format!("{}\n", "1".repeat(1000)).repeat(3)), "{}", ended.stderr);
+    let key = "1".repeat(1000);
+    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 3), "{}", ended.stderr);
+    assert!(ended.stdout.lines().all(|line| line.contains(&key)), "{}", ended.stdout);
 }
 
 #[test]

@@ -69,7 +69,7 @@ async fn the_bytes_that_an_entry_reads_are_limited() {
 #[tokio::test]
 async fn the_host_calls_of_an_entry_are_limited() {
     let attacker = AtWork::of(HOSTILE, &patient()).await;
-    for misdeed in ["loop-over-clock", "loop-over-capabilities", "loop-over-log"] {
+    for misdeed in ["loop-over-clock", "loop-over-about", "loop-over-log"] {
         let told = attacker.stopped(misdeed).await;
         assert!(told.contains("called the host more than 10000 times for one entry"), "{misdeed}: {told}");
     }

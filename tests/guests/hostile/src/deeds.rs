@@ -95,7 +95,7 @@ pub fn do_it(text: &str) -> Option<String> {
                 return tell(stored);
             }
             let read = |_| match transact(&create(OWN, vec![Operation::Get(get("a"))])).map(|told| told.outcomes) {
-                Ok(outcomes) => usize::from(matches!(outcomes.first(), Some(Outcome::Entries(_)))),
+                Ok(outcomes) => usize::from(matches!(outcomes.first(), Some(Outcome::Entries(found)) if !found.entries.is_empty())),
                 Err(_) => 0,
             };
             return Some((0..number).map(read).sum::<usize>().to_string());
