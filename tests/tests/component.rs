@@ -54,11 +54,11 @@ fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
 }
 
 #[test]
-fn it_exports_the_filter_its_maintenance_and_the_operators_calls_and_nothing_else() {
+fn it_exports_lanes_tasks_and_administration_and_nothing_else() {
     let (resolve, world) = decoded();
     let exports = names(&resolve, resolve.worlds[world].exports.iter());
-    let promised = ["filter", "maintenance", "sessions", "transcripts", "users"];
-    assert_eq!(exports, promised.map(|name| format!("keepline:memory/{name}@0.2.0")));
+    let promised = ["admin/sessions", "admin/transcripts", "admin/users", "memory/lanes", "memory/tasks"];
+    assert_eq!(exports, promised.map(|name| format!("keepline:{name}@0.3.0")));
 }
 
 #[test]
