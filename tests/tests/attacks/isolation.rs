@@ -54,7 +54,7 @@ async fn an_entry_reaches_its_own_session_and_no_other() {
     for nobody in ["{}", r#"{"session_id":5}"#, r#"{"x":{"session_id":"victim"}}"#, r#"{"session_id":"victim"} x"#, ""]
     {
         let passed = keepline.pipe().question("bucket victim", nobody).await.unwrap();
-        assert!(told(&passed).unwrap().contains("denied"), "{nobody}: {passed:?}");
+        assert!(told(&passed).unwrap().starts_with("denied: "), "{nobody}: {passed:?}");
     }
     assert_eq!(keepline.counters().denied, MISDEEDS.len() as u64 + 5);
     let told = log.of("keepline.denied");
@@ -83,7 +83,7 @@ async fn an_answer_reaches_its_question_s_session_or_the_one_that_it_names() {
     }
     pipe.question("nothing", &metadata("a")).await.unwrap();
     pipe.open();
-    assert!(told(&pipe.answer("bucket a", "{}").await.unwrap()).unwrap().contains("denied"));
+    assert!(told(&pipe.answer("bucket a", "{}").await.unwrap()).unwrap().starts_with("denied: "));
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn operators_and_tasks_reach_the_buckets_that_they_name() {
     }
     // To list is to see the names, and nothing of what they stand for.
     let page = sessions_of.list("bucket victim", 0).await.unwrap();
-    assert!(page.cursor.contains("denied"), "{page:?}");
+    assert!(page.cursor.starts_with("denied: "), "{page:?}");
     assert_eq!(sessions_of.list("count", 0).await.unwrap().cursor, "1");
     assert_eq!(sessions(&keepline).await, ["victim"]);
 }
@@ -120,13 +120,13 @@ async fn a_plugin_cannot_choose_the_user_whose_bucket_it_reaches() {
     let mut sessions = keepline.sessions();
     let mut done =
         async |session: &str, deed: &str| sessions.rewrite(session.into(), 0, Some(deed)).await.unwrap_err().message;
-    assert!(done("of-victim", "user victim").await.contains("denied"));
+    assert!(done("of-victim", "user victim").await.starts_with("denied: "));
     assert_eq!(done("of-victim", "find-user victim").await, "Status::Absent");
     assert_eq!(done("of-victim", "find-user ben").await, "denied");
     let told = log.of("keepline.owner");
     assert!(told[0].message.contains("session 'of-victim' belongs to user 'victim'"), "{told:?}");
     // Neither is one made that is not there.
-    assert!(done("of-nobody", "user nobody").await.contains("denied"));
+    assert!(done("of-nobody", "user nobody").await.starts_with("denied: "));
     assert_eq!(done("of-nobody", "find-user nobody").await, "Status::Absent");
     // What is no name of a bucket is nobody's.
     assert_eq!(done("of-a b", "find-user victim").await, "denied");
@@ -135,7 +135,7 @@ async fn a_plugin_cannot_choose_the_user_whose_bucket_it_reaches() {
     let node = Transcript { session: "of-victim", app_id: None, node_id: Some("n") };
     for (transcript, user) in [("of-victim".into(), None), ("of-victim".into(), Some("ben")), (node, None)] {
         let told = sessions.register(transcript, user).await.unwrap().owner.unwrap();
-        assert!(told.contains("denied"), "{transcript:?} {user:?}: {told}");
+        assert!(told.starts_with("denied: "), "{transcript:?} {user:?}: {told}");
     }
     assert_eq!(sessions.register("of-victim".into(), Some("victim")).await.unwrap().owner.as_deref(), Some("done"));
 
@@ -143,7 +143,7 @@ async fn a_plugin_cannot_choose_the_user_whose_bucket_it_reaches() {
     let mut done = async |deed: &str| sessions.rewrite("of-victim".into(), 0, Some(deed)).await.unwrap_err().message;
     assert_eq!(done("user victim").await, "done");
     assert_eq!(done("find-user victim").await, "Status::Applied");
-    assert!(done("user ben").await.contains("denied"));
+    assert!(done("user ben").await.starts_with("denied: "));
 }
 
 /// As the bundled filter lists a session with its user.

@@ -13,7 +13,7 @@ fn a_component_with_forbidden_imports_is_refused_with_their_list() {
         "wasi:clocks/wall-clock@0.20.0",
         "wasi:clocks/wall-clock",
         "keepline:host/log@0.4.0",
-        "keepline:memory/key-value@0.2.0",
+        "keepline:memory/key-value@0.3.0",
         "keepline:stores/core@0.3.0",
     ];
     let imports = forbidden.map(|name| format!("(import \"{name}\" (instance))")).concat();
