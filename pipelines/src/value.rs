@@ -1,6 +1,6 @@
 //! JSON values as pipelines see them: members keep their order, and a clone costs a reference count.
 
-use std::{cmp::Ordering, fmt, rc::Rc};
+use std::{cmp::Ordering, fmt, io, rc::Rc};
 
 use indexmap::IndexMap;
 use serde::{
@@ -100,11 +100,20 @@ impl Value {
         if let Some(value) = self.member(path) {
             return Some(value);
         }
-        path.split('.').try_fold(self, |value, name| match value {
+        path.split('.').try_fold(self, Self::part)
+    }
+
+    fn part(&self, name: &str) -> Option<&Self> {
+        match self {
             Self::Object(members) => members.get(name),
             Self::List(items) if name.bytes().all(|byte| byte.is_ascii_digit()) => items.get(name.parse::<usize>().ok()?),
             _ => None,
-        })
+        }
+    }
+
+    /// Whether it takes at most so many bytes as compact JSON. What is shared counts wherever it occurs.
+    pub fn fits(&self, bytes: usize) -> bool {
+        serde_json::to_writer(Room(bytes), self).is_ok()
     }
 
     /// How a message names this kind of value.
@@ -126,6 +135,29 @@ impl Value {
             (Self::Text(one), Self::Text(two)) => Some(one.cmp(two)),
             _ => None,
         }
+    }
+}
+
+/// The value of a field of an object, as [`Value::field`].
+pub fn field_of<'a>(members: &'a Object, path: &str) -> Option<&'a Value> {
+    let by_path = || {
+        let (head, rest) = path.split_once('.')?;
+        rest.split('.').try_fold(members.get(head)?, Value::part)
+    };
+    members.get(path).or_else(by_path).filter(|value| !value.is_null())
+}
+
+/// Counts what is written down to nothing left.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::WriteZero)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
