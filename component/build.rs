@@ -38,6 +38,8 @@ fn built() -> Result<Vec<u8>, String> {
         "../options/Cargo.toml",
         "../recall/src",
         "../recall/Cargo.toml",
+        "../store-client/src",
+        "../store-client/Cargo.toml",
         "../wit",
     ] {
         println!("cargo::rerun-if-changed={input}");

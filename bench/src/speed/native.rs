@@ -11,7 +11,7 @@ use keepline_filter::{
     AnswerEntry, Config, Effect, Filter, Host, QuestionEntry,
     contract::{
         BucketPage, DeleteRequest, Deletion, IndexedReceipt, IndexedTransaction, Level, Problem, Receipt, StoreProfile,
-        Transaction, kind,
+        Transaction,
     },
 };
 
@@ -79,8 +79,8 @@ impl Host for NativeHost {
         requests.iter().map(|request| self.memory.delete(*request)).collect()
     }
 
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
-        self.memory.list(kind::SESSION, cursor, limit)
+    fn list_buckets(&self, kind: &str, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
+        self.memory.list(kind, cursor, limit)
     }
 
     fn store_profile(&self) -> StoreProfile {

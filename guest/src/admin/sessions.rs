@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
 use crate::contract::{
     BucketId, DeleteRequest, Expectation, Host, LogEnd, LogExtent, LogRun, Operation, Precondition, Problem, PutEntry,
-    Span, Status, Transaction, VALUES, codes,
+    Span, Status, Transaction, VALUES, codes, kind,
 };
 use crate::entry::session_problem::{
     MAX_COUNT, SessionResult, answer_count_problem, check_status, conflict_problem, require_valid_key,
@@ -80,7 +80,7 @@ pub fn list_sessions(context: &Context<impl Host>, cursor: &str, limit: u32) -> 
         return Err(failure);
     }
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
-    let page = context.host.list_sessions(cursor, limit).map_err(Problem::of_store)?;
+    let page = context.host.list_buckets(kind::SESSION, cursor, limit).map_err(Problem::of_store)?;
     let mut sessions = page.names;
     sessions.retain(|name| is_session(name));
     store::sort_names(&mut sessions);

@@ -1,10 +1,11 @@
 //! Exports the lanes and the tasks.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
-use crate::component::allocator::Arena;
-use crate::component::imports::Imports;
-use crate::contract::{Level, Problem, StoreProfile, bindings, lanes, tasks};
+use keepline_store_client::component::allocator::Arena;
+use keepline_store_client::component::imports::{Imports, replace_log_level};
+
+use crate::contract::{Level, Problem, bindings, lanes, tasks};
 use crate::options::config::store_warnings;
 use crate::tasks::job::Job;
 use crate::{AnswerEntry, Config, Filter, QuestionEntry, ToolActivity};
@@ -26,10 +27,6 @@ static HEAP: Arena<{ 64 << 10 }> = Arena::new();
 thread_local! {
     /// What an instance keeps between calls. None: the defaults.
     pub(super) static CONFIG: RefCell<Option<Config>> = const { RefCell::new(None) };
-    /// The lowest level that the host wants.
-    pub(super) static LOG_FROM: Cell<Level> = const { Cell::new(Level::Debug) };
-    /// What the store said of itself, once it was asked.
-    pub(super) static STORE: Cell<Option<StoreProfile>> = const { Cell::new(None) };
 }
 
 pub(super) fn config() -> Config {
@@ -42,7 +39,7 @@ fn filter() -> Filter<Imports> {
 
 impl lanes::Guest for Component {
     fn configure(options: String, log_from: Level) -> Result<lanes::Configured, Problem> {
-        let log_before = LOG_FROM.replace(log_from);
+        let log_before = replace_log_level(log_from);
         match HEAP.outside(|| Config::parse_for(&Imports, &options)) {
             Ok(config) => {
                 let (options, wants) = (config.options(), config.wants());
@@ -50,7 +47,7 @@ impl lanes::Guest for Component {
                 Ok(lanes::Configured { options, wants, warnings: store_warnings(&Imports) })
             }
             Err(problem) => {
-                LOG_FROM.set(log_before);
+                replace_log_level(log_before);
                 Err(*problem)
             }
         }

@@ -1,9 +1,10 @@
 //! Exports the calls of operators and tools: sessions, transcripts and users. No `extras` is registered yet: they are ignored.
 
+use keepline_store_client::component::imports::Imports;
+
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
 use crate::component::exports::{Component, config};
-use crate::component::imports::Imports;
 use crate::contract::{Member, Problem, sessions, transcripts, users};
 use crate::transcript::address::TranscriptId;
 use crate::{Context, admin};

@@ -15,72 +15,7 @@
     reason = "generated"
 )]
 pub mod bindings;
-mod problem;
-mod profile;
-mod receipt;
-mod transaction;
 
 pub use bindings::exports::keepline::admin::{sessions, transcripts, users};
 pub use bindings::exports::keepline::memory::{lanes, tasks};
-pub use bindings::keepline::common::shared::{Member, Problem};
-pub use bindings::keepline::host::log::Level;
-pub use bindings::keepline::host::needs;
-pub use bindings::keepline::store::indexes::{
-    Document, FoundDocuments, IndexExtent, IndexStep, IndexedReceipt, IndexedTransaction, MarkRun, TermHits,
-};
-pub use bindings::keepline::store::listing::BucketPage;
-pub use bindings::keepline::store::types::{
-    AddOperation, BucketId, BucketPart, ChangedEntries, CounterValue, DeleteRequest, Deletion, Description,
-    EntryParam as PutEntry, EntryResult as Entry, EntryState, Expectation, ExpectedEntry, FoundEntries, LeaseRequest,
-    LeaseState, LogExtent, LogRecords, MissingEntries, Operation, Outcome, PositionMark, PositionedRecord,
-    Precondition, Receipt, RecordRun, SetOperation, Size, Span, Status, StoreInfo, StoreLimit, TimeToLive, Transaction,
-};
-pub use problem::codes;
-pub use profile::{StoreLimits, StoreProfile};
-pub use receipt::{LogRun, ReadEntries};
-pub use transaction::LogEnd;
-
-/// The map of the values that people see.
-pub const VALUES: &str = "values";
-
-/// The kinds of buckets that the filter uses.
-pub mod kind {
-    /// Values, history, and transcript of a session.
-    pub const SESSION: &str = "session";
-    /// Values, session list, and passages of a user.
-    pub const USER: &str = "user";
-    /// The transcript of a pipeline's node.
-    pub const NODE: &str = "node";
-}
-
-/// All that the filter can reach.
-pub trait Host {
-    /// Apply operations to one bucket, all or none.
-    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem>;
-
-    /// Apply transactions, each on a bucket of its own, and wait once; one reply for each, in order. They have leases, and
-    /// steps, only if the store has these capabilities.
-    fn transact_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>>;
-
-    /// Delete buckets with all that is in them, and wait once; one reply for each, in order.
-    fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>>;
-
-    /// Names of the sessions, page by page: only if the store has the capability `listing`.
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem>;
-
-    /// What the store can do, and its limits.
-    fn store_profile(&self) -> StoreProfile;
-
-    /// Microseconds since 1970.
-    fn now_micros(&self) -> u64;
-
-    /// Emit one line.
-    fn log(&self, level: Level, context: &str, message: &str);
-
-    /// Whether a line of that level is worth being written. A host that knows its level saves the
-    /// making of lines that nobody reads.
-    fn logs(&self, level: Level) -> bool {
-        let _ = level;
-        true
-    }
-}
+pub use keepline_store_client::{bindings as imports, *};

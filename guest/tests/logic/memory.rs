@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use keepline_filter::contract::StoreInfo;
-use keepline_filter::contract::bindings::keepline::common::shared;
-use keepline_filter::contract::bindings::keepline::store::{indexes, listing, types as wit};
+use keepline_filter::contract::imports::keepline::common::shared;
+use keepline_filter::contract::imports::keepline::store::{indexes, listing, types as wit};
 
 use super::stores::{self, Deadline, MemoryStore, Store, Writer};
 

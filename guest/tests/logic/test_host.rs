@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use keepline_filter::Host;
-use keepline_filter::contract::bindings::keepline::store::types::{EntryResult as Entry, *};
+use keepline_filter::contract::imports::keepline::store::types::{EntryResult as Entry, *};
 use keepline_filter::contract::{
     BucketPage, IndexStep, IndexedReceipt, IndexedTransaction, Level, Problem, StoreProfile, VALUES, kind,
 };
@@ -675,12 +675,12 @@ impl Host for &TestHost {
         receipts
     }
 
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
+    fn list_buckets(&self, kind: &str, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
         assert!(self.store_profile().listing, "the store has no listing");
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
         }
-        let mut page = self.memory.list(kind::SESSION, cursor, limit)?;
+        let mut page = self.memory.list(kind, cursor, limit)?;
         page.names.extend(self.foreign.borrow().keys().map(|(bucket, _)| bucket.clone()).filter(|name| !is_name(name)));
         Ok(page)
     }

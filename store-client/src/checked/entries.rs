@@ -1,10 +1,10 @@
 //! Entries: those that were asked for, sorted, each once, within the limits.
 
-use crate::contract::{FoundEntries, MissingEntries, Size};
-use crate::store::{heap_sorted, sort_names};
+use crate::checked::{heap_sorted, sort_names};
+use crate::{FoundEntries, MissingEntries, Size};
 
 /// Some entries: what was not asked for is not there, nor are more than were asked for.
-pub(crate) fn mend_requested_entries(found: &mut FoundEntries, keys: &[&str], max_bytes: u64) {
+pub fn mend_requested_entries(found: &mut FoundEntries, keys: &[&str], max_bytes: u64) {
     let mut unreadable = 0;
     if let Some(missing) = &mut found.missing {
         missing.unreadable.retain(|name| keys.contains(&&**name));
@@ -20,7 +20,7 @@ pub(crate) fn mend_requested_entries(found: &mut FoundEntries, keys: &[&str], ma
 }
 
 /// All entries: too much is too much, also if it was handed over.
-pub(crate) fn mend_all_entries(found: &mut FoundEntries, max_entries: u64, max_bytes: u64) {
+pub fn mend_all_entries(found: &mut FoundEntries, max_entries: u64, max_bytes: u64) {
     if !found.entries.is_sorted_by(|a, b| a.key < b.key) {
         found.entries = heap_sorted(std::mem::take(&mut found.entries));
         found.entries.dedup_by(|a, b| a.key == b.key);

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 const ALIGN: usize = 16;
 
 /// An allocator with room for so many bytes of its own.
-pub(crate) struct Arena<const BYTES: usize> {
+pub struct Arena<const BYTES: usize> {
     space: UnsafeCell<Space<BYTES>>,
     /// Where its free part begins.
     top: Cell<usize>,
@@ -28,14 +28,16 @@ pub(crate) struct Arena<const BYTES: usize> {
 struct Space<const BYTES: usize>([MaybeUninit<u8>; BYTES]);
 
 impl<const BYTES: usize> Arena<BYTES> {
-    pub(crate) const fn new() -> Self {
+    /// With nothing in it.
+    #[expect(clippy::new_without_default, reason = "it is a static's")]
+    pub const fn new() -> Self {
         let space = Space([const { MaybeUninit::uninit() }; BYTES]);
         Self { space: UnsafeCell::new(space), top: Cell::new(0), in_use: Cell::new(0), is_closed: Cell::new(false) }
     }
 
     /// Do something whose allocations outlive the call: they are the ordinary allocator's.
     #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "its tests have nothing to keep"))]
-    pub(crate) fn outside<T>(&self, make: impl FnOnce() -> T) -> T {
+    pub fn outside<T>(&self, make: impl FnOnce() -> T) -> T {
         self.is_closed.set(true);
         let made = make();
         self.is_closed.set(false);

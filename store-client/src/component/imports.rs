@@ -1,17 +1,30 @@
 //! Implements [`Host`] on the component's imports.
 
-use crate::component::exports::{LOG_FROM, STORE};
-use crate::contract::bindings::keepline::host::log;
-use crate::contract::bindings::keepline::store::{core, indexes, leases, listing, types};
-use crate::contract::bindings::wasi::clocks::wall_clock;
-use crate::contract::{
+use std::cell::Cell;
+
+use crate::bindings::keepline::host::log;
+use crate::bindings::keepline::store::{core, indexes, leases, listing, types};
+use crate::bindings::wasi::clocks::wall_clock;
+use crate::{
     BucketPage, DeleteRequest, Deletion, Host, IndexedReceipt, IndexedTransaction, Level, Problem, Receipt,
-    StoreProfile, Transaction, kind,
+    StoreProfile, Transaction,
 };
 
+thread_local! {
+    /// The lowest level that the host wants.
+    static LOG_FROM: Cell<Level> = const { Cell::new(Level::Debug) };
+    /// What the store said of itself, once it was asked.
+    static STORE: Cell<Option<StoreProfile>> = const { Cell::new(None) };
+}
+
+/// Write no lines below this level. Returns the one of before.
+pub fn replace_log_level(level: Level) -> Level {
+    LOG_FROM.replace(level)
+}
+
 /// What the host lends.
-#[derive(Clone, Copy)]
-pub(super) struct Imports;
+#[derive(Clone, Copy, Debug)]
+pub struct Imports;
 
 impl Host for Imports {
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
@@ -59,8 +72,8 @@ impl Host for Imports {
         attempts.collect()
     }
 
-    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
-        listing::list_buckets(kind::SESSION, cursor, limit)
+    fn list_buckets(&self, kind: &str, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
+        listing::list_buckets(kind, cursor, limit)
     }
 
     fn store_profile(&self) -> StoreProfile {

@@ -1,15 +1,15 @@
 //! Logs: records where the log is, and where they were asked for.
 
-use crate::contract::bindings::keepline::store::types::ReadOperation;
-use crate::contract::{LogExtent, LogRecords, RecordRun, Span};
+use crate::bindings::keepline::store::types::ReadOperation;
+use crate::{LogExtent, LogRecords, RecordRun, Span};
 
 /// Whether the log has a next position.
-pub(crate) fn is_valid_log_extent(extent: LogExtent) -> bool {
+pub fn is_valid_log_extent(extent: LogExtent) -> bool {
     extent.first.checked_add(extent.length).is_some()
 }
 
 /// Whether the records are those at that end, and none of those that are left.
-pub(crate) fn is_end(found: &LogRecords, asked: &ReadOperation<'_>) -> bool {
+pub fn is_end(found: &LogRecords, asked: &ReadOperation<'_>) -> bool {
     let extent = found.extent;
     let [run] = &*found.runs else { return found.runs.is_empty() && is_valid_log_extent(extent) };
     let most = if extent.length > asked.only_over { extent.length.saturating_sub(asked.leave) } else { 0 };
@@ -24,7 +24,7 @@ pub(crate) fn is_end(found: &LogRecords, asked: &ReadOperation<'_>) -> bool {
 }
 
 /// Whether each run is of a span, in the order of these.
-pub(crate) fn are_spans(found: &LogRecords, spans: &[Span]) -> bool {
+pub fn are_spans(found: &LogRecords, spans: &[Span]) -> bool {
     // Spans of which there is no record have none here: each of these belongs to a later one than the last.
     let mut spans = spans.iter();
     is_valid_log_extent(found.extent)

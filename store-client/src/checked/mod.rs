@@ -9,11 +9,11 @@ mod indexes;
 mod logs;
 mod outcomes;
 
-pub(crate) use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
+pub use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
 
 use std::collections::BinaryHeap;
 
-use crate::contract::{
+use crate::{
     BucketId, DeleteRequest, Deletion, Expectation, Host, IndexedReceipt, IndexedTransaction, LogExtent, Operation,
     Outcome, Precondition, Problem, Receipt, RecordRun, Status, Transaction,
 };
@@ -22,12 +22,12 @@ use crate::contract::{
 const GENERATION_MAX: usize = 256;
 
 /// Let the store apply a transaction.
-pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Box<Problem>> {
+pub fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Box<Problem>> {
     checked(host.transact(transaction).map_err(Problem::of_store)?, transaction)
 }
 
 /// Reads from a bucket, or writes what expects nothing. None: the bucket is not there.
-pub(crate) fn read_bucket(
+pub fn read_bucket(
     host: &impl Host,
     bucket: BucketId<'_>,
     precondition: Precondition<'_>,
@@ -38,7 +38,7 @@ pub(crate) fn read_bucket(
 }
 
 /// The text of one entry of a bucket, without using it. None: it is not there.
-pub(crate) fn read_entry_text(
+pub fn read_entry_text(
     host: &impl Host,
     bucket: BucketId<'_>,
     map: &str,
@@ -53,7 +53,7 @@ pub(crate) fn read_entry_text(
 }
 
 /// Let the store apply a transaction that may have a lease, and steps.
-pub(crate) fn transact_indexed(
+pub fn transact_indexed(
     host: &impl Host,
     transaction: &IndexedTransaction<'_>,
 ) -> Result<IndexedReceipt, Box<Problem>> {
@@ -65,7 +65,7 @@ pub(crate) fn transact_indexed(
 }
 
 /// Let the store apply transactions that may have leases, and steps, each on a bucket of its own, in one wait.
-pub(crate) fn transact_each(
+pub fn transact_each(
     host: &impl Host,
     transactions: &[IndexedTransaction<'_>],
 ) -> Vec<Result<IndexedReceipt, Box<Problem>>> {
@@ -102,12 +102,12 @@ fn checked_indexed(receipt: IndexedReceipt, asked: &IndexedTransaction<'_>) -> R
 }
 
 /// Delete a bucket (that generation, if one is named), and name up to `max_keys` of its values.
-pub(crate) fn delete_bucket(host: &impl Host, request: DeleteRequest<'_>) -> Result<Deletion, Box<Problem>> {
+pub fn delete_bucket(host: &impl Host, request: DeleteRequest<'_>) -> Result<Deletion, Box<Problem>> {
     delete_each(host, &[request]).pop().unwrap_or_else(|| Err(Problem::out_of_turn()))
 }
 
 /// Delete buckets, each another one, in one wait.
-pub(crate) fn delete_each(host: &impl Host, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Box<Problem>>> {
+pub fn delete_each(host: &impl Host, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Box<Problem>>> {
     in_order(host.delete_each(requests), requests, checked_deletion)
 }
 
@@ -124,12 +124,12 @@ fn checked_deletion(mut deletion: Deletion, request: &DeleteRequest<'_>) -> Resu
 }
 
 /// Whether this can be named in a precondition, and carried in a turn.
-pub(crate) fn is_generation(text: &str) -> bool {
+pub fn is_generation(text: &str) -> bool {
     (1..=GENERATION_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The surplus of this log in an applied transaction's receipt, if there is any, and where the log stands.
-pub(crate) fn surplus_records<'r>(
+pub fn surplus_records<'r>(
     transaction: &Transaction<'_>,
     receipt: &'r Receipt,
     wanted: &str,
@@ -144,7 +144,7 @@ pub(crate) fn surplus_records<'r>(
 }
 
 /// Where this log stands after an applied transaction that appended to it, or reset it.
-pub(crate) fn appended_extent(transaction: &Transaction<'_>, receipt: &Receipt, wanted: &str) -> Option<LogExtent> {
+pub fn appended_extent(transaction: &Transaction<'_>, receipt: &Receipt, wanted: &str) -> Option<LogExtent> {
     let mut answered = transaction.operations.iter().zip(&receipt.outcomes);
     answered.find_map(|(operation, outcome)| match (operation, outcome) {
         (Operation::Append(append), Outcome::Extent(extent)) if append.log == wanted => Some(*extent),
@@ -168,7 +168,7 @@ fn mend(receipt: &mut Receipt, transaction: &Transaction<'_>) -> bool {
 }
 
 /// The expectation that did not hold.
-pub(crate) fn unmet_expectation<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Option<&'t Expectation<'t>> {
+pub fn unmet_expectation<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Option<&'t Expectation<'t>> {
     transaction.expectations.get(usize::try_from(receipt.unmet?).ok()?)
 }
 
@@ -200,7 +200,7 @@ fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
 }
 
 /// Sort names and drop duplicates.
-pub(crate) fn sort_names(names: &mut Vec<String>) {
+pub fn sort_names(names: &mut Vec<String>) {
     if !names.is_sorted_by(|a, b| a < b) {
         *names = heap_sorted(std::mem::take(names));
         names.dedup();
@@ -208,7 +208,7 @@ pub(crate) fn sort_names(names: &mut Vec<String>) {
 }
 
 /// Through a heap: next to nothing needs to be sorted, and the standard library's sorts are a tenth of the component.
-pub(crate) fn heap_sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
+pub fn heap_sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
     BinaryHeap::from(items).into_sorted_vec()
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn heap_sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
 mod tests {
     use super::*;
 
-    use crate::contract::{
+    use crate::{
         BucketPage, ChangedEntries, CounterValue, Description, Document, Entry, FoundDocuments, FoundEntries,
         IndexExtent, IndexStep, Level, LogEnd, LogRecords, MarkRun, MissingEntries, PutEntry, Size, Span, StoreProfile,
         TermHits, VALUES,
@@ -234,7 +234,7 @@ mod tests {
             transactions.iter().map(|_| Ok(self.0.clone())).collect()
         }
 
-        fn list_sessions(&self, _: &str, _: u32) -> Result<BucketPage, Problem> {
+        fn list_buckets(&self, _: &str, _: &str, _: u32) -> Result<BucketPage, Problem> {
             Err(*Problem::out_of_turn())
         }
 

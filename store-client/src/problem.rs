@@ -32,27 +32,29 @@ pub mod codes {
 
 /// Boxed on its way to the caller: it is as long as six numbers, and each function on the way would copy it.
 impl Problem {
-    pub(crate) fn new(code: &str, subject: &str, message: impl Into<String>) -> Box<Self> {
+    /// A problem of this code, about this subject.
+    pub fn new(code: &str, subject: &str, message: impl Into<String>) -> Box<Self> {
         Box::new(Self { code: code.to_owned(), subject: subject.to_owned(), limit: 0, message: message.into() })
     }
 
     /// Over a limit of the configuration: the option and its value.
-    pub(crate) fn limit(option: &str, limit: u64, message: impl Into<String>) -> Box<Self> {
+    pub fn limit(option: &str, limit: u64, message: impl Into<String>) -> Box<Self> {
         Box::new(Self { limit, ..*Self::new(codes::LIMIT, option, message) })
     }
 
-    pub(crate) fn invalid(subject: &str, message: impl Into<String>) -> Box<Self> {
+    /// A malformed argument.
+    pub fn invalid(subject: &str, message: impl Into<String>) -> Box<Self> {
         Self::new(codes::INVALID, subject, message)
     }
 
     /// What a store's reply that breaks the contract counts as.
-    pub(crate) fn out_of_turn() -> Box<Self> {
+    pub fn out_of_turn() -> Box<Self> {
         Self::new(codes::OTHER, "", "The store's reply does not fit the request")
     }
 
     /// A store's problem with a sentence for people, also if the store gave none. The words about full stores are the
     /// original node's.
-    pub(crate) fn of_store(mut self) -> Box<Self> {
+    pub fn of_store(mut self) -> Box<Self> {
         if self.code == codes::TOO_MANY_BUCKETS {
             self.message = format!("Maximum sessions ({}) reached", self.limit);
         } else if self.message.is_empty() {

@@ -1,13 +1,13 @@
 //! The outcomes of an applied transaction, one after the other.
 
-use crate::contract::{
+use crate::checked::sort_names;
+use crate::{
     ChangedEntries, Description, Entry, FoundDocuments, FoundEntries, IndexedReceipt, LogExtent, LogRun,
     MissingEntries, Outcome, Problem, ReadEntries, Receipt, Size,
 };
-use crate::store::sort_names;
 
 /// The answers of an applied transaction, to be read in the order of its operations, and of its steps.
-pub(crate) struct Outcomes {
+pub struct Outcomes {
     /// Of the bucket; empty if the precondition named it.
     pub generation: String,
     rest: std::vec::IntoIter<Outcome>,
@@ -15,13 +15,15 @@ pub(crate) struct Outcomes {
 }
 
 /// Entries, unless there is too much of them.
-pub(crate) enum EntriesOutcome {
+pub enum EntriesOutcome {
+    /// What was asked for.
     Entries(ReadEntries),
+    /// It exceeds a limit of the request, which this tells as far as the store counted.
     Oversize(Size),
 }
 
 /// Some keys of a map.
-pub(crate) struct KeyPage {
+pub struct KeyPage {
     /// Sorted, each once.
     pub keys: Vec<String>,
     /// Empty after the last page.
@@ -29,12 +31,12 @@ pub(crate) struct KeyPage {
 }
 
 /// What there is once, by key.
-pub(crate) struct EntriesByKey(Vec<Entry>);
+pub struct EntriesByKey(Vec<Entry>);
 
 impl EntriesByKey {
     /// The text; none: it is not there, can't be read, or was taken before.
     #[inline(never)]
-    pub(crate) fn take(&mut self, key: &str) -> Option<String> {
+    pub fn take(&mut self, key: &str) -> Option<String> {
         let at = self.0.iter().position(|entry| entry.key == key)?;
         Some(self.0.swap_remove(at).text)
     }
@@ -47,17 +49,19 @@ impl Default for EntriesOutcome {
 }
 
 impl Outcomes {
-    pub(crate) fn of(receipt: Receipt) -> Self {
+    /// Of a receipt that was applied.
+    pub fn of(receipt: Receipt) -> Self {
         Self::of_indexed(IndexedReceipt { lease: None, receipt, found: Vec::new() })
     }
 
-    pub(crate) fn of_indexed(IndexedReceipt { receipt, found, .. }: IndexedReceipt) -> Self {
+    /// Of a receipt that was applied, with what its index steps found.
+    pub fn of_indexed(IndexedReceipt { receipt, found, .. }: IndexedReceipt) -> Self {
         let generation = receipt.generation.unwrap_or_default();
         Self { generation, rest: receipt.outcomes.into_iter(), found: found.into_iter() }
     }
 
     /// Of `get`, `get_some` and `get_all`.
-    pub(crate) fn take_entries(&mut self) -> Result<EntriesOutcome, Box<Problem>> {
+    pub fn take_entries(&mut self) -> Result<EntriesOutcome, Box<Problem>> {
         let Some(Outcome::Entries(FoundEntries { entries, missing })) = self.rest.next() else {
             return Err(Problem::out_of_turn());
         };
@@ -69,7 +73,7 @@ impl Outcomes {
     }
 
     /// Of `get_some` and `get_all`: what can be read. If there is too much of it, nothing.
-    pub(crate) fn take_readable_entries(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
+    pub fn take_readable_entries(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
         match self.take_entries()? {
             EntriesOutcome::Entries(found) => Ok(found.entries),
             EntriesOutcome::Oversize(_) => Ok(Vec::new()),
@@ -77,17 +81,17 @@ impl Outcomes {
     }
 
     /// Of `get_some`, to be taken one by one.
-    pub(crate) fn take_entries_by_key(&mut self) -> Result<EntriesByKey, Box<Problem>> {
+    pub fn take_entries_by_key(&mut self) -> Result<EntriesByKey, Box<Problem>> {
         self.take_readable_entries().map(EntriesByKey)
     }
 
     /// Of `get`: the text. None: it is not there, can't be read, or is longer than what was asked for.
-    pub(crate) fn take_text(&mut self) -> Result<Option<String>, Box<Problem>> {
+    pub fn take_text(&mut self) -> Result<Option<String>, Box<Problem>> {
         Ok(self.take_readable_entries()?.pop().map(|entry| entry.text))
     }
 
     /// Of `page_keys`.
-    pub(crate) fn take_key_page(&mut self) -> Result<KeyPage, Box<Problem>> {
+    pub fn take_key_page(&mut self) -> Result<KeyPage, Box<Problem>> {
         let Some(Outcome::Entries(page)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
         let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
         let mut cursor = String::new();
@@ -100,7 +104,7 @@ impl Outcomes {
     }
 
     /// Of `page_entries`.
-    pub(crate) fn take_entry_page(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
+    pub fn take_entry_page(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Entries(page)) => Ok(page.entries),
             _ => Err(Problem::out_of_turn()),
@@ -108,7 +112,7 @@ impl Outcomes {
     }
 
     /// Of `put`, `remove` and `reset_map`.
-    pub(crate) fn take_changed(&mut self) -> Result<ChangedEntries, Box<Problem>> {
+    pub fn take_changed(&mut self) -> Result<ChangedEntries, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Changed(changed)) => Ok(changed),
             _ => Err(Problem::out_of_turn()),
@@ -116,7 +120,7 @@ impl Outcomes {
     }
 
     /// Of `add`.
-    pub(crate) fn take_counter(&mut self) -> Result<i64, Box<Problem>> {
+    pub fn take_counter(&mut self) -> Result<i64, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Counter(counter)) => Ok(counter.value),
             _ => Err(Problem::out_of_turn()),
@@ -124,7 +128,7 @@ impl Outcomes {
     }
 
     /// Of `read` and `read_surplus`, and of `read_at` one span.
-    pub(crate) fn take_records(&mut self) -> Result<LogRun, Box<Problem>> {
+    pub fn take_records(&mut self) -> Result<LogRun, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Records(found)) => {
                 let none = LogRun::none(found.extent);
@@ -136,7 +140,7 @@ impl Outcomes {
     }
 
     /// Of `read_at`.
-    pub(crate) fn take_spans(&mut self) -> Result<Vec<LogRun>, Box<Problem>> {
+    pub fn take_spans(&mut self) -> Result<Vec<LogRun>, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Records(found)) => Ok(LogRun::each(found).collect()),
             _ => Err(Problem::out_of_turn()),
@@ -144,7 +148,7 @@ impl Outcomes {
     }
 
     /// Of `append`, `replace_oldest`, `rewrite` and `reset_log`.
-    pub(crate) fn take_extent(&mut self) -> Result<LogExtent, Box<Problem>> {
+    pub fn take_extent(&mut self) -> Result<LogExtent, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Extent(extent)) => Ok(extent),
             _ => Err(Problem::out_of_turn()),
@@ -152,12 +156,12 @@ impl Outcomes {
     }
 
     /// Of the next step.
-    pub(crate) fn take_found(&mut self) -> Result<FoundDocuments, Box<Problem>> {
+    pub fn take_found(&mut self) -> Result<FoundDocuments, Box<Problem>> {
         self.found.next().ok_or_else(Problem::out_of_turn)
     }
 
     /// Of `describe`.
-    pub(crate) fn take_description(&mut self) -> Result<Description, Box<Problem>> {
+    pub fn take_description(&mut self) -> Result<Description, Box<Problem>> {
         match self.rest.next() {
             Some(Outcome::Described(found)) => Ok(found),
             _ => Err(Problem::out_of_turn()),

@@ -41,12 +41,12 @@ pub struct LogRun {
 
 impl LogRun {
     /// No records, of a log that stands there.
-    pub(crate) fn none(extent: LogExtent) -> Self {
+    pub fn none(extent: LogExtent) -> Self {
         Self { extent, first: extent.next(), records: Vec::new() }
     }
 
     /// Each run of these records by itself.
-    pub(crate) fn each(found: LogRecords) -> impl Iterator<Item = Self> {
+    pub fn each(found: LogRecords) -> impl Iterator<Item = Self> {
         let extent = found.extent;
         found.runs.into_iter().map(move |RecordRun { first, records }| Self { extent, first, records })
     }

@@ -1,12 +1,12 @@
 //! Indexes: marks and offsets that are within what was asked for.
 
-use crate::contract::{FoundDocuments, IndexExtent, IndexStep, TermHits};
+use crate::{FoundDocuments, IndexExtent, IndexStep, TermHits};
 
 /// Positions are below this.
 const POSITIONS: u64 = 1 << 53;
 
 /// Whether these are the documents that the step may find.
-pub(crate) fn are_found(found: &FoundDocuments, asked: &IndexStep<'_>) -> bool {
+pub fn are_found(found: &FoundDocuments, asked: &IndexStep<'_>) -> bool {
     let extent = found.extent;
     is_valid_index_extent(extent)
         && match asked {

@@ -1,3 +1,0 @@
-//! Declared retrieval: definitions that say how to find, rank, format and place what a model should know.
-
-pub mod value;
