@@ -24,6 +24,7 @@
 //! | `contract` | the contract's types, and what the host lends: the store, the clock, the log |
 //! | `log` | log lines and their contexts |
 //! | `text` | ids, truncation, redaction, token estimates, timestamps |
+//! | `store` | transactions whose receipts are checked against the contract |
 //! | `options` | what can be configured |
 //! | `context` | a host and options, which every function below works with |
 //! | `entry` | questions and answers, what their metadata say, the token that a question hands to its answers |
@@ -53,14 +54,13 @@ mod log;
 pub mod options;
 mod question;
 mod recall;
+mod store;
 pub mod tasks;
 pub mod text;
 pub mod transcript;
 mod users;
 pub mod values;
 pub mod window;
-
-use keepline_store_client::checked as store;
 
 pub use context::Context;
 pub use contract::{Host, Problem};
