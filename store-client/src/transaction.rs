@@ -141,6 +141,11 @@ impl<'a> Operation<'a> {
         Self::GetAll(GetAllOperation { map_name, cursor: Some(""), max_entries, max_bytes, keys_only: false })
     }
 
+    /// A page, from a cursor on.
+    pub const fn page_from(map_name: &'a str, cursor: &'a str, max_entries: u64, max_bytes: u64) -> Self {
+        Self::GetAll(GetAllOperation { map_name, cursor: Some(cursor), max_entries, max_bytes, keys_only: false })
+    }
+
     /// A page, without the texts.
     pub const fn page_keys(map_name: &'a str, cursor: &'a str, max_entries: u64, max_bytes: u64) -> Self {
         Self::GetAll(GetAllOperation { map_name, cursor: Some(cursor), max_entries, max_bytes, keys_only: true })

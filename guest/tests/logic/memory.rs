@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use keepline_filter::contract::StoreInfo;
-use keepline_filter::contract::imports::keepline::common::shared;
-use keepline_filter::contract::imports::keepline::store::{indexes, listing, types as wit};
+use keepline_store_client::StoreInfo;
+use keepline_store_client::bindings::keepline::common::shared;
+use keepline_store_client::bindings::keepline::store::{indexes, listing, types as wit};
 
 use super::stores::{self, Deadline, MemoryStore, Store, Writer};
 
-/// A memory store as a [`Host`](keepline_filter::Host) lends it. It never waits.
+/// A memory store as a [`Host`](keepline_store_client::Host) lends it. It never waits.
 pub struct Memory {
     pub store: Arc<MemoryStore>,
     writer: RefCell<Writer>,

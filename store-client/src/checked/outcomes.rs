@@ -111,6 +111,14 @@ impl Outcomes {
         }
     }
 
+    /// Of `page_from`: what can be read, and the next page's cursor; empty after the last.
+    pub fn take_entries_and_cursor(&mut self) -> Result<(Vec<Entry>, String), Box<Problem>> {
+        match self.rest.next() {
+            Some(Outcome::Entries(page)) => Ok((page.entries, page.missing.map(|missing| missing.cursor).unwrap_or_default())),
+            _ => Err(Problem::out_of_turn()),
+        }
+    }
+
     /// Of `put`, `remove` and `reset_map`.
     pub fn take_changed(&mut self) -> Result<ChangedEntries, Box<Problem>> {
         match self.rest.next() {
