@@ -1,5 +1,7 @@
 //! Tracks how far a transcript was indexed, and which records come next.
 
+use std::ops::Range;
+
 use crate::contract::{LogEnd, LogRun, Operation, Span, StoreLimits};
 use crate::options::conversation::bounded;
 use crate::recall::passage::PassageBatch;
@@ -71,6 +73,10 @@ pub(crate) struct TranscriptStretch {
     later: Vec<u64>,
     newest: LogRun,
     spans: Vec<Span>,
+    /// What no thread leads to.
+    hidden: Vec<Range<u64>>,
+    /// Where what can be read ends.
+    end: u64,
 }
 
 /// What came of it.
@@ -82,11 +88,13 @@ pub(crate) struct CutStretch<'a> {
 }
 
 impl TranscriptStretch {
-    /// The next one. None: all was read.
-    pub(crate) fn next_after(mut read: IndexCursor, newest: LogRun) -> Option<Self> {
+    /// The next one. None: all was read. Hidden records are passed over; those at the end wait until their import is over.
+    pub(crate) fn next_after(mut read: IndexCursor, newest: LogRun, hidden: Vec<Range<u64>>) -> Option<Self> {
         let later = read.again.split_off(read.again.len().min(AGAIN));
-        read.to = read.to.clamp(newest.extent.first, newest.extent.next());
-        if read.again.is_empty() && read.to == newest.extent.next() {
+        let (first, next) = (newest.extent.first, newest.extent.next());
+        let end = hidden.last().filter(|last| last.end == next).map_or(next, |last| last.start.clamp(first, next));
+        read.to = read.to.clamp(first, next);
+        if read.again.is_empty() && read.to >= end {
             return None;
         }
         let mut spans: Vec<_> = read.again.iter().map(|&position| Span { position, count: 1 }).collect();
@@ -94,7 +102,7 @@ impl TranscriptStretch {
             // The message before tells whether something new begins.
             spans.push(Span { position: read.to.saturating_sub(1).max(newest.extent.first), count: 65 });
         }
-        Some(Self { read, later, newest, spans })
+        Some(Self { read, later, newest, spans, hidden, end })
     }
 
     /// What is to be read, if it is not among the newest records.
@@ -111,14 +119,17 @@ impl TranscriptStretch {
     ) -> CutStretch<'a> {
         // Each is a record and its terms, of up to 2 KiB.
         let most = bounded(PASSAGES_MAX, (limits.call_pieces / 8).min(limits.call_bytes >> 12));
-        let Self { read: IndexCursor { to, again }, later, newest, .. } = self;
-        let end = newest.extent.next();
+        let Self { read: IndexCursor { to, again }, later, newest, hidden, end, .. } = self;
+        let is_hidden = |position: u64| hidden.iter().any(|hidden| hidden.contains(&position));
         let runs = runs.unwrap_or_else(|| vec![newest]);
         let mut next = to;
         for run in &runs {
             let mut before = None;
             for (position, text) in (run.first..).zip(&run.records) {
-                let record = StoredRecord::parse(text);
+                if position >= end {
+                    break;
+                }
+                let record = StoredRecord::parse(text).filter(|_| !is_hidden(position));
                 let at = record.as_ref().and_then(|record| parse_milliseconds(&record.at));
                 if again.is_empty() && position < to {
                     before = at.or(before);
@@ -140,9 +151,44 @@ impl TranscriptStretch {
         }
         // What can't be read is passed over.
         if again.is_empty() && next == to {
-            next = runs.last().map_or(end, |run| (run.first + run.records.len() as u64).max(to + 1));
+            next = runs.last().map_or(end, |run| (run.first + run.records.len() as u64).max(to + 1)).min(end);
         }
         let is_more = next < end || !again.is_empty();
         CutStretch { cut, read: IndexCursor { to: next, again: later }, is_more }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::LogExtent;
+
+    fn cursor(to: u64) -> IndexCursor {
+        IndexCursor { to, again: Vec::new() }
+    }
+
+    fn newest(length: u64) -> LogRun {
+        let record = |number: u64| format!(r#"{{"v":1,"turn":"t","role":"user","content":"word{number}","weight":1}}"#);
+        LogRun { extent: LogExtent { first: 0, length }, first: 0, records: (0..length).map(record).collect() }
+    }
+
+    fn read(to: u64, hidden: &[Range<u64>]) -> Option<(u64, usize)> {
+        let stretch = TranscriptStretch::next_after(cursor(to), newest(6), hidden.to_vec())?;
+        let cut = stretch.cut_records(None, PassageBatch::default(), StoreLimits::default());
+        Some((cut.read.to, cut.cut.passages.len()))
+    }
+
+    #[test]
+    fn hidden_records_are_not_indexed() {
+        assert_eq!(read(0, &[]), Some((6, 6)));
+        assert_eq!(read(0, &[0..2]), Some((6, 4)));
+        assert_eq!(read(0, &[0..2, 3..4]), Some((6, 3)));
+    }
+
+    #[test]
+    fn records_of_an_import_under_way_wait_for_its_end() {
+        assert_eq!(read(0, &[4..6]), Some((4, 4)));
+        assert_eq!(read(4, &[4..6]), None);
+        assert_eq!(read(4, &[]), Some((6, 2)));
     }
 }

@@ -20,7 +20,7 @@ use crate::tasks::checkpoint::expect_session_entry;
 use crate::tasks::index_passages::{PassageHome, PassageState, advance_index};
 use crate::tasks::job::{Progress, Step};
 use crate::tasks::task::{StepResult, TaskStep};
-use crate::transcript::schema::{OWNER, REVISION, SESSION, revision_number};
+use crate::transcript::schema::{IMPORT, OWNER, REVISION, SESSION, parse_import, revision_number};
 use crate::users::registry;
 use crate::users::registry::{FORGOTTEN, SESSIONS, USER};
 use keepline_options::words::RecallLife;
@@ -63,7 +63,7 @@ pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> Ste
     if !context.host.store_profile().indexes {
         return Ok(Progress::of(Step::Done));
     }
-    let own = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024), cursor::READ_NEWEST_RECORDS, LIFE_LEFT];
+    let own = [Operation::get_some(SESSION, &[OWNER, REVISION, IMPORT], 1024), cursor::READ_NEWEST_RECORDS, LIFE_LEFT];
     let mut theirs = vec![
         Operation::get_some(USER, &[FORGOTTEN, REVISION], 256),
         Operation::get(COPY_STATES, &session.name, 8192),
@@ -78,6 +78,7 @@ pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> Ste
     let mut once = outcomes.take_entries_by_key()?;
     let owner = once.take(OWNER);
     step.basis.revision = once.take(REVISION);
+    let hidden = once.take(IMPORT).as_deref().map(parse_import).unwrap_or_default();
     let newest = outcomes.take_records()?;
     let now = context.host.now_micros() / 1000;
     let until = outcomes.take_description()?.expires_in.map_or(0, |left| now.saturating_add(left));
@@ -135,7 +136,7 @@ pub(crate) fn copy_to_user(mut step: TaskStep<'_, impl Host>, user: &str) -> Ste
             let goes_on = before.is_some_and(|before| before.is_from(&origin) && before.position + 1 == read.to);
             let cut = PassageBatch { origin: Some(origin), begins: !goes_on, ..PassageBatch::default() };
             let oldest_at = oldest_at(context, options);
-            let kept = PassageState { read, terms, oldest, newest };
+            let kept = PassageState { read, terms, oldest, newest, hidden };
             advance_index(&step, &home, kept, cut, &|passage| is_older_than(passage, oldest_at))?
         }
     };

@@ -1,5 +1,7 @@
 //! The task `recall`: cuts new messages into passages, appends them, moves terms into the index, drops what has expired.
 
+use std::ops::Range;
+
 use crate::contract::{
     BucketId, Document, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, LogExtent, LogRun, Operation,
     Precondition, Problem, PutEntry, Status, Transaction, kind,
@@ -16,7 +18,7 @@ use crate::store;
 use crate::store::Outcomes;
 use crate::tasks::job::{Progress, Step};
 use crate::tasks::task::{StepEnd, StepResult, TaskStep};
-use crate::transcript::schema::{OWNER, REVISION, SESSION};
+use crate::transcript::schema::{IMPORT, OWNER, REVISION, SESSION, parse_import};
 use keepline_options::words::Recall;
 
 /// The task, and its lease.
@@ -46,6 +48,8 @@ pub(crate) struct PassageState {
     pub oldest: LogRun,
     /// Of the transcript.
     pub newest: LogRun,
+    /// What no thread leads to.
+    pub hidden: Vec<Range<u64>>,
 }
 
 /// Keep what was said beside the transcript.
@@ -55,7 +59,7 @@ pub(crate) fn index_passages(mut step: TaskStep<'_, impl Host>) -> StepResult {
         return Ok(Progress::of(Step::Done));
     }
     let operations = [
-        Operation::get_some(SESSION, &[OWNER, RECALLED, REVISION], 8192),
+        Operation::get_some(SESSION, &[OWNER, RECALLED, REVISION, IMPORT], 8192),
         WHERE_TERMS_ARE,
         READ_OLDEST_PASSAGE,
         cursor::READ_NEWEST_RECORDS,
@@ -74,6 +78,7 @@ pub(crate) fn index_passages(mut step: TaskStep<'_, impl Host>) -> StepResult {
         terms: outcomes.take_records()?.extent,
         oldest: outcomes.take_records()?,
         newest: outcomes.take_records()?,
+        hidden: once.take(IMPORT).as_deref().map(parse_import).unwrap_or_default(),
     };
     let unchanged = step.basis.expect_unchanged(RECALLED);
     let home = PassageHome {
@@ -142,7 +147,7 @@ fn index_next(
     kept: PassageState,
     cut: PassageBatch<'_>,
 ) -> StepResult<Step> {
-    let Some(stretch) = TranscriptStretch::next_after(kept.read, kept.newest) else {
+    let Some(stretch) = TranscriptStretch::next_after(kept.read, kept.newest, kept.hidden) else {
         return write_passages(step, home, &[], &[], &[]);
     };
     let runs = match stretch.read_operation() {

@@ -271,7 +271,7 @@ impl Keepline {
     /// # Errors
     /// When the other store has other capabilities or limits: the plugin was configured for the first one's.
     pub fn with_store(&self, store: Arc<dyn Store>) -> Result<Self, KeeplineError> {
-        if store.about() != self.store.store().about() {
+        if store.about() != *self.store.about() {
             return Err(KeeplineError::Store("the other store has other capabilities or limits".into()));
         }
         let store = Arc::new(StoreGuard::new(store, self.breaker));

@@ -11,7 +11,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
@@ -26,7 +26,7 @@ use self::{
     breaker::{Breaker, BreakerOptions, BreakerState},
     histogram::{Histogram, Latencies},
 };
-use crate::{Deadline, Failure, FailureCode, Store, failure};
+use crate::{Deadline, Failure, FailureCode, Store, StoreInfo, failure};
 
 /// What a store gets beyond the deadline. One that keeps to it answers first, and says more than can be said here.
 const MARGIN: Duration = Duration::from_millis(20);
@@ -85,6 +85,7 @@ pub struct StoreGuard {
     store: Arc<dyn Store>,
     /// None: the store has one itself.
     breaker: Option<Breaker>,
+    about: OnceLock<StoreInfo>,
     /// Whether the breaker knows of any failure: else it need not be asked.
     is_troubled: AtomicBool,
     /// But for what is read elsewhere: how long calls took, and how the breaker stands.
@@ -154,10 +155,16 @@ impl StoreGuard {
         Self {
             store,
             breaker,
+            about: OnceLock::new(),
             is_troubled: AtomicBool::new(false),
             counts: Mutex::default(),
             waits: Histogram::default(),
         }
+    }
+
+    /// What the store can do. It is asked once, for that does not change.
+    pub fn about(&self) -> &StoreInfo {
+        self.about.get_or_init(|| self.store.about())
     }
 
     /// The store itself.

@@ -401,6 +401,7 @@ fn has_known_id(
 /// Drops the records before a position: nothing leads to them any more.
 fn drop_old_records(context: &Context<impl Host>, at: &TranscriptAddress<'_>, kept: u64) -> SessionResult<()> {
     const MOST: u64 = 10_000;
+    let mut before = None;
     loop {
         let look = [TRANSCRIPT_EXTENT];
         let found = store::read_bucket(&context.host, at.bucket(), Precondition::LOOK, &look)?;
@@ -409,7 +410,8 @@ fn drop_old_records(context: &Context<impl Host>, at: &TranscriptAddress<'_>, ke
             return Ok(());
         };
         let count = kept.saturating_sub(first).min(MOST);
-        if count == 0 {
+        // A store where nothing was dropped does not do what it says.
+        if count == 0 || before.replace(first) == Some(first) {
             return Ok(());
         }
         let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
@@ -420,8 +422,8 @@ fn drop_old_records(context: &Context<impl Host>, at: &TranscriptAddress<'_>, ke
     }
 }
 
-/// Writes what the pieces before have not: the last transaction, or the only one.
-/// What became of it, and where the passages begin then if there may be more of them in the index.
+/// Writes what the pieces before have not: the last transaction, or the only one. Returns what became of it, and where the
+/// passages begin then if there may be more of them in the index.
 fn write_messages(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
@@ -464,7 +466,7 @@ fn write_messages(
         None => {}
     }
     if !is_added {
-        gone.extend([invalidate::INDEX_CURSOR_KEY, IMPORT]);
+        gone.push(invalidate::INDEX_CURSOR_KEY);
         gone.extend(COUNTERS);
         once.push(PutEntry { key: BYTES, text: &stored });
         match named.as_deref() {
@@ -478,12 +480,17 @@ fn write_messages(
             None => gone.push(TITLE_OF),
         }
     }
-    // What an interrupted call has left stays hidden.
-    let hidden = format_import(&basis.hidden);
-    match (is_added, &*hidden) {
-        (true, "") => gone.push(IMPORT),
-        (true, text) => once.push(PutEntry { key: IMPORT, text }),
-        (false, _) => {}
+    // What an interrupted call has left stays hidden, and so do the old records until they are dropped.
+    let hidden = match (is_added, is_staged) {
+        (true, _) => basis.hidden.clone(),
+        (false, true) => vec![basis.first..basis.next],
+        (false, false) => Vec::new(),
+    };
+    let hidden = format_import(&hidden);
+    if hidden.is_empty() {
+        gone.push(IMPORT);
+    } else {
+        once.push(PutEntry { key: IMPORT, text: &hidden });
     }
     let append = if is_added || is_staged {
         Operation::append(TRANSCRIPT, &records, &[])

@@ -293,6 +293,10 @@ fn messages_set_in_pieces_replace_the_old_ones_at_once() {
         if entry(&host, "messages", "n9999").is_none() {
             assert!(seen(&host) == before, "after {failures} transactions");
             unseen = failures;
+        } else {
+            let oldest = MessageQuery { before: Some(8), ..MessageQuery::default() };
+            let shown = admin::find_messages(&self::sessions(&host), &S, &oldest).unwrap().messages;
+            assert!(shown.iter().all(|message| message.content.starts_with("new")), "after {failures} transactions");
         }
     }
     assert!(unseen >= 5 && failures < 20, "{unseen} of {failures}");

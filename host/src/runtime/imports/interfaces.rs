@@ -33,7 +33,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<InstanceState>) -> wasmtime::Res
     let mut core = linker.instance("keepline:store/core@0.3.0")?;
     core.func_wrap("about", |mut context, ()| -> wasmtime::Result<(StoreInfo,)> {
         enter_briefly(&mut context)?;
-        Ok((context.data().store.store().about(),))
+        Ok((context.data().store.about().clone(),))
     })?;
     core.func_wrap_async("transact", |mut context, (transaction,): (Transaction,)| {
         Box::new(async move {
@@ -98,7 +98,7 @@ where
 /// # Errors
 /// When the lent store lacks the capability.
 fn require(state: &InstanceState, capability: &str) -> wasmtime::Result<()> {
-    if !state.store.store().about().can(capability) {
+    if !state.store.about().can(capability) {
         bail!("it called the interface {capability}, which the store lacks");
     }
     Ok(())
