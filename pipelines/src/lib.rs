@@ -1,6 +1,34 @@
 //! Declared retrieval: definitions that say how to find, rank, format and place what a model should know.
+//!
+//! A module imports only from those above it:
+//!
+//! | module | holds |
+//! |---|---|
+//! | `value` | JSON values whose members keep their order |
+//! | `finding` | errors and warnings at a place of a definition |
+//! | `template`, `expression`, `comparison` | the small languages that parameters are written in |
+//! | `definition` | definitions in their forms, the types of steps, and how they are checked |
+//! | `steps` | steps on items in hand |
+//! | `rules` | which memories a request calls for |
+//! | `catalog` | what is done to definitions |
+//! | `run` | runs of a definition over what is known so far |
+//! | `assembly` | what memories contribute, under a budget |
+//! | `datasets`, `stored` | what pipelines read, and the definitions, in a store |
+//! | `requests` | requests from beginning to end |
 
-mod datasets;
-mod finding; mod steps;
-mod run;
-mod value;
+#![deny(clippy::too_many_lines)]
+
+pub mod assembly;
+pub mod catalog;
+mod comparison;
+pub mod datasets;
+pub mod definition;
+mod expression;
+pub mod finding;
+pub mod requests;
+pub mod rules;
+pub mod run;
+mod steps;
+pub mod stored;
+mod template;
+pub mod value;

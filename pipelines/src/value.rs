@@ -106,7 +106,9 @@ impl Value {
     fn part(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Object(members) => members.get(name),
-            Self::List(items) if name.bytes().all(|byte| byte.is_ascii_digit()) => items.get(name.parse::<usize>().ok()?),
+            Self::List(items) if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+                items.get(name.parse::<usize>().ok()?)
+            }
             _ => None,
         }
     }

@@ -11,7 +11,9 @@ pub(super) fn cut(items: &mut Vec<(Section, AssembledItem)>, max_tokens: usize) 
     let mut total: usize = items.iter().map(|(_, item)| item.tokens).sum();
     let mut order: Vec<usize> = (0..items.len()).collect();
     // The sort is stable: of equals, the last stays last.
-    order.sort_by_key(|position| items.get(*position).map(|(section, item)| (std::cmp::Reverse(item.priority), *section)));
+    order.sort_by_key(|position| {
+        items.get(*position).map(|(section, item)| (std::cmp::Reverse(item.priority), *section))
+    });
     while total > max_tokens
         && let Some(position) = order.pop()
     {

@@ -95,7 +95,7 @@ fn collect_items(calls: &[(&Rc<Definition>, RunReport)]) -> Vec<(Section, Assemb
         }
         let priority = memory.contribution.priority;
         for (position, item) in report.items.iter().enumerate() {
-            let text: Rc<str> = item_text(item).into();
+            let text = item_text(item);
             match kept.entry(Rc::clone(&text)) {
                 Entry::Vacant(entry) => _ = entry.insert((priority, call, position)),
                 Entry::Occupied(mut entry) if entry.get().0 < priority => _ = entry.insert((priority, call, position)),
@@ -157,12 +157,7 @@ impl Assembly {
             ("total_items", Value::from(self.sections.values().map(Vec::len).sum::<usize>())),
             ("truncated", Value::Bool(self.truncated)),
         ]);
-        Value::object([
-            ("success", Value::Bool(true)),
-            ("context", self.context()),
-            ("trace", trace),
-            ("meta", meta),
-        ])
+        Value::object([("success", Value::Bool(true)), ("context", self.context()), ("trace", trace), ("meta", meta)])
     }
 
     /// The items by section.

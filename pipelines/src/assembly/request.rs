@@ -41,7 +41,8 @@ impl AssemblyRequest {
             Some(value) => Err(fault(name, &format!("{} where an object is required", value.kind()))),
         };
         let scopes = object("scope_variables")?;
-        let scopes = scopes.ok_or_else(|| fault("scope_variables", "an object of scopes is required; it may be empty"))?;
+        let scopes =
+            scopes.ok_or_else(|| fault("scope_variables", "an object of scopes is required; it may be empty"))?;
         for (name, variables) in &scopes {
             let path = format!("scope_variables.{name}");
             if Scope::parse(name).is_none() {
@@ -54,7 +55,8 @@ impl AssemblyRequest {
         let max_tokens = match object("constraints")?.as_ref().and_then(|constraints| constraints.get("max_tokens")) {
             None | Some(Value::Null) => None,
             Some(value) => {
-                let whole = value.as_whole().filter(|tokens| *tokens >= 1).and_then(|tokens| usize::try_from(tokens).ok());
+                let whole =
+                    value.as_whole().filter(|tokens| *tokens >= 1).and_then(|tokens| usize::try_from(tokens).ok());
                 let message = format!("{} where a whole number from 1 is required", value.to_json());
                 Some(whole.ok_or_else(|| fault("constraints.max_tokens", &message))?)
             }

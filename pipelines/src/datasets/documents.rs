@@ -66,9 +66,17 @@ struct DocumentsRead {
 enum Progress {
     Start,
     /// Scores are known but for the vectors of these candidates.
-    Ranked { words: BTreeMap<u64, f64>, cosines: BTreeMap<u64, f64>, candidates: Vec<u64>, is_cut: bool },
+    Ranked {
+        words: BTreeMap<u64, f64>,
+        cosines: BTreeMap<u64, f64>,
+        candidates: Vec<u64>,
+        is_cut: bool,
+    },
     /// The best, whose texts are read.
-    Chosen { best: Vec<(u64, f64)>, is_cut: bool },
+    Chosen {
+        best: Vec<(u64, f64)>,
+        is_cut: bool,
+    },
 }
 
 impl ReadTask for DocumentsRead {
@@ -129,7 +137,8 @@ impl ReadTask for DocumentsRead {
                 let mut candidates: Vec<_> =
                     words.iter().filter(|(position, _)| !cosines.contains_key(position)).collect();
                 candidates.sort_by(|(_, one), (_, two)| two.total_cmp(one));
-                let candidates: Vec<_> = candidates.into_iter().map(|(position, _)| *position).take(CANDIDATES).collect();
+                let candidates: Vec<_> =
+                    candidates.into_iter().map(|(position, _)| *position).take(CANDIDATES).collect();
                 if self.query.vector.is_some() && !candidates.is_empty() {
                     self.progress = Progress::Ranked { words, cosines, candidates, is_cut };
                     return None;
@@ -173,9 +182,8 @@ impl DocumentsRead {
 
     fn cosines(&self, runs: Vec<LogRun>) -> BTreeMap<u64, f64> {
         let Some(vector) = &self.query.vector else { return BTreeMap::new() };
-        let each = records(runs).filter_map(|(position, record, _)| {
-            Some((position, f64::from(vector.similarity(record.as_text()?)?)))
-        });
+        let each = records(runs)
+            .filter_map(|(position, record, _)| Some((position, f64::from(vector.similarity(record.as_text()?)?))));
         each.collect()
     }
 
@@ -208,8 +216,7 @@ impl DocumentsRead {
             };
             bytes += length;
             let text = record.member("text").cloned().unwrap_or_default();
-            let mut members =
-                vec![("id", Value::Text(Rc::clone(&id))), ("text", text), ("score", Value::from(*score))];
+            let mut members = vec![("id", Value::Text(Rc::clone(&id))), ("text", text), ("score", Value::from(*score))];
             match self.places {
                 Places::Collection => {
                     members.extend(record.member("metadata").map(|metadata| ("metadata", metadata.clone())));

@@ -105,7 +105,8 @@ impl ReadTask for EventsRead {
                     return Some(Found { items: Some(Rc::default()), is_cut: self.is_cut, bytes: 0 });
                 }
                 // Newest first: what is too much is left out at the end.
-                self.positions = Some(positions.iter().map(|position| Span { position: *position, count: 1 }).collect());
+                self.positions =
+                    Some(positions.iter().map(|position| Span { position: *position, count: 1 }).collect());
                 return None;
             }
             Reply::At(mut runs) => {

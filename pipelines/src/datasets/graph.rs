@@ -44,7 +44,13 @@ pub(super) fn read_entries(asker: &Asker, map: &'static str, ids: &[Rc<str>]) ->
 pub(super) fn read_matching(asker: &Asker, members: &[(Rc<str>, Value)]) -> (Bucket, Box<dyn ReadTask>) {
     let is_indexed = |(name, value): &&(Rc<str>, Value)| is_facet(name) && is_scalar(value);
     let terms = members.iter().filter(is_indexed).map(|(name, value)| member_term(name, value)).collect();
-    let work = MatchingRead { members: members.to_vec(), terms: as_terms(terms), positions: None, is_cut: false, stale: Vec::new() };
+    let work = MatchingRead {
+        members: members.to_vec(),
+        terms: as_terms(terms),
+        positions: None,
+        is_cut: false,
+        stale: Vec::new(),
+    };
     (bucket(asker), Box::new(work))
 }
 
@@ -83,8 +89,7 @@ impl ReadTask for EntriesRead {
     fn take(&mut self, replies: Vec<Reply>) -> Option<Found> {
         let Some(Reply::Entries(entries)) = replies.into_iter().next() else { return Some(Found::default()) };
         let bytes = entries.iter().map(|entry| entry.text.len()).sum();
-        let mut by_key: BTreeMap<String, String> =
-            entries.into_iter().map(|Entry { key, text }| (key, text)).collect();
+        let mut by_key: BTreeMap<String, String> = entries.into_iter().map(|Entry { key, text }| (key, text)).collect();
         let texts = self.ids.iter().filter_map(|id| by_key.remove(&entry_key(id)));
         let values = texts.filter_map(|text| Value::parse(&text).ok());
         let items = match self.map {
@@ -124,7 +129,8 @@ impl ReadTask for MatchingRead {
         let runs = match replies.into_iter().next()? {
             Reply::Search(found) => {
                 let hits = hits(&found);
-                let is_all = |position: &u64, terms: &[usize]| terms.len() == self.terms.len() && !self.stale.contains(position);
+                let is_all =
+                    |position: &u64, terms: &[usize]| terms.len() == self.terms.len() && !self.stale.contains(position);
                 let all = hits.iter().filter(|(position, terms)| is_all(position, terms));
                 let positions: Vec<_> = all.map(|(position, _)| *position).take(MATCHING).collect();
                 self.is_cut = found.from_position > 0;

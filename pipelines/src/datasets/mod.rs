@@ -113,7 +113,8 @@ fn base32(bytes: &[u8]) -> String {
 
 /// The key under which something of this id is kept: the id, if it can be a key, else `h-` and its hash.
 fn entry_key(id: &str) -> String {
-    let is_key = (1..=256).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()) && !id.starts_with("h-");
+    let is_key =
+        (1..=256).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()) && !id.starts_with("h-");
     if is_key { id.to_owned() } else { hashed(&[id]) }
 }
 

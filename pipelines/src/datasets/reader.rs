@@ -169,7 +169,8 @@ fn calls(tasks: Vec<Task>, transactions: usize) -> Vec<Vec<Group>> {
 /// Ask the store once. What each task has found; none: it has more to ask.
 fn carry_out(host: &impl Host, call: Vec<Group>) -> Result<Vec<(Task, Option<Found>)>, Box<Problem>> {
     let receipts = {
-        let keys: Vec<Vec<Vec<&str>>> = call.iter().map(|group| group.asks().into_iter().map(keys_of).collect()).collect();
+        let keys: Vec<Vec<Vec<&str>>> =
+            call.iter().map(|group| group.asks().into_iter().map(keys_of).collect()).collect();
         let parts: Vec<(Vec<Operation<'_>>, Vec<IndexStep<'_>>)> =
             call.iter().zip(&keys).map(|(group, keys)| operations(&group.asks(), keys)).collect();
         let transactions: Vec<_> = call

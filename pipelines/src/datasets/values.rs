@@ -27,7 +27,9 @@ pub(super) fn read(
     };
     let keys = keys.to_vec();
     match own {
-        Some((kind, bucket)) if namespace == VALUES => Some(((kind, bucket?), Box::new(ValuesRead { map: VALUES, keys }))),
+        Some((kind, bucket)) if namespace == VALUES => {
+            Some(((kind, bucket?), Box::new(ValuesRead { map: VALUES, keys })))
+        }
         Some(_) => None,
         None => {
             let name = asker.owner.dataset_bucket(DataKind::Values, &[instance, namespace]);

@@ -13,11 +13,7 @@ use keepline_store_client::{
     codes,
 };
 
-use super::{
-    Owner, STALE, dataset, documents, entry_key, events, graph,
-    indexed::as_terms,
-    values,
-};
+use super::{Owner, STALE, dataset, documents, entry_key, events, graph, indexed::as_terms, values};
 use crate::{
     steps::parse_instant,
     value::{Object, Value},
@@ -119,7 +115,9 @@ fn place<'a, H: Host>(host: &'a H, owner: &Owner, kind: DataKind, collection: &C
         DataKind::Events | DataKind::Documents => &[&collection.name],
         DataKind::Nodes | DataKind::Edges | DataKind::Views => &[],
     };
-    if let Some(member) = ["collection", "namespace"].iter().zip(parts).find_map(|(member, part)| part.is_empty().then_some(member)) {
+    if let Some(member) =
+        ["collection", "namespace"].iter().zip(parts).find_map(|(member, part)| part.is_empty().then_some(member))
+    {
         return Err(Problem::invalid(member, format!("{} need a {member}", kind.name())));
     }
     Ok(Place { host, kind, bucket: owner.dataset_bucket(kind, parts) })
@@ -185,7 +183,8 @@ pub fn remove_items(
             DataKind::Documents | DataKind::Nodes => place.remove_indexed(chunk),
             DataKind::Edges => {
                 let edges: Option<Vec<_>> = chunk.iter().map(|id| edge_of_id(id)).collect();
-                let edges = edges.ok_or_else(|| Problem::invalid("ids", "an edge's id is the list of from, kind and to"))?;
+                let edges =
+                    edges.ok_or_else(|| Problem::invalid("ids", "an edge's id is the list of from, kind and to"))?;
                 place.change_edges(&edges, false)
             }
         })?;
@@ -301,7 +300,8 @@ fn vector_of(document: &Value) -> Result<Option<String>, ItemFault> {
     let Some(vector) = document.member("vector").filter(|vector| !vector.is_null()) else { return Ok(None) };
     let part = |name| vector.member(name).and_then(Value::as_text);
     let embedding = part("model").zip(part("data")).and_then(|(model, data)| Embedding::new(model, data));
-    let embedding = embedding.ok_or(("vector", "an object of model and data (base64 of 32-bit floats) is required".into()))?;
+    let embedding =
+        embedding.ok_or(("vector", "an object of model and data (base64 of 32-bit floats) is required".into()))?;
     Ok(Some(embedding.as_str().to_owned()))
 }
 
@@ -347,7 +347,12 @@ impl<H: Host> Place<'_, H> {
         last
     }
 
-    fn write(&self, expectations: &[Expectation<'_>], operations: &[Operation<'_>], steps: &[IndexStep<'_>]) -> Outcome<Outcomes> {
+    fn write(
+        &self,
+        expectations: &[Expectation<'_>],
+        operations: &[Operation<'_>],
+        steps: &[IndexStep<'_>],
+    ) -> Outcome<Outcomes> {
         let precondition = Precondition::create(None);
         let transaction = Transaction { bucket: self.id(), precondition, expectations, operations };
         let receipt = checked::transact_indexed(self.host, &IndexedTransaction { lease: None, transaction, steps })?;
@@ -382,10 +387,7 @@ impl<H: Host> Place<'_, H> {
 
     /// In the order of time: the newest's stands in `state`, and nothing older is appended.
     fn append_events(&self, items: &[Checked]) -> Outcome<ItemsChanged> {
-        let look = [
-            Operation::get(STATE, &NEWEST, 64),
-            Operation::read(events::EVENTS, LogEnd::Newest, 0, 0),
-        ];
+        let look = [Operation::get(STATE, &NEWEST, 64), Operation::read(events::EVENTS, LogEnd::Newest, 0, 0)];
         let (newest, next) = match self.read(&look)? {
             Some(mut outcomes) => (outcomes.take_text()?, outcomes.take_records()?.extent.next()),
             None => (None, 0),
@@ -394,11 +396,15 @@ impl<H: Host> Place<'_, H> {
         if let (Some(newest), Some(first)) = (at, items.first())
             && first.at < newest
         {
-            let what = format!("an event of {} is older than the newest that the log has", first.value.member("timestamp").map(Value::to_json).unwrap_or_default());
+            let what = format!(
+                "an event of {} is older than the newest that the log has",
+                first.value.member("timestamp").map(Value::to_json).unwrap_or_default()
+            );
             return Err(Problem::invalid("timestamp", what));
         }
         let records: Vec<&str> = items.iter().map(|item| &*item.text).collect();
-        let documents: Vec<_> = (next..).zip(items).map(|(position, item)| Document { position, mark: 1, terms: &item.terms }).collect();
+        let documents: Vec<_> =
+            (next..).zip(items).map(|(position, item)| Document { position, mark: 1, terms: &item.terms }).collect();
         let last = items.last().map_or(0, |item| item.at).to_string();
         let newest_entry = [PutEntry { key: NEWEST, text: &last }];
         let same = match &newest {
@@ -454,11 +460,15 @@ impl<H: Host> Place<'_, H> {
             });
         }
         let records: Vec<&str> = last.values().map(|item| &*item.text).collect();
-        let vectors: Vec<String> =
-            last.values().map(|item| item.vector.as_ref().map_or("null".into(), |text| Value::from(&**text).to_json())).collect();
+        let vectors: Vec<String> = last
+            .values()
+            .map(|item| item.vector.as_ref().map_or("null".into(), |text| Value::from(&**text).to_json()))
+            .collect();
         let vectors: Vec<&str> = vectors.iter().map(String::as_str).collect();
-        let documents: Vec<_> =
-            (next..).zip(last.values()).map(|(position, item)| Document { position, mark: 1, terms: &item.terms }).collect();
+        let documents: Vec<_> = (next..)
+            .zip(last.values())
+            .map(|(position, item)| Document { position, mark: 1, terms: &item.terms })
+            .collect();
         let entries: Vec<String> = (next..)
             .zip(last.values())
             .map(|(position, item)| match self.kind {
@@ -469,11 +479,8 @@ impl<H: Host> Place<'_, H> {
         let entries: Vec<_> = keys.iter().zip(&entries).map(|(key, text)| PutEntry { key, text }).collect();
         let stale: Vec<String> = old.iter().map(u64::to_string).collect();
         let stale: Vec<_> = stale.iter().map(|key| PutEntry { key, text: "" }).collect();
-        let mut operations = vec![
-            Operation::append(log, &records, &[]),
-            Operation::put(map, &entries),
-            Operation::put(STALE, &stale),
-        ];
+        let mut operations =
+            vec![Operation::append(log, &records, &[]), Operation::put(map, &entries), Operation::put(STALE, &stale)];
         if self.kind == DataKind::Documents {
             operations.push(Operation::append(documents::VECTORS, &vectors, &[]));
         }
@@ -503,7 +510,8 @@ impl<H: Host> Place<'_, H> {
             return Ok(());
         }
         let (log, index, _) = self.indexed_places();
-        let erased: Vec<_> = positions.iter().map(|position| PositionedRecord { position: *position, text: "null" }).collect();
+        let erased: Vec<_> =
+            positions.iter().map(|position| PositionedRecord { position: *position, text: "null" }).collect();
         let mut operations = vec![Operation::rewrite(log, &erased)];
         if self.kind == DataKind::Documents {
             operations.push(Operation::rewrite(documents::VECTORS, &erased));
@@ -566,7 +574,11 @@ impl<H: Host> Place<'_, H> {
                     .map(|edge| (id_of_edge(edge), edge.clone()))
                     .collect();
                 for edge in edges.iter().filter(|edge| edge.ends.get(end).is_some_and(|end| entry_key(end) == *key)) {
-                    let before = if puts { list.insert(edge.id.to_string(), edge.value.clone()) } else { list.remove(&*edge.id) };
+                    let before = if puts {
+                        list.insert(edge.id.to_string(), edge.value.clone())
+                    } else {
+                        list.remove(&*edge.id)
+                    };
                     if end == 0 {
                         changed.changed += u64::from(before.is_some());
                         changed.added += u64::from(puts && before.is_none());
@@ -578,7 +590,9 @@ impl<H: Host> Place<'_, H> {
         }
         let entries: Vec<(&str, Vec<PutEntry<'_>>)> = written
             .iter()
-            .map(|(map, keys, texts)| (*map, keys.iter().zip(texts).map(|(key, text)| PutEntry { key, text }).collect()))
+            .map(|(map, keys, texts)| {
+                (*map, keys.iter().zip(texts).map(|(key, text)| PutEntry { key, text }).collect())
+            })
             .collect();
         let operations: Vec<_> = entries.iter().map(|(map, entries)| Operation::put(map, entries)).collect();
         self.write(&expectations, &operations, &[])?;
@@ -672,7 +686,8 @@ impl<H: Host> Place<'_, H> {
                     items.extend(edges.map(|edge| DataItem { id: id_of_edge(edge).into(), value: edge.clone() }));
                 }
                 DataKind::Values => {
-                    items.push(DataItem { id: named("key"), value: value.member("value").cloned().unwrap_or_default() });
+                    items
+                        .push(DataItem { id: named("key"), value: value.member("value").cloned().unwrap_or_default() });
                 }
                 DataKind::Nodes => {
                     let node = value.member("node").cloned().unwrap_or_default();

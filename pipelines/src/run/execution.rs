@@ -10,6 +10,7 @@ use super::{
     variables::{Names, Resolved},
 };
 use crate::{
+    comparison::{Condition, parse_where},
     definition::{Definition, Step, StepKind},
     expression::{Expression, ExpressionScope},
     finding::Finding,
@@ -18,8 +19,6 @@ use crate::{
     value::{Object, Value},
 };
 
-/// Parameters that are templates of their own kind, and are resolved after they were parsed.
-const PARSED_FIRST: [&str; 2] = ["condition", "where"];
 /// Parameters that name an earlier step.
 const SOURCES: [&str; 5] = ["source", "sources", "from", "query_from", "seed_from"];
 
@@ -42,7 +41,11 @@ pub fn execute(definition: &Definition, request: &RunRequest, known: &Known) -> 
         bytes_read: 0,
     };
     let ended = run.check_variables().and_then(|()| run.run_steps(&definition.steps));
-    if run.wanted.is_empty() { Progress::Done(Box::new(run.into_report(ended.err()))) } else { Progress::Waiting(run.wanted) }
+    if run.wanted.is_empty() {
+        Progress::Done(Box::new(run.into_report(ended.err())))
+    } else {
+        Progress::Waiting(run.wanted)
+    }
 }
 
 /// The intent's query, else its keywords, else its action, else empty.
@@ -180,7 +183,9 @@ impl Execution<'_> {
             StepKind::LogSearch => self.search_log(step, &params),
             StepKind::VectorSearch => self.search_documents(step, &params),
             StepKind::GraphViewRead => self.read_view(step, &params),
-            StepKind::DeriveQuery | StepKind::RewriteQuery | StepKind::Merge => self.call_step(step, params, Vec::new()),
+            StepKind::DeriveQuery | StepKind::RewriteQuery | StepKind::Merge => {
+                self.call_step(step, params, Vec::new())
+            }
             _ => {
                 let Some(items) = self.items_in_hand(step, &params) else {
                     return Ok(None);
@@ -246,19 +251,14 @@ impl Execution<'_> {
     fn resolve_params(&mut self, step: &Step) -> Result<Option<Object>, StepFault> {
         let waits = |value: &Value| value.as_text().is_some_and(|name| matches!(self.results.get(name), Some(None)));
         let sources = SOURCES.iter().filter_map(|name| step.params.get(*name));
-        if sources.into_iter().any(|value| waits(value) || value.as_list().is_some_and(|names| names.iter().any(waits))) {
+        if sources.into_iter().any(|value| waits(value) || value.as_list().is_some_and(|names| names.iter().any(waits)))
+        {
             return Ok(None);
         }
         let mut params = Object::new();
         for (name, value) in &step.params {
-            let value = if PARSED_FIRST.contains(&&**name) {
-                value.clone()
-            } else {
-                match self.resolve(value, None)? {
-                    Some(value) => value,
-                    None => return Ok(None),
-                }
-            };
+            let value = if &**name == "where" { parsed_where(value)? } else { value.clone() };
+            let Some(value) = self.resolve(&value, None)? else { return Ok(None) };
             params.insert(Rc::clone(name), value);
         }
         Ok(Some(params))
@@ -296,7 +296,7 @@ impl Execution<'_> {
         }
         self.used.extend(used);
         self.missing.extend(missing);
-        resolved.map(Some).map_err(|message| StepFault { member: None, message })
+        resolved.map(Some).map_err(StepFault::new)
     }
 
     /// A step's result, if it is within the limits of a run.
@@ -313,7 +313,7 @@ impl Execution<'_> {
         // Other steps choose among what is there.
         let builds = matches!(step.kind, StepKind::Annotate | StepKind::Custom | StepKind::Format | StepKind::Score);
         if builds && !value.fits(limits.bytes) {
-            return Err(StepFault { member: None, message: format!("its result is over the limit of {} bytes", limits.bytes) });
+            return Err(StepFault::new(format!("its result is over the limit of {} bytes", limits.bytes)));
         }
         Ok(value)
     }
@@ -407,13 +407,23 @@ impl Execution<'_> {
     }
 }
 
+/// The comparisons of `where`, before their placeholders are filled in: field, operator and value of each.
+fn parsed_where(text: &Value) -> Result<Value, StepFault> {
+    let Some(text) = text.as_text() else { return Ok(text.clone()) };
+    let conditions = parse_where(text).map_err(|message| StepFault::at("where", message))?;
+    let parts = conditions.into_iter().map(|Condition { field, operator, value }| {
+        Value::list(vec![field.into(), operator.filter_name().into(), value])
+    });
+    Ok(parts.collect::<Vec<_>>().into())
+}
+
 /// Whether a step or one within it may end the run.
 fn may_exit(step: &Step) -> bool {
     step.kind == StepKind::EarlyExit || step.then_steps.iter().chain(&step.else_steps).any(may_exit)
 }
 
 fn too_much(what: &str, count: usize, limit: usize) -> StepFault {
-    StepFault { member: None, message: format!("{count} {what} are over the limit of {limit}") }
+    StepFault::new(format!("{count} {what} are over the limit of {limit}"))
 }
 
 fn failure(step: &Step, fault: StepFault) -> RunFailure {
@@ -421,8 +431,7 @@ fn failure(step: &Step, fault: StepFault) -> RunFailure {
         Some(member) => format!("{}.{member}", step.path),
         None => step.path.to_string(),
     };
-    let is_refused = fault.message.starts_with(super::custom::REFUSED);
-    let code = if is_refused { FailureCode::Refused } else { FailureCode::StepFailed };
+    let code = if fault.is_refused { FailureCode::Refused } else { FailureCode::StepFailed };
     RunFailure { code, path, message: fault.message }
 }
 

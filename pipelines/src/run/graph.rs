@@ -151,7 +151,8 @@ impl Execution<'_> {
         let conditions = conditions(view.member("where"), "where")?;
         rows.retain(|row| conditions.iter().all(|condition| condition.holds(row)));
         sort_rows(&mut rows, view.member("orderBy"))?;
-        let count = |name: &str| view.member(name).and_then(Value::as_whole).and_then(|count| usize::try_from(count).ok());
+        let count =
+            |name: &str| view.member(name).and_then(Value::as_whole).and_then(|count| usize::try_from(count).ok());
         let rows = rows.into_iter().skip(count("skip").unwrap_or(0)).take(count("limit").unwrap_or(usize::MAX));
         let columns = view.member("return").map(columns).transpose()?;
         Ok(Some(rows.map(|row| columns.as_ref().map_or(row.clone(), |columns| pick(&row, columns))).collect()))
@@ -193,7 +194,12 @@ impl Execution<'_> {
     }
 
     /// Valid edges at these nodes, each with the direction in which it is followed.
-    fn edges(&mut self, step: &Step, nodes: &[Rc<str>], directions: &[Direction]) -> StepResult<Option<Vec<(Value, Direction)>>> {
+    fn edges(
+        &mut self,
+        step: &Step,
+        nodes: &[Rc<str>],
+        directions: &[Direction],
+    ) -> StepResult<Option<Vec<(Value, Direction)>>> {
         if nodes.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -324,8 +330,8 @@ fn sort_rows(rows: &mut [Value], order: Option<&Value>) -> StepResult<()> {
         let orders = parts.iter().map(|(field, is_descending)| {
             // What has no value stands last, whatever the direction.
             match (one.field(field), two.field(field)) {
-                (Some(one), Some(two)) if *is_descending => compare_for_sort(one, two),
-                (Some(one), Some(two)) => compare_for_sort(two, one),
+                (one @ Some(_), two @ Some(_)) if *is_descending => compare_for_sort(one, two),
+                (one @ Some(_), two @ Some(_)) => compare_for_sort(two, one),
                 (one, two) => two.is_some().cmp(&one.is_some()),
             }
         });
@@ -346,8 +352,6 @@ fn columns(list: &Value) -> StepResult<Vec<(Rc<str>, Rc<str>)>> {
 
 fn pick(row: &Value, columns: &[(Rc<str>, Rc<str>)]) -> Value {
     let members = row.as_object();
-    let picked = columns.iter().filter_map(|(name, path)| {
-        Some((Rc::clone(name), field_of(members?, path)?.clone()))
-    });
+    let picked = columns.iter().filter_map(|(name, path)| Some((Rc::clone(name), field_of(members?, path)?.clone())));
     Value::object(picked)
 }

@@ -4,14 +4,14 @@
 //! with what doesn't depend on it, and says all that it wants: so whoever drives it reads that in one call of the store and
 //! runs again, and retrievals that don't depend on one another are one wait. Nothing else is kept between two runs.
 
-#[cfg(any())] mod custom;
-#[cfg(any())] mod execution;
-#[cfg(any())] mod graph;
+mod custom;
+mod execution;
+mod graph;
 mod reads;
-#[cfg(any())] mod retrieval;
-#[cfg(any())] mod variables;
+mod retrieval;
+mod variables;
 
-#[cfg(any())] pub use execution::execute;
+pub use execution::execute;
 pub use reads::{Answer, Direction, DocumentQuery, EventQuery, Found, Known, Need, Read, Wanted};
 
 use std::rc::Rc;

@@ -5,7 +5,10 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 
 use super::RunRequest;
-use crate::{definition::Definition, value::{Value, field_of}};
+use crate::{
+    definition::Definition,
+    value::{Value, field_of},
+};
 
 /// What a name stands for.
 pub(super) enum Resolved {

@@ -114,7 +114,9 @@ impl Outcomes {
     /// Of `page_from`: what can be read, and the next page's cursor; empty after the last.
     pub fn take_entries_and_cursor(&mut self) -> Result<(Vec<Entry>, String), Box<Problem>> {
         match self.rest.next() {
-            Some(Outcome::Entries(page)) => Ok((page.entries, page.missing.map(|missing| missing.cursor).unwrap_or_default())),
+            Some(Outcome::Entries(page)) => {
+                Ok((page.entries, page.missing.map(|missing| missing.cursor).unwrap_or_default()))
+            }
             _ => Err(Problem::out_of_turn()),
         }
     }

@@ -1,0 +1,107 @@
+//! The enumerations of definitions, with their names.
+
+/// An enumeration whose values have names.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$of])* $variant,)*
+        }
+
+        impl $name {
+            /// In the order in which they are declared.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Its name in definitions.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+
+            /// The one of that name.
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.name() == name)
+            }
+
+            /// The names of all.
+            pub fn names() -> Vec<&'static str> {
+                Self::ALL.iter().map(|one| one.name()).collect()
+            }
+        }
+    };
+}
+
+pub(super) use named;
+
+named! {
+    /// Whether a memory takes part in assemblies: only active ones do.
+    Status { Active = "active", Deprecated = "deprecated", Disabled = "disabled", Draft = "draft", }
+}
+
+named! {
+    /// Where a contribution stands, in this order.
+    Section {
+        State = "state",
+        Warnings = "warnings",
+        Constraints = "constraints",
+        Knowledge = "knowledge",
+        History = "history",
+        Suggestions = "suggestions",
+        WorkingMemory = "working_memory",
+    }
+}
+
+named! {
+    /// What gives way last when room is short.
+    Priority { Low = "low", Medium = "medium", High = "high", Critical = "critical", }
+}
+
+named! {
+    /// How items are written.
+    ItemFormat {
+        BulletList = "bullet_list",
+        Numbered = "numbered",
+        Prose = "prose",
+        Json = "json",
+        Markdown = "markdown",
+        /// As prose: the SDK's name.
+        Text = "text",
+    }
+}
+
+impl ItemFormat {
+    /// Those that the contribution of the pipeline form knows.
+    pub const OF_CONTRIBUTIONS: [Self; 4] = [Self::BulletList, Self::Numbered, Self::Prose, Self::Json];
+}
+
+named! {
+    /// Who provides variables.
+    Scope {
+        Swarm = "swarm",
+        Agent = "agent",
+        Project = "project",
+        Orchestrator = "orchestrator",
+        Thread = "thread",
+        Task = "task",
+        User = "user",
+        Org = "org",
+    }
+}
+
+impl Scope {
+    /// The variables that a scope provides.
+    pub fn variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Swarm => &["swarm_id", "swarm_name"],
+            Self::Agent => &["agent_id", "agent_name", "agent_type"],
+            Self::Project => &["project_id", "project_path"],
+            Self::Orchestrator => &["orchestrator_id"],
+            Self::Thread => &["thread_id"],
+            Self::Task => &["task_id", "task_type"],
+            Self::User => &["user_id"],
+            Self::Org => &["org_id"],
+        }
+    }
+}

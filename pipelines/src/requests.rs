@@ -1,0 +1,235 @@
+//! Carries out requests: definitions are read, runs go on until they end or need the host, and reads go together.
+
+use std::rc::Rc;
+
+use keepline_store_client::{Host, Problem};
+
+use crate::{
+    assembly::{Assembly, AssemblyProgress, AssemblyRequest, assemble},
+    catalog::CatalogFault,
+    datasets::{Asker, Reader},
+    definition::{Definition, Status, check},
+    finding::Finding,
+    rules::{AppliedRule, RuleEngine, RuleInput, check_rule_engine, evaluate_rules},
+    run::{Answer, FailureCode, Known, Need, Progress, RunFailure, RunLimits, RunReport, RunRequest, Wanted, execute},
+    stored::{DefinitionKind, StoredDefinition, get_definitions, list_definitions},
+    value::Value,
+};
+
+/// Waits for the store that one call takes at most, those for definitions included.
+pub const WAITS: u32 = 16;
+
+/// Who asks, and what the host said so far.
+pub struct RequestContext<'a, H> {
+    pub host: &'a H,
+    pub asker: &'a Asker,
+    /// Milliseconds since 1970: the same for all calls of a request.
+    pub now: i64,
+    pub limits: RunLimits,
+    /// What the host said, by the digest of the need.
+    pub answers: &'a [(String, Answer)],
+}
+
+/// What a request came to.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    Done(T),
+    /// It goes on with answers to these, in another call.
+    Needs(Vec<Need>),
+}
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub enum RequestError {
+    /// What was asked for is wrong, or not there.
+    Fault(CatalogFault),
+    /// The store's.
+    Store(Box<Problem>),
+}
+
+impl From<CatalogFault> for RequestError {
+    fn from(fault: CatalogFault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Box<Problem>> for RequestError {
+    fn from(problem: Box<Problem>) -> Self {
+        Self::Store(problem)
+    }
+}
+
+type Requested<T> = Result<Outcome<T>, RequestError>;
+
+/// An assembly, and the rules that had a part in it.
+#[derive(Debug)]
+pub struct Assembled {
+    pub assembly: Assembly,
+    pub rules_applied: Vec<AppliedRule>,
+}
+
+/// Run a memory by its id.
+///
+/// # Errors
+/// `not_found`; `invalid` where the stored definition is none; otherwise the store's.
+pub fn execute_memory<H: Host>(
+    context: &RequestContext<'_, H>,
+    id: &str,
+    request: &RunRequest,
+) -> Requested<RunReport> {
+    let stored = get_definitions(context.host, &context.asker.owner, DefinitionKind::Memory, &[id])?.pop();
+    let stored = stored.ok_or_else(|| CatalogFault::not_found("id", id))?;
+    let checked = check(&stored.form);
+    let definition = checked.accept()?;
+    let outcome = drive(context, 1, |known| match execute(&definition, request, known) {
+        Progress::Done(report) => Ok(*report),
+        Progress::Waiting(wanted) => Err(wanted),
+    })?;
+    Ok(match outcome {
+        Driven::Done(mut report) => {
+            if definition.status != Status::Active {
+                let message = format!("this memory is {}: assemblies leave it out", definition.status.name());
+                report.warnings.insert(0, Finding::warning("status", message));
+            }
+            Outcome::Done(report)
+        }
+        Driven::Needs(needs) => Outcome::Needs(needs),
+        Driven::TooManyWaits => Outcome::Done(RunReport { failure: Some(too_many_waits()), ..RunReport::default() }),
+    })
+}
+
+/// Ask rule engines which memories a request calls for.
+///
+/// # Errors
+/// `invalid`, or `not_found` at the engine; otherwise the store's.
+pub fn ask_rules<H: Host>(
+    context: &RequestContext<'_, H>,
+    request: &AssemblyRequest,
+) -> Result<(Vec<Rc<str>>, Vec<AppliedRule>), RequestError> {
+    let owner = &context.asker.owner;
+    let stored = match &request.rule_engines {
+        Some(ids) if ids.is_empty() => Vec::new(),
+        Some(ids) => {
+            let named: Vec<&str> = ids.iter().map(|id| &**id).collect();
+            let found = get_definitions(context.host, owner, DefinitionKind::Rules, &named)?;
+            let mut engines: Vec<StoredDefinition> = Vec::new();
+            for (position, id) in ids.iter().enumerate() {
+                let engine = found.iter().find(|engine| engine.id == *id).ok_or_else(|| {
+                    let path = format!("rule_engine_ids[{position}]");
+                    CatalogFault::new("not_found", path, format!("there is no rule engine {id}"))
+                })?;
+                engines.push(engine.clone());
+            }
+            engines
+        }
+        None => list_definitions(context.host, owner, DefinitionKind::Rules)?,
+    };
+    // An engine that does not validate says nothing.
+    let engines: Vec<Rc<RuleEngine>> =
+        stored.iter().filter_map(|stored| check_rule_engine(&stored.form).engine.map(Rc::new)).collect();
+    let input = RuleInput {
+        scopes: &request.scopes,
+        additional_variables: &request.additional_variables,
+        input: &request.input,
+    };
+    Ok(evaluate_rules(&engines, input))
+}
+
+/// Assemble what memories contribute: those that are named, then those that rules call for.
+///
+/// # Errors
+/// `not_found` at an explicit memory or an engine, before anything runs; otherwise the store's.
+pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &AssemblyRequest) -> Requested<Assembled> {
+    let owner = &context.asker.owner;
+    let (by_rule, rules_applied) = ask_rules(context, request)?;
+    let mut ids = request.explicit_memories.clone();
+    ids.extend(by_rule.into_iter().filter(|id| !request.explicit_memories.contains(id)));
+    let named: Vec<&str> = ids.iter().map(|id| &**id).collect();
+    let stored = if named.is_empty() {
+        Vec::new()
+    } else {
+        get_definitions(context.host, owner, DefinitionKind::Memory, &named)?
+    };
+    let (mut memories, mut left_out) = (Vec::new(), Vec::new());
+    for (position, id) in ids.iter().enumerate() {
+        let mut leave_out =
+            |path: &str, message: String| left_out.push((Rc::clone(id), Finding::warning(path, message)));
+        let Some(found) = stored.iter().find(|stored| stored.id == *id) else {
+            if position < request.explicit_memories.len() {
+                return Err(CatalogFault::not_found(&format!("explicit_memory[{position}]"), id).into());
+            }
+            leave_out("", "there is no such memory".to_owned());
+            continue;
+        };
+        match check(&found.form).accept() {
+            Ok(memory) if memory.status == Status::Active => memories.push(Rc::new(memory)),
+            Ok(memory) => {
+                leave_out("status", format!("this memory is {}, and only active ones take part", memory.status.name()))
+            }
+            Err(fault) => leave_out(&fault.path, fault.message.clone()),
+        }
+    }
+    let run = RunRequest {
+        intent: request.intent(),
+        variables: request.variables(),
+        now: context.now,
+        limits: context.limits,
+    };
+    let definitions: &[Rc<Definition>] = &memories;
+    let outcome = drive(context, 2, |known| match assemble(definitions, &run, request.max_tokens, known) {
+        AssemblyProgress::Done(assembly) => Ok(*assembly),
+        AssemblyProgress::Waiting(wanted) => Err(wanted),
+    })?;
+    Ok(match outcome {
+        Driven::Done(mut assembly) => {
+            left_out.append(&mut assembly.warnings);
+            assembly.warnings = left_out;
+            Outcome::Done(Assembled { assembly, rules_applied })
+        }
+        Driven::Needs(needs) => Outcome::Needs(needs),
+        Driven::TooManyWaits => {
+            let failure = too_many_waits();
+            return Err(CatalogFault::new("step_failed", failure.path, failure.message).into());
+        }
+    })
+}
+
+impl Assembled {
+    /// As a reply's members.
+    pub fn to_value(&self) -> Value {
+        let rules = self.rules_applied.iter().map(AppliedRule::to_value).collect::<Vec<_>>();
+        self.assembly.to_value(&rules.into())
+    }
+}
+
+fn too_many_waits() -> RunFailure {
+    let message = format!("it takes more than {WAITS} waits for the store, which is the limit");
+    RunFailure { code: FailureCode::StepFailed, path: String::new(), message }
+}
+
+enum Driven<T> {
+    Done(T),
+    Needs(Vec<Need>),
+    TooManyWaits,
+}
+
+/// Run, read what is wanted, and run again, until it ends or only the host can go on. Some waits were before.
+fn drive<H: Host, T>(
+    context: &RequestContext<'_, H>,
+    before: u32,
+    mut run: impl FnMut(&Known) -> Result<T, Wanted>,
+) -> Result<Driven<T>, RequestError> {
+    let mut known = Known::default();
+    for (digest, answer) in context.answers {
+        known.add_answer(digest.clone(), answer.clone());
+    }
+    let mut reader = Reader::new(context.host, context.asker);
+    loop {
+        match run(&known) {
+            Ok(done) => return Ok(Driven::Done(done)),
+            Err(wanted) if wanted.reads.is_empty() => return Ok(Driven::Needs(wanted.needs)),
+            Err(_) if before + reader.waits >= WAITS => return Ok(Driven::TooManyWaits),
+            Err(wanted) => reader.advance(&wanted.reads, &mut known)?,
+        }
+    }
+}

@@ -1,1 +1,0 @@
-pub fn parse_instant(_: &str) -> Option<i64> { None }
