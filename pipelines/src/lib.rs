@@ -17,6 +17,7 @@
 //! | `requests` | requests from beginning to end |
 
 #![deny(clippy::too_many_lines)]
+#![allow(missing_docs, reason = "its callers are the component and the tests: documented is what a name does not say")]
 
 pub mod assembly;
 pub mod catalog;

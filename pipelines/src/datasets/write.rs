@@ -182,7 +182,7 @@ pub fn remove_items(
             DataKind::Events => Err(Problem::invalid("kind", "events are kept: a log is only appended to")),
             DataKind::Documents | DataKind::Nodes => place.remove_indexed(chunk),
             DataKind::Edges => {
-                let edges: Option<Vec<_>> = chunk.iter().map(|id| edge_of_id(id)).collect();
+                let edges: Option<Vec<_>> = chunk.iter().map(edge_of_id).collect();
                 let edges =
                     edges.ok_or_else(|| Problem::invalid("ids", "an edge's id is the list of from, kind and to"))?;
                 place.change_edges(&edges, false)
@@ -274,13 +274,20 @@ fn check_item(kind: DataKind, item: &DataItem) -> Result<Checked, ItemFault> {
             checked.text = Value::from(stored).to_json();
         }
         DataKind::Nodes => {
-            (text("kind")?, text("name")?, instant("valid_from")?, instant("valid_to")?);
+            for member in ["kind", "name"] {
+                text(member)?;
+            }
+            for member in ["valid_from", "valid_to"] {
+                instant(member)?;
+            }
             let node = with_id(value, &checked.id);
             checked.terms = graph::facets(&node);
             checked.text = node.to_json();
         }
         DataKind::Edges => {
-            (instant("valid_from")?, instant("valid_to")?);
+            for member in ["valid_from", "valid_to"] {
+                instant(member)?;
+            }
             checked.ends = [text("from")?.unwrap_or_default(), text("to")?.unwrap_or_default()];
         }
     }

@@ -519,7 +519,10 @@ impl Check {
             ParamType::ProjectPath => {
                 let is_within = |text: &str| {
                     let parts: Vec<_> = text.split(['/', '\\']).collect();
-                    !text.is_empty() && !parts.contains(&"..") && !parts[..1].contains(&"") && !text.contains(':')
+                    !text.is_empty()
+                        && !parts.contains(&"..")
+                        && parts.first().is_some_and(|first| !first.is_empty())
+                        && !text.contains(':')
                 };
                 if text.is_none_or(|text| !is_within(text)) {
                     self.error(path, wanted("a path within the project, without .."));

@@ -1,5 +1,7 @@
 //! Every case of `conformance/pipelines/` through the library, on a memory store.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
 mod host;
 mod matcher;
 mod world;
