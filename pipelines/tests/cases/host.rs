@@ -15,37 +15,55 @@ use self::memory::Memory;
 
 pub struct TestHost {
     memory: Memory,
+    /// How often the store was asked so far.
     pub waits: Cell<u32>,
+    /// The store fails from so many waits on.
+    pub fails_from: Cell<u32>,
 }
 
 impl TestHost {
     pub fn new() -> Self {
-        Self { memory: Memory::new(Arc::new(stores::MemoryStore::default())), waits: Cell::new(0) }
+        Self {
+            memory: Memory::new(Arc::new(stores::MemoryStore::default())),
+            waits: Cell::new(0),
+            fails_from: Cell::new(u32::MAX),
+        }
     }
 
-    fn wait(&self) {
-        self.waits.set(self.waits.get() + 1);
+    fn wait(&self) -> Result<(), Problem> {
+        let waits = self.waits.replace(self.waits.get() + 1);
+        if waits < self.fails_from.get() {
+            return Ok(());
+        }
+        Err(Problem {
+            code: "unavailable".into(),
+            subject: String::new(),
+            limit: 0,
+            message: "the store is away".into(),
+        })
     }
 }
 
 impl Host for TestHost {
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Problem> {
-        self.wait();
+        self.wait()?;
         self.memory.transact(&(*transaction).into()).map(|reply| reply.receipt)
     }
 
     fn transact_each(&self, transactions: &[IndexedTransaction<'_>]) -> Vec<Result<IndexedReceipt, Problem>> {
-        self.wait();
-        transactions.iter().map(|transaction| self.memory.transact(transaction)).collect()
+        match self.wait() {
+            Ok(()) => transactions.iter().map(|transaction| self.memory.transact(transaction)).collect(),
+            Err(problem) => vec![Err(problem); transactions.len()],
+        }
     }
 
     fn delete_each(&self, requests: &[DeleteRequest<'_>]) -> Vec<Result<Deletion, Problem>> {
-        self.wait();
+        let _ = self.wait();
         requests.iter().map(|request| self.memory.delete(*request)).collect()
     }
 
     fn list_buckets(&self, kind: &str, cursor: &str, limit: u32) -> Result<BucketPage, Problem> {
-        self.wait();
+        self.wait()?;
         self.memory.list(kind, cursor, limit)
     }
 
