@@ -9,7 +9,7 @@ use indexmap::IndexSet;
 use crate::{
     definition::{Checked, Definition, Form, Scope, check, check_text, is_id},
     finding::Finding,
-    template,
+    language::template,
     value::{Object, Value},
 };
 

@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `value` | JSON values whose members keep their order |
 //! | `finding` | errors and warnings at a place of a definition |
-//! | `template`, `expression`, `comparison` | the small languages that parameters are written in |
+//! | `items` | the text of items, their order and their times |
+//! | `language` | the small languages that parameters are written in |
 //! | `definition` | definitions in their forms, the types of steps, and how they are checked |
 //! | `steps` | steps on items in hand |
 //! | `rules` | which memories a request calls for |
@@ -21,15 +22,14 @@
 
 pub mod assembly;
 pub mod catalog;
-mod comparison;
 pub mod datasets;
 pub mod definition;
-mod expression;
 pub mod finding;
+mod items;
+mod language;
 pub mod requests;
 pub mod rules;
 pub mod run;
 mod steps;
 pub mod stored;
-mod template;
 pub mod value;

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use crate::{
-    comparison::{Operator, compile_pattern},
     definition::{Scope, is_id},
     finding::Finding,
-    template,
+    language::comparison::{Operator, compile_pattern},
+    language::template,
     value::{Object, Value},
 };
 

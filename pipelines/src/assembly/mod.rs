@@ -15,8 +15,8 @@ use indexmap::{IndexMap, IndexSet};
 use crate::{
     definition::{Definition, Priority, Section},
     finding::Finding,
+    items::{item_text, token_estimate},
     run::{Known, Progress, RunReport, RunRequest, Wanted, execute},
-    steps::{item_text, token_estimate},
     value::Value,
 };
 

@@ -12,8 +12,8 @@ use super::{
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
+    items::parse_instant,
     run::{EventQuery, Found},
-    steps::parse_instant,
     value::Value,
 };
 

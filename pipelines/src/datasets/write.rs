@@ -15,7 +15,7 @@ use keepline_store_client::{
 
 use super::{Owner, STALE, dataset, documents, entry_key, events, graph, indexed::as_terms, values};
 use crate::{
-    steps::parse_instant,
+    items::parse_instant,
     value::{Object, Value},
 };
 

@@ -281,7 +281,7 @@ pub fn describe_steps(only_configurable: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::Operator;
+    use crate::language::comparison::Operator;
 
     #[test]
     fn every_type_stands_in_the_table_once() {

@@ -10,11 +10,12 @@ use super::{
     step_specs::{ParamSpec, ParamType},
 };
 use crate::{
-    comparison::{Operator, parse_where},
-    expression::{Expression, is_alias},
     finding::Finding,
-    steps::{HandlebarsTemplate, parse_bound, parse_duration},
-    template,
+    items::{parse_bound, parse_duration},
+    language::comparison::{Operator, parse_where},
+    language::expression::{Expression, is_alias},
+    language::handlebars::HandlebarsTemplate,
+    language::template,
     value::{Object, Value},
 };
 

@@ -10,12 +10,13 @@ use super::{
     variables::{Names, Resolved},
 };
 use crate::{
-    comparison::{Condition, parse_where},
     definition::{Definition, Step, StepKind},
-    expression::{Expression, ExpressionScope},
     finding::Finding,
+    items::items_of,
+    language::comparison::{Condition, parse_where},
+    language::expression::{Expression, ExpressionScope},
+    language::template,
     steps::{self, StepContext, StepFault},
-    template,
     value::{Object, Value},
 };
 
@@ -204,10 +205,10 @@ impl Execution<'_> {
     fn items_in_hand(&mut self, step: &Step, params: &Object) -> Option<Vec<Value>> {
         let named = ["source", "seed_from"].into_iter().find_map(|name| Some((name, params.get(name)?.as_text()?)));
         let Some((parameter, name)) = named else {
-            return self.data.as_ref().map(steps::items_of);
+            return self.data.as_ref().map(items_of);
         };
         match self.results.get(name) {
-            Some(result) => result.as_ref().map(steps::items_of),
+            Some(result) => result.as_ref().map(items_of),
             None => {
                 self.warn(format!("{}.{parameter}", step.path), format!("the step {name} did not run: no items"));
                 Some(Vec::new())
@@ -380,7 +381,7 @@ impl Execution<'_> {
     fn into_report(self, failure: Option<RunFailure>) -> RunReport {
         let contribution = &self.definition.contribution;
         let output = self.data.unwrap_or_default();
-        let items = steps::items_of(&output);
+        let items = items_of(&output);
         let shown = items.get(..contribution.max_items.unwrap_or(usize::MAX)).unwrap_or(&items);
         let formatted = match &output {
             Value::Text(text) => text.to_string(),
@@ -444,13 +445,13 @@ struct Scope<'a, 'b> {
 impl ExpressionScope for Scope<'_, '_> {
     fn count(&mut self) -> usize {
         self.depends_on_unknown |= self.run.data.is_none();
-        self.run.data.as_ref().map_or(0, |data| steps::items_of(data).len())
+        self.run.data.as_ref().map_or(0, |data| items_of(data).len())
     }
 
     fn length(&mut self, alias: &str) -> Option<usize> {
         let result = self.run.results.get(alias)?;
         self.depends_on_unknown |= result.is_none();
-        Some(result.as_ref().map_or(0, |result| steps::items_of(result).len()))
+        Some(result.as_ref().map_or(0, |result| items_of(result).len()))
     }
 
     fn query(&mut self) -> Rc<str> {

@@ -12,9 +12,10 @@ use super::{
     retrieval::{required, text, texts, whole},
 };
 use crate::{
-    comparison::{Condition, Operator},
     definition::Step,
-    steps::{StepFault, StepResult, compare_for_sort, parse_instant},
+    items::{compare_for_sort, parse_instant},
+    language::comparison::{Condition, Operator},
+    steps::{StepFault, StepResult},
     value::{Object, Value, field_of},
 };
 

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     definition::Step,
-    steps::{StepFault, StepResult, parse_bound, parse_duration},
-    template,
+    items::{parse_bound, parse_duration},
+    language::template,
+    steps::{StepFault, StepResult},
     value::{Object, Value},
 };
 

@@ -5,10 +5,11 @@ use std::{collections::HashMap, rc::Rc};
 use super::{
     StepContext, StepFault, StepResult,
     filter::{first_of_each, identity},
-    items::compare_for_sort,
-    items_of,
 };
-use crate::value::{Object, Value};
+use crate::{
+    items::{compare_for_sort, items_of},
+    value::{Object, Value},
+};
 
 /// Groups of items by a field's value, named by its text or else its JSON, in the order of first appearance. What lacks the
 /// field is under the empty name.

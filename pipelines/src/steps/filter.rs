@@ -2,7 +2,7 @@
 
 use super::{StepContext, StepFault, StepResult};
 use crate::{
-    comparison::{Condition, Operator, parse_where},
+    language::comparison::{Condition, Operator, parse_where},
     value::Value,
 };
 

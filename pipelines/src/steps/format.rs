@@ -1,11 +1,12 @@
 //! The step that makes text of items.
 
-use super::{
-    StepContext, StepFault, StepResult,
-    handlebars::HandlebarsTemplate,
+use super::{StepContext, StepFault, StepResult};
+use crate::{
+    definition::ItemFormat,
     items::{item_text, text_member, token_estimate},
+    language::handlebars::{HandlebarsTemplate, PipelineTexts},
+    value::Value,
 };
-use crate::{definition::ItemFormat, value::Value};
 
 /// The items as text, in the step's format or else the contribution's, or by a template. Whole items are dropped from the end
 /// until it takes at most `maxTokens`.
@@ -18,10 +19,17 @@ pub(super) fn format(context: &mut StepContext<'_>, mut items: Vec<Value>) -> St
         Some(name) => ItemFormat::parse(name)
             .ok_or_else(|| StepFault::at("format", format!("{name} is none of {}", ItemFormat::names().join(", "))))?,
     };
+    let definition = context.definition;
+    let pipeline = PipelineTexts {
+        id: &definition.id,
+        label: &definition.label,
+        description: &definition.description,
+        version: &definition.version,
+    };
     let limit = context.whole("maxTokens")?.or(contribution.max_tokens).unwrap_or(usize::MAX);
     loop {
         let text = match &template {
-            Some(template) => template.render(&items, context.definition),
+            Some(template) => template.render(&items, &pipeline),
             None => format_items(&items, format),
         };
         if token_estimate(&text) <= limit {

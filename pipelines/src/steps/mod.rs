@@ -4,14 +4,10 @@ mod aggregate;
 mod annotate;
 mod filter;
 mod format;
-mod handlebars;
-mod items;
 mod query;
 mod rank;
 
 pub use format::format_items;
-pub use handlebars::HandlebarsTemplate;
-pub use items::{compare_for_sort, item_text, items_of, parse_bound, parse_duration, parse_instant, token_estimate};
 
 use std::rc::Rc;
 

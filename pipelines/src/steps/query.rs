@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use super::{StepContext, StepFault, StepResult, items::item_text, items_of};
+use super::{StepContext, StepFault, StepResult};
 use crate::{
-    template::text_of,
+    items::{item_text, items_of},
+    language::template::text_of,
     value::{Value, field_of},
 };
 

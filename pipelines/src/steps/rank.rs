@@ -2,7 +2,8 @@
 
 use std::{cmp::Ordering, rc::Rc};
 
-use super::{StepContext, StepFault, StepResult, items::compare_for_sort};
+use super::{StepContext, StepFault, StepResult};
+use crate::items::compare_for_sort;
 use crate::value::{Object, Value};
 
 /// Sorts descending by a strategy, a field, or a weighted sum. Equals keep their order.

@@ -297,7 +297,9 @@ fn a_run_waits_for_the_store_sixteen_times_at_most() {
         let first = r#"{"type":"kv_get","alias":"a0","instance":"ctx","namespace":"n","keys":["k2"]}"#.to_owned();
         let next = |at: usize| {
             let last = at - 1;
-            format!(r#"{{"type":"kv_get","alias":"a{at}","instance":"x{at}${{a{last}}}","namespace":"n","keys":["k"]}}"#)
+            format!(
+                r#"{{"type":"kv_get","alias":"a{at}","instance":"x{at}${{a{last}}}","namespace":"n","keys":["k"]}}"#
+            )
         };
         format!("[{}]", std::iter::once(first).chain((1..length).map(next)).collect::<Vec<_>>().join(","))
     };

@@ -117,6 +117,35 @@ const COMMAND_LINE: Package = Package {
     fewest: 50,
 };
 
+const PIPELINES: Package = Package {
+    name: "pipelines",
+    rooms: &[
+        "value",
+        "finding",
+        "items",
+        "language",
+        "definition",
+        "rules",
+        "catalog",
+        "steps",
+        "run",
+        "assembly",
+        "datasets",
+        "stored",
+        "requests",
+    ],
+    apart: None,
+    foreign: None,
+    has_public_top: false,
+    binds_tests: true,
+    fewest: 30,
+};
+
+#[test]
+fn the_pipelines_import_only_from_rooms_below() {
+    assert_rooms_hold(&PIPELINES);
+}
+
 #[test]
 fn the_filter_imports_only_from_rooms_below() {
     assert_rooms_hold(&FILTER);
@@ -133,8 +162,8 @@ fn the_command_line_imports_only_from_rooms_below_and_not_between_commands() {
 }
 
 #[test]
-fn no_folder_of_the_library_or_the_command_line_has_more_than_sixteen_entries() {
-    for folder in [LIBRARY, COMMAND_LINE].iter().flat_map(|package| folders(&package.root())) {
+fn no_folder_of_the_library_the_pipelines_or_the_command_line_has_more_than_sixteen_entries() {
+    for folder in [LIBRARY, PIPELINES, COMMAND_LINE].iter().flat_map(|package| folders(&package.root())) {
         let count = fs::read_dir(&folder).unwrap().count();
         assert!(count <= 16, "{} has {count} entries", folder.display());
     }

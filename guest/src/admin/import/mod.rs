@@ -480,13 +480,7 @@ fn write_messages(
             None => gone.push(TITLE_OF),
         }
     }
-    // What an interrupted call has left stays hidden, and so do the old records until they are dropped.
-    let hidden = match (is_added, is_staged) {
-        (true, _) => basis.hidden.clone(),
-        (false, true) => vec![basis.first..basis.next],
-        (false, false) => Vec::new(),
-    };
-    let hidden = format_import(&hidden);
+    let hidden = records_left_hidden(basis, is_staged);
     if hidden.is_empty() {
         gone.push(IMPORT);
     } else {
@@ -537,6 +531,15 @@ fn write_messages(
     let receipt = receipt.map_err(|failure| write_problem(at.session, failure))?;
     let passages = store::appended_extent(&transaction, &receipt, PASSAGES).map_or(0, |extent| extent.first);
     Ok((receipt.status, passages))
+}
+
+/// What stays hidden after the last transaction: what an interrupted call has left, or the old records until they are dropped.
+fn records_left_hidden(basis: &ImportBasis, is_staged: bool) -> String {
+    match (basis.is_added_to, is_staged) {
+        (true, _) => format_import(&basis.hidden),
+        (false, true) => format_import(std::slice::from_ref(&(basis.first..basis.next))),
+        (false, false) => String::new(),
+    }
 }
 
 fn pairs<T: AsRef<str>>(entries: &[(String, T)]) -> Vec<PutEntry<'_>> {

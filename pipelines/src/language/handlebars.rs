@@ -1,8 +1,8 @@
 //! The templates of the `format` step, a small part of Handlebars: `#each results`, `this`, `this.path`, `@index`, and
 //! `pipeline.x`. Nothing is escaped: the reader is a model.
 
-use super::items::item_text;
-use crate::{definition::Definition, template::text_of, value::Value};
+use super::template::text_of;
+use crate::{items::item_text, value::Value};
 
 /// A template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,15 @@ enum ItemPart {
     Pipeline(PipelineMember),
 }
 
+/// What a template may say of its pipeline.
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineTexts<'a> {
+    pub id: &'a str,
+    pub label: &'a str,
+    pub description: &'a str,
+    pub version: &'a str,
+}
+
 impl PipelineMember {
     fn parse(name: &str) -> Option<Self> {
         Some(match name {
@@ -44,12 +53,12 @@ impl PipelineMember {
         })
     }
 
-    fn of(self, definition: &Definition) -> &str {
+    fn of<'a>(self, pipeline: &PipelineTexts<'a>) -> &'a str {
         match self {
-            Self::Id => &definition.id,
-            Self::Label => &definition.label,
-            Self::Description => &definition.description,
-            Self::Version => &definition.version,
+            Self::Id => pipeline.id,
+            Self::Label => pipeline.label,
+            Self::Description => pipeline.description,
+            Self::Version => pipeline.version,
         }
     }
 }
@@ -97,15 +106,15 @@ impl HandlebarsTemplate {
     }
 
     /// With these results.
-    pub fn render(&self, items: &[Value], definition: &Definition) -> String {
+    pub fn render(&self, items: &[Value], pipeline: &PipelineTexts<'_>) -> String {
         let mut text = String::new();
         for part in &self.0 {
             match part {
                 Part::Text(plain) => text.push_str(plain),
-                Part::Pipeline(member) => text.push_str(member.of(definition)),
+                Part::Pipeline(member) => text.push_str(member.of(pipeline)),
                 Part::Each(parts) => {
                     for (index, item) in items.iter().enumerate() {
-                        parts.iter().for_each(|part| part.render(&mut text, index, item, definition));
+                        parts.iter().for_each(|part| part.render(&mut text, index, item, pipeline));
                     }
                 }
             }
@@ -115,13 +124,13 @@ impl HandlebarsTemplate {
 }
 
 impl ItemPart {
-    fn render(&self, text: &mut String, index: usize, item: &Value, definition: &Definition) {
+    fn render(&self, text: &mut String, index: usize, item: &Value, pipeline: &PipelineTexts<'_>) {
         match self {
             Self::Text(plain) => text.push_str(plain),
             Self::This => text.push_str(&item_text(item)),
             Self::Path(path) => text.push_str(&item.field(path).map(text_of).unwrap_or_default()),
             Self::Index => text.push_str(&index.to_string()),
-            Self::Pipeline(member) => text.push_str(member.of(definition)),
+            Self::Pipeline(member) => text.push_str(member.of(pipeline)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What steps know of items: which there are, their text, their length, and their order.
+//! What is known of items: which there are, their text, their length, their order, and their times.
 
 use std::{cmp::Ordering, rc::Rc};
 
@@ -19,10 +19,10 @@ pub fn items_of(data: &Value) -> Vec<Value> {
 }
 
 /// The members that an item's text may be in, in this order.
-pub(super) const TEXT_MEMBERS: [&str; 7] = ["text", "content", "value", "label", "name", "title", "message"];
+const TEXT_MEMBERS: [&str; 7] = ["text", "content", "value", "label", "name", "title", "message"];
 
 /// The member that holds an item's text.
-pub(super) fn text_member(item: &Value) -> Option<(&'static str, &Value)> {
+pub fn text_member(item: &Value) -> Option<(&'static str, &Value)> {
     TEXT_MEMBERS.into_iter().find_map(|name| Some((name, item.member(name).filter(|value| !value.is_null())?)))
 }
 

@@ -5,7 +5,8 @@
 
 use std::rc::Rc;
 
-use crate::{template, value::Value};
+use super::template;
+use crate::value::Value;
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
