@@ -1,5 +1,5 @@
 //! What Keepline's components share: the store's contract as generated types, the [`Host`] that lends a store, a clock and a
-//! log, and transactions whose receipts are [checked](checked) against the contract.
+//! log, and transactions whose receipts are [`checked`] against the contract.
 //!
 //! The types are the component's own, natively as well: nothing is converted on the way to a store or a caller. `component`
 //! has what only a compiled component needs: the imports as a [`Host`], and an allocator.
