@@ -30,7 +30,7 @@ pub fn advance_task(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
     let Some(basis) = Checkpoint::parse(job.state) else { return unreadable_state(job) };
     let (result, is_asked) = match job.results {
         [] => (None, true),
-        [NeedResult { id: NEED_ID, outcome }] => (Some(outcome), basis.has_need),
+        [NeedResult { id: NEED_ID, outcome }] => (Some(outcome), basis.has_need && is_of_kind(job.name, outcome)),
         _ => (None, false),
     };
     let step = TaskStep { context, options, bucket, job: *job, result, basis };
@@ -76,9 +76,30 @@ fn unknown(job: &Job<'_>) -> Progress {
     Progress::failed(codes::UNSUPPORTED, format!("There is no task called {} for {buckets}", python_repr(job.name)))
 }
 
+/// Whether a result is what a task asks for: a text or vectors. Without either, it may be missing or have failed.
+fn is_of_kind(task: &str, outcome: &NeedOutcome) -> bool {
+    match outcome {
+        NeedOutcome::Text(_) => matches!(task, summarize::TASK | generate_title::TASK),
+        NeedOutcome::Vectors(_) => task == embed::TASK,
+        NeedOutcome::Missing(_) | NeedOutcome::Failed(_) => true,
+    }
+}
+
 fn unasked_result(job: &Job<'_>) -> Progress {
-    let ids: Vec<String> = job.results.iter().map(|result| result.id.to_string()).collect();
+    let results: Vec<String> = job
+        .results
+        .iter()
+        .map(|NeedResult { id, outcome }| {
+            let kind = match outcome {
+                NeedOutcome::Text(_) => "text",
+                NeedOutcome::Vectors(_) => "vectors",
+                NeedOutcome::Missing(_) => "missing",
+                NeedOutcome::Failed(_) => "failed",
+            };
+            format!("{id} ({kind})")
+        })
+        .collect();
     let message =
-        ["Task ", &*python_repr(job.name), " did not ask for the results with ids ", &text::join(&ids, ", ")].concat();
+        ["Task ", &*python_repr(job.name), " did not ask for the results ", &text::join(&results, ", ")].concat();
     Progress::failed(codes::INVALID, message)
 }

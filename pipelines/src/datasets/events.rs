@@ -160,7 +160,8 @@ impl ReadTask for HistoryRead {
         let event = |record: Value| {
             let timestamp = match record.member("timestamp")? {
                 Value::Number(seconds) => instant_text(seconds.as_f64()?),
-                Value::Text(text) => text.to_string(),
+                // Other programs write them as texts, too.
+                Value::Text(text) => text.parse().map_or_else(|_| text.to_string(), instant_text),
                 _ => return None,
             };
             let mut payload = record.as_object()?.clone();

@@ -1,21 +1,13 @@
 //! Conversations, over the memory store.
 
-mod admin;
-mod chat_form;
-mod failed_questions;
-mod further_answers;
 mod omissions;
-mod open_turns;
-mod parts;
+mod operators;
 mod profile;
 mod reach;
 mod recall;
-mod replace;
-mod settings;
 mod tasks;
-mod threads;
-mod tools;
 mod transcript;
+mod turns;
 mod users;
 mod valid;
 #[path = "../../../../tests/src/valid_window.rs"]

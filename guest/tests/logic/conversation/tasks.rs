@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::admin_calls as admin;
+use keepline_filter::contract::needs;
 use keepline_filter::entry::types::TaskBucket;
 use keepline_filter::tasks::job::{
     CompletionNeed, FailedResult, Job, MissingResult, Need, NeedOutcome, NeedResult, Progress, Step, TextResult,
@@ -633,6 +634,17 @@ fn a_result_that_no_need_asked_for_is_refused() {
     for ids in [[2].as_slice(), &[0], &[1, 1], &[1, 2]] {
         refused(&work, ids);
     }
+    let vectors = needs::Outcome::Vectors(needs::VectorsResult { vectors: Vec::new() });
+    let job = Job {
+        buckets: &work.buckets,
+        name: work.name,
+        state: &work.state,
+        holder: "h",
+        lease_milliseconds: 1000,
+        results: &[NeedResult { id: 1, outcome: vectors }],
+    };
+    let problem = filter.advance(&job).problem.unwrap();
+    assert!(problem.code == "invalid" && problem.message.contains("1 (vectors)"), "{}", problem.message);
     assert_eq!(entry(&host, "session", "summary"), None);
     assert!(host.leases("s").is_empty());
     assert_eq!(work.step(&filter, "h", Some("Numbers.")).step, Step::Done);

@@ -272,7 +272,8 @@ fn a_missing_or_failing_model_stores_no_vectors() {
     for (result, step) in [
         (missing(), Step::Done),
         (failed(), Step::Failed),
-        (completed("?"), Step::Done),
+        // Of another kind than it asked for.
+        (completed("?"), Step::Failed),
         (embedded(Vec::new()), Step::Failed),
         (embedded(vec![Vector { model: "m".into(), data: "?".into() }; 8]), Step::Failed),
         (embedded(vec![vector("m", "dog"); 9]), Step::Failed),

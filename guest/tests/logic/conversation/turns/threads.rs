@@ -6,7 +6,7 @@ use keepline_filter::Effect;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{STORED, ask, entry, filter, messages, reply, s, say, transcript, turn};
+use crate::conversation::{STORED, ask, entry, filter, messages, reply, s, say, transcript, turn};
 use crate::test_host::TestHost;
 
 const NIL: &str = "00000000-0000-0000-0000-000000000000";

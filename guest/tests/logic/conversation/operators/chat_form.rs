@@ -7,7 +7,7 @@ use keepline_filter::{Config, Context};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{act, ask, attached, call, entry, filter, transcript};
+use crate::conversation::{act, ask, attached, call, entry, filter, transcript};
 use crate::test_host::TestHost;
 
 const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };

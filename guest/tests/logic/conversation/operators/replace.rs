@@ -8,7 +8,7 @@ use keepline_filter::{Config, Context};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{act, ask, call, entry, filter, messages, reply, result, s, say, transcript, turn};
+use crate::conversation::{act, ask, call, entry, filter, messages, reply, result, s, say, transcript, turn};
 use crate::test_host::TestHost;
 
 const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
@@ -68,7 +68,7 @@ fn imported_messages_form_a_conversation() {
     assert_eq!(entry(&host, "session", "title").unwrap(), "Where is it?");
 
     // The conversation goes on from there.
-    assert_eq!(turn(&filter(&host, ""), "5", Some("a2")).effect, super::STORED);
+    assert_eq!(turn(&filter(&host, ""), "5", Some("a2")).effect, crate::conversation::STORED);
     assert_eq!(window(&host, None).last().unwrap(), "assistant: answer 5");
     assert_eq!(window(&host, Some("a5")).len(), 8);
 }
@@ -360,8 +360,8 @@ fn an_answer_between_two_pieces_is_kept_until_the_messages_are_set() {
     admin::set_messages(&sessions, &S, &many(), None).unwrap_err();
     host.before_each(|_, _| {});
     host.works();
-    assert_eq!(turn(&lanes, "2", Some("a1")).effect, super::STORED);
-    assert_eq!(turn(&lanes, "3", None).effect, super::STORED);
+    assert_eq!(turn(&lanes, "2", Some("a1")).effect, crate::conversation::STORED);
+    assert_eq!(turn(&lanes, "3", None).effect, crate::conversation::STORED);
     let old = ["user: question 1", "assistant: answer 1", "user: question 2", "assistant: answer 2"];
     assert_eq!(window(&host, Some("a2")), old);
     assert_eq!(window(&host, None)[..4], old);

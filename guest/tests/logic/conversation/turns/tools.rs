@@ -3,7 +3,9 @@
 use keepline_filter::{AnswerEntry, ToolActivity};
 use serde_json::{Value, json};
 
-use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript, turn};
+use crate::conversation::{
+    STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript, turn,
+};
 use crate::test_host::TestHost;
 
 #[test]

@@ -9,8 +9,8 @@ use keepline_filter::{Config, Context, Effect, ToolActivity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::tasks::Work;
-use super::{
+use crate::conversation::tasks::Work;
+use crate::conversation::{
     STORED, UNASKED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn,
 };
 use crate::test_host::{Bucket, TestHost};

@@ -6,8 +6,8 @@ use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
-use super::tasks::{summary, until_due};
-use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript};
+use crate::conversation::tasks::{summary, until_due};
+use crate::conversation::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript};
 use crate::test_host::TestHost;
 
 const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
@@ -93,7 +93,7 @@ fn summaries_follow_the_budget_of_the_session() {
         let (_, mut work) = until_due(&filter, 0);
         let weight: u64 = transcript(&host, "s").iter().map(|record| record["weight"].as_u64().unwrap()).sum();
         assert!((set..set + 100).contains(&weight), "{weight}");
-        let need = super::tasks::completion(work.step(&filter, "h", None));
+        let need = crate::conversation::tasks::completion(work.step(&filter, "h", None));
         assert_eq!(u64::from(need.max_tokens), set / 4);
         let told = "word ".repeat(2000);
         work.step(&filter, "h", Some(&told));

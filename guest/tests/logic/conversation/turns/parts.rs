@@ -7,7 +7,7 @@ use keepline_filter::transcript::record::StoredRecord;
 use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
-use super::{STORED, ask, attached, entry, filter, messages, reply, s, transcript};
+use crate::conversation::{STORED, ask, attached, entry, filter, messages, reply, s, transcript};
 use crate::test_host::TestHost;
 
 const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };

@@ -3,7 +3,7 @@
 use keepline_filter::{AnswerEntry, AnswerReply, Filter, Host, ToolActivity};
 use serde_json::{Value, json};
 
-use super::{STORED, ask, attached, call, filter, messages, result, s, transcript, turn};
+use crate::conversation::{STORED, ask, attached, call, filter, messages, result, s, transcript, turn};
 use crate::test_host::TestHost;
 
 fn named(id: &str) -> Value {

@@ -3,7 +3,7 @@
 use keepline_filter::{Effect, Filter};
 use serde_json::{Value, json};
 
-use super::{STORED, UNASKED, ask, attached, entry, filter, messages, reply, s, say, transcript};
+use crate::conversation::{STORED, UNASKED, ask, attached, entry, filter, messages, reply, s, say, transcript};
 use crate::test_host::TestHost;
 
 /// The turn of a question that got nothing.
@@ -89,8 +89,8 @@ fn answers_to_failed_questions_keep_the_thread_weight_exact() {
 fn answers_to_failed_questions_follow_the_questions_parent_message() {
     let host = TestHost::new();
     let filter = filter(&host, "");
-    super::turn(&filter, "1", None);
-    super::turn(&filter, "2", None);
+    crate::conversation::turn(&filter, "1", None);
+    crate::conversation::turn(&filter, "2", None);
     let branch = json!({"session_id": "s", "message_id": "q3", "parent_message_id": "a1"});
     let turn = failed(&host, &filter, "question 3", &branch);
     let answer = json!({"message_id": "a3"});

@@ -5,7 +5,7 @@ use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{AnswerEntry, AnswerReply, Context, Effect, Filter, ToolActivity};
 use serde_json::json;
 
-use super::{STORED, act, ask, call, filter, messages, reply, result, s, say, transcript};
+use crate::conversation::{STORED, act, ask, call, filter, messages, reply, result, s, say, transcript};
 use crate::test_host::TestHost;
 
 fn answer(filter: &Filter<&TestHost>, question: &str, text: &str, turn: &str, id: Option<&str>) -> AnswerReply {
@@ -37,12 +37,12 @@ fn every_answer_to_a_question_without_a_text_is_stored() {
 fn an_answer_without_its_question_s_message_stays_on_its_own_branch() {
     let host = TestHost::new();
     let filter = filter(&host, "");
-    super::turn(&filter, "1", None);
-    super::turn(&filter, "2", None);
+    crate::conversation::turn(&filter, "1", None);
+    crate::conversation::turn(&filter, "2", None);
     let branch = json!({"session_id": "s", "parent_message_id": "a1", "memory": {"write": false}});
     let turn = ask(&filter, "secret", &branch).turn;
     assert_eq!(answer(&filter, "secret", "one", &turn, Some("b1")).effect, STORED);
-    super::turn(&filter, "3", Some("a2"));
+    crate::conversation::turn(&filter, "3", Some("a2"));
     assert_eq!(answer(&filter, "", "two", &turn, Some("b2")).effect, STORED);
     let after = messages(&ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "b2"})));
     assert_eq!(after, ["user: question 1", "assistant: answer 1", "assistant: one", "assistant: two"]);

@@ -1,0 +1,6 @@
+//! What operators do to a conversation.
+
+mod admin;
+mod chat_form;
+mod replace;
+mod settings;
