@@ -1,4 +1,4 @@
-//! Names the buckets of sessions, users and nodes after their ids.
+//! Names the buckets of sessions, users and nodes after their ids, and keys after what they stand for.
 //!
 //! An id that can be a name is one; of any other, its hash is. So two ids never share a bucket.
 
@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 pub const HASHED: &str = "h-";
 /// Bytes of a name.
 pub const NAME_MAX: usize = 128;
+/// Bytes of a key.
+pub const KEY_MAX: usize = 256;
 /// Bytes of a session's id that is hashed: it is kept with its session.
 pub const ID_MAX: usize = 1024;
 /// Bytes of a user's id that is a name: with room for the prefix of a hash.
@@ -107,6 +109,37 @@ pub fn hashed(text: &str) -> String {
     out
 }
 
+/// Whether this can be a key of a session's or user's values.
+pub fn is_key_name(name: &str) -> bool {
+    is_key_shaped(name) && !is_reserved(name)
+}
+
+/// Whether this is spelt like a key. History of other writers may tell of keys that we refuse.
+pub fn is_key_shaped(name: &str) -> bool {
+    (1..=KEY_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// Whether it is of the names that stores keep for their bookkeeping.
+pub fn is_reserved(name: &str) -> bool {
+    name.starts_with("__") && name.ends_with("__")
+}
+
+/// A name for any text, as the key of a map that is not `values`: the text itself if it is 1 to 256 characters from
+/// `!` to `~` and does not begin with `h-`; else `h-` and its SHA-256 in lower-case base32.
+#[inline]
+pub fn to_map_key(text: &str) -> Cow<'_, str> {
+    if is_map_key(text) && !text.starts_with(HASHED) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(hashed(text))
+}
+
+/// Whether this can be the key of a map that is not `values`.
+pub fn is_map_key(text: &str) -> bool {
+    (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +188,20 @@ mod tests {
             assert!(hashed.starts_with("h-") && hashed.len() == 54, "{user}");
             assert!(others.iter().take(index).all(|other| user_bucket_name(other) != hashed));
         }
+    }
+
+    #[test]
+    fn any_text_has_a_token_of_its_own() {
+        let long = "x".repeat(256);
+        for kept in ["a", "msg_01!~", "{\"k\":1}", "h", &long] {
+            assert_eq!(to_map_key(kept), kept);
+        }
+        // The digests of "" and "h-" as `sha256sum | xxd -r -p | base32` has them.
+        assert_eq!(to_map_key(""), "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq");
+        let long = "x".repeat(257);
+        let others = ["h-", "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq", "a b", "é", "a\n", &long];
+        let tokens: std::collections::HashSet<_> = others.iter().map(|text| to_map_key(text)).collect();
+        assert_eq!(tokens.len(), others.len());
+        assert!(tokens.iter().all(|token| is_map_key(token) && token.len() == 54 && token.starts_with("h-")));
     }
 }

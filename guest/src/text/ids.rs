@@ -3,8 +3,9 @@
 //! Promises the original node's rules and error messages, for the whole string: a trailing newline is refused. Keys that begin and
 //! end with `__` are refused, as stores keep their bookkeeping there.
 
-use keepline_options::bucket_names::{HASHED, NAME_MAX};
-pub use keepline_options::bucket_names::{SessionIds, hashed, is_hash, is_name as is_session};
+use keepline_options::bucket_names::{NAME_MAX, is_reserved};
+pub use keepline_options::bucket_names::{SessionIds, hashed, is_hash, is_key_name, is_name as is_session};
+pub(crate) use keepline_options::bucket_names::{is_key_shaped, is_map_key, to_map_key};
 use std::borrow::Cow;
 
 use crate::text::quoting::python_repr;
@@ -13,8 +14,6 @@ use crate::text::quoting::python_repr;
 pub(crate) const LAST_ANSWER: &str = "last_answer";
 
 pub(crate) const ANSWER_COUNT: &str = "answer_count";
-
-const KEY_MAX: usize = 256;
 
 /// Why a session can't have an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,35 +58,6 @@ pub(crate) fn allowed_ids(ids: SessionIds) -> &'static str {
         }
         SessionIds::Hash => "it must be a text of 1-1,024 bytes (session_ids is \"hash\")",
     }
-}
-
-/// Whether this can be a key.
-pub fn is_key_name(name: &str) -> bool {
-    is_key_shaped(name) && !is_reserved(name)
-}
-
-/// Whether this is spelt like a key. History of other writers may tell of keys that we refuse.
-pub(crate) fn is_key_shaped(name: &str) -> bool {
-    (1..=KEY_MAX).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
-}
-
-fn is_reserved(name: &str) -> bool {
-    name.starts_with("__") && name.ends_with("__")
-}
-
-/// A name for any text, as the key of a map that is not `values`: the text itself if it is 1 to 256 characters from
-/// `!` to `~` and does not begin with `h-`; else `h-` and its SHA-256 in lower-case base32.
-pub(crate) fn to_map_key(text: &str) -> Cow<'_, str> {
-    if is_map_key(text) && !text.starts_with(HASHED) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(hashed(text))
-}
-
-/// Whether this can be the key of a map that is not `values`.
-pub(crate) fn is_map_key(text: &str) -> bool {
-    (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A session id, or what is wrong with it.
@@ -192,21 +162,6 @@ mod tests {
         for name in ["__a", "a__", "_a_", "a", "..", "a.b-c_d"] {
             assert!(check_key_name(name).is_ok(), "{name}");
         }
-    }
-
-    #[test]
-    fn any_text_has_a_token_of_its_own() {
-        let long = "x".repeat(256);
-        for kept in ["a", "msg_01!~", "{\"k\":1}", "h", &long] {
-            assert_eq!(to_map_key(kept), kept);
-        }
-        // The digests of "" and "h-" as `sha256sum | xxd -r -p | base32` has them.
-        assert_eq!(to_map_key(""), "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq");
-        let long = "x".repeat(257);
-        let others = ["h-", "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq", "a b", "é", "a\n", &long];
-        let tokens: std::collections::HashSet<_> = others.iter().map(|text| to_map_key(text)).collect();
-        assert_eq!(tokens.len(), others.len());
-        assert!(tokens.iter().all(|token| is_map_key(token) && token.len() == 54 && token.starts_with("h-")));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
+use keepline_options::bucket_names::to_map_key;
 use keepline_store_client::{Entry, Span, kind};
 
 use super::{
-    DataKind, STALE, entry_key,
+    DataKind, STALE, entry_keys,
     indexed::{as_terms, hits, member_term, records, spans},
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
@@ -80,17 +81,14 @@ struct EntriesRead {
 
 impl ReadTask for EntriesRead {
     fn asks(&self) -> Vec<Ask> {
-        let mut keys: Vec<_> = self.ids.iter().map(|id| entry_key(id)).collect();
-        keys.sort();
-        keys.dedup();
-        vec![Ask::Entries { map: self.map, keys }]
+        vec![Ask::Entries { map: self.map, keys: entry_keys(&self.ids) }]
     }
 
     fn take(&mut self, replies: Vec<Reply>) -> Option<Found> {
         let Some(Reply::Entries(entries)) = replies.into_iter().next() else { return Some(Found::default()) };
         let bytes = entries.iter().map(|entry| entry.text.len()).sum();
         let mut by_key: BTreeMap<String, String> = entries.into_iter().map(|Entry { key, text }| (key, text)).collect();
-        let texts = self.ids.iter().filter_map(|id| by_key.remove(&entry_key(id)));
+        let texts = self.ids.iter().filter_map(|id| by_key.remove(&*to_map_key(id)));
         let values = texts.filter_map(|text| Value::parse(&text).ok());
         let items = match self.map {
             NODES => values.filter_map(|entry| entry.member("node").cloned()).collect(),

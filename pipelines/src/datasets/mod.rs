@@ -1,8 +1,7 @@
 //! Data sets: what pipelines read, and where the store has it.
 //!
 //! Each owner's collections are buckets of the kind `dataset`, named by a hash of owner, kind and collection, so that no
-//! collection of one owner is another's, whatever they are called. What there is, an owner's bucket of the kind `definition`
-//! lists in its map `datasets`.
+//! collection of one owner is another's, whatever they are called.
 //!
 //! | kind | bucket | places |
 //! |---|---|---|
@@ -24,10 +23,10 @@ mod write;
 pub use reader::{Asker, Reader};
 pub use write::{Collection, DataItem, DataKind, ItemPage, ItemsChanged, list_items, put_items, remove_items};
 
-use std::rc::Rc;
+use std::{collections::BTreeSet, rc::Rc};
 
+use keepline_options::bucket_names::{hashed, to_map_key};
 use keepline_store_client::{BucketId, kind};
-use sha2::{Digest as _, Sha256};
 
 /// Positions of what was replaced and is not erased yet.
 const STALE: &str = "stale";
@@ -66,14 +65,14 @@ impl OwnerKind {
 impl Owner {
     /// The name of the bucket with the owner's definitions.
     pub fn definitions_bucket(&self) -> String {
-        hashed(&[self.kind.name(), &self.name])
+        hashed_parts(&[self.kind.name(), &self.name])
     }
 
     /// The name of the bucket of a collection.
     fn dataset_bucket(&self, kind: DataKind, collection: &[&str]) -> String {
         let mut parts = vec![self.kind.name(), &*self.name, kind.bucket()];
         parts.extend(collection);
-        hashed(&parts)
+        hashed_parts(&parts)
     }
 }
 
@@ -83,39 +82,14 @@ fn dataset(name: &str) -> BucketId<'_> {
 }
 
 /// `h-` and a hash of these parts, whatever they hold: each is told by its length.
-fn hashed(parts: &[&str]) -> String {
-    let mut digest = Sha256::new();
-    for part in parts {
-        digest.update((part.len() as u64).to_le_bytes());
-        digest.update(part);
-    }
-    base32(&digest.finalize())
+fn hashed_parts(parts: &[&str]) -> String {
+    hashed(&parts.iter().map(|part| format!("{} {part}", part.len())).collect::<String>())
 }
 
-/// `h-` and bytes in lower-case base32 without padding.
-fn base32(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut text = String::from("h-");
-    let (mut number, mut bits) = (0_u32, 0_u32);
-    for byte in bytes {
-        number = number << 8 | u32::from(*byte);
-        bits += 8;
-        while bits >= 5 {
-            bits -= 5;
-            text.extend(DIGITS.get((number >> bits) as usize & 31).map(|digit| char::from(*digit)));
-        }
-    }
-    if bits > 0 {
-        text.extend(DIGITS.get((number << (5 - bits)) as usize & 31).map(|digit| char::from(*digit)));
-    }
-    text
-}
-
-/// The key under which something of this id is kept: the id, if it can be a key, else `h-` and its hash.
-fn entry_key(id: &str) -> String {
-    let is_key =
-        (1..=256).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()) && !id.starts_with("h-");
-    if is_key { id.to_owned() } else { hashed(&[id]) }
+/// The keys under which these are kept, sorted, each once.
+fn entry_keys(ids: &[Rc<str>]) -> Vec<String> {
+    let keys: BTreeSet<_> = ids.iter().map(|id| to_map_key(id).into_owned()).collect();
+    keys.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -143,13 +117,5 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(names.iter().all(|name| name.len() == 54));
-    }
-
-    #[test]
-    fn ids_that_are_no_keys_are_hashed_and_no_id_is_taken_for_a_hash() {
-        assert_eq!(entry_key("conv:p7/ü".trim_end_matches("/ü")), "conv:p7");
-        for id in ["", "a b", "ü", &"x".repeat(257), &entry_key("")] {
-            assert!(entry_key(id).starts_with("h-") && entry_key(id) != id, "{id}");
-        }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use keepline_options::bucket_names::{is_key_name, to_map_key};
 use keepline_store_client::{Entry, VALUES, kind};
 
 use super::{
-    DataKind, entry_key,
+    DataKind,
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{run::Found, value::Value};
@@ -46,10 +47,9 @@ struct ValuesRead {
 impl ValuesRead {
     /// What a key is called in the map; none: it can't be there.
     fn entry_key(&self, key: &str) -> Option<String> {
-        let is_value_key = || key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
         match self.map {
-            VALUES => ((1..=256).contains(&key.len()) && is_value_key()).then(|| key.to_owned()),
-            _ => Some(entry_key(key)),
+            VALUES => is_key_name(key).then(|| key.to_owned()),
+            _ => Some(to_map_key(key).into_owned()),
         }
     }
 

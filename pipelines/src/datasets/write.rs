@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
+use keepline_options::bucket_names::to_map_key;
 use keepline_recall::{Embedding, extract_terms};
 use keepline_store_client::{
     BucketId, Document, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, Operation, PositionedRecord,
@@ -13,7 +14,7 @@ use keepline_store_client::{
     codes,
 };
 
-use super::{Owner, STALE, dataset, documents, entry_key, events, graph, indexed::as_terms, values};
+use super::{Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, values};
 use crate::{
     items::parse_instant,
     value::{Object, Value},
@@ -194,6 +195,7 @@ pub fn remove_items(
 }
 
 /// An item that can be written.
+#[derive(Default)]
 struct Checked {
     id: Rc<str>,
     key: String,
@@ -242,16 +244,7 @@ fn check_item(kind: DataKind, item: &DataItem) -> Result<Checked, ItemFault> {
         _ if item.id.is_empty() => return fault("id", "an id is required"),
         _ => Rc::clone(&item.id),
     };
-    let mut checked = Checked {
-        key: entry_key(&id),
-        id,
-        text: String::new(),
-        terms: Vec::new(),
-        at: 0,
-        vector: None,
-        ends: [Rc::default(), Rc::default()],
-        value: value.clone(),
-    };
+    let mut checked = Checked { key: to_map_key(&id).into_owned(), id, value: value.clone(), ..Checked::default() };
     match kind {
         DataKind::Values => {
             let key = Value::Text(Rc::clone(&checked.id));
@@ -320,16 +313,7 @@ fn edge_id(from: &str, kind: &str, to: &str) -> String {
 fn edge_of_id(id: &Rc<str>) -> Option<Checked> {
     let parts = Value::parse(id).ok()?;
     let [from, _, to] = parts.as_list()? else { return None };
-    Some(Checked {
-        id: Rc::clone(id),
-        key: String::new(),
-        text: String::new(),
-        terms: Vec::new(),
-        at: 0,
-        vector: None,
-        ends: [from.as_text()?.into(), to.as_text()?.into()],
-        value: Value::Null,
-    })
+    Some(Checked { id: Rc::clone(id), ends: [from.as_text()?.into(), to.as_text()?.into()], ..Checked::default() })
 }
 
 /// Not written, because others wrote in between.
@@ -383,10 +367,8 @@ impl<H: Host> Place<'_, H> {
     }
 
     fn remove_entries(&self, map: &str, ids: &[Rc<str>]) -> Outcome<ItemsChanged> {
-        let keys: Vec<_> = ids.iter().map(|id| entry_key(id)).collect();
-        let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        keys.sort_unstable();
-        keys.dedup();
+        let keys = entry_keys(ids);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let removed = self.read(&[Operation::remove(map, &keys)])?;
         let changed = removed.map_or(Ok(0), |mut outcomes| outcomes.take_changed().map(|changed| changed.removed))?;
         Ok(ItemsChanged { added: 0, changed })
@@ -529,10 +511,8 @@ impl<H: Host> Place<'_, H> {
 
     fn remove_indexed(&self, ids: &[Rc<str>]) -> Outcome<ItemsChanged> {
         let (_, _, map) = self.indexed_places();
-        let keys: Vec<_> = ids.iter().map(|id| entry_key(id)).collect();
-        let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        keys.sort_unstable();
-        keys.dedup();
+        let keys = entry_keys(ids);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let Some(mut outcomes) = self.read(&[Operation::get_some(map, &keys, ENTRY_BYTES)])? else {
             return Ok(ItemsChanged::default());
         };
@@ -547,13 +527,9 @@ impl<H: Host> Place<'_, H> {
 
     /// Put edges into the lists of both their ends, or remove them. A node's list is rewritten as a whole.
     fn change_edges(&self, edges: &[Checked], puts: bool) -> Outcome<ItemsChanged> {
-        let keys = |end: usize| -> Vec<String> {
-            let mut keys: Vec<_> = edges.iter().filter_map(|edge| Some(entry_key(edge.ends.get(end)?))).collect();
-            keys.sort();
-            keys.dedup();
-            keys
-        };
-        let (starts, ends) = (keys(0), keys(1));
+        let ends = |end: usize| edges.iter().filter_map(move |edge| edge.ends.get(end).cloned());
+        let starts = entry_keys(&ends(0).collect::<Vec<_>>());
+        let ends = entry_keys(&ends(1).collect::<Vec<_>>());
         let start_keys: Vec<&str> = starts.iter().map(String::as_str).collect();
         let end_keys: Vec<&str> = ends.iter().map(String::as_str).collect();
         let look = [
@@ -580,7 +556,7 @@ impl<H: Host> Place<'_, H> {
                     .flat_map(|list| list.as_list().unwrap_or_default())
                     .map(|edge| (id_of_edge(edge), edge.clone()))
                     .collect();
-                for edge in edges.iter().filter(|edge| edge.ends.get(end).is_some_and(|end| entry_key(end) == *key)) {
+                for edge in edges.iter().filter(|edge| edge.ends.get(end).is_some_and(|end| to_map_key(end) == *key)) {
                     let before = if puts {
                         list.insert(edge.id.to_string(), edge.value.clone())
                     } else {

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
+use keepline_options::bucket_names::hashed;
 use keepline_recall::Embedding;
-use sha2::{Digest as _, Sha256};
 
 use crate::value::{Object, Value};
 
@@ -145,11 +145,7 @@ impl Need {
     /// Identifies what is needed with all that goes into it: an answer belongs to this need and to no later one with other
     /// data.
     pub fn digest(&self) -> String {
-        let mut digest = Sha256::new();
-        digest.update(self.kind());
-        digest.update([0]);
-        digest.update(self.to_value().to_json());
-        digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        hashed(&[self.kind(), " ", &self.to_value().to_json()].concat())
     }
 }
 
