@@ -4,6 +4,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `named` | enumerations whose values have names |
 //! | `value` | JSON values whose members keep their order |
 //! | `finding` | errors and warnings at a place of a definition |
 //! | `items` | the text of items, their order and their times |
@@ -27,6 +28,7 @@ pub mod definition;
 pub mod finding;
 mod items;
 mod language;
+mod named;
 pub mod requests;
 pub mod rules;
 pub mod run;

@@ -6,29 +6,14 @@ use keepline_store_client::{
     BucketId, Expectation, Host, Operation, Precondition, Problem, PutEntry, Status, Transaction, checked, codes, kind,
 };
 
-use crate::{datasets::Owner, value::Value};
+use crate::{datasets::Owner, named::named, value::Value};
 
-/// What is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DefinitionKind {
-    Memory,
-    Rules,
+named! {
+    /// What is stored.
+    DefinitionKind { Memory = "memory", Rules = "rules", }
 }
 
 impl DefinitionKind {
-    /// Its registered name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Rules => "rules",
-        }
-    }
-
-    /// The kind of that registered name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Memory, Self::Rules].into_iter().find(|kind| kind.name() == name)
-    }
-
     fn map(self) -> &'static str {
         match self {
             Self::Memory => "memories",
@@ -103,10 +88,10 @@ pub fn list_definitions(host: &impl Host, owner: &Owner, kind: DefinitionKind) -
     Ok(all.into_values().collect())
 }
 
-/// Store a definition in place of one of that revision; 0: of none.
+/// Store a definition in place of that one; none: there must be none yet.
 ///
 /// # Errors
-/// `conflict` where another revision is there, or one at all; otherwise the store's.
+/// `conflict` where another revision is there; otherwise the store's.
 pub fn put_definition(
     host: &impl Host,
     owner: &Owner,

@@ -4,6 +4,7 @@
 
 use std::rc::Rc;
 
+use indexmap::IndexSet;
 use keepline_store_client::{LogRun, Span, kind};
 
 use super::{
@@ -78,14 +79,12 @@ impl ReadTask for EventsRead {
         if let Some(spans) = &self.positions {
             return vec![Ask::At { log: EVENTS, spans: spans.clone(), bytes: BYTES }];
         }
-        let mut terms = facets(self.query.stream.as_deref(), self.query.types.iter());
+        // Types may be named twice, and a store asks for each term once; the stream's stays first.
+        let terms: IndexSet<u32> = facets(self.query.stream.as_deref(), self.query.types.iter()).into_iter().collect();
         if terms.is_empty() {
             return vec![Ask::Newest { log: EVENTS, records: self.query.scanned() as u64, bytes: BYTES }];
         }
-        // Types may be named twice, and a store asks for each term once; the stream's stays first.
-        let mut seen = Vec::new();
-        terms.retain(|term| !seen.contains(term) && (seen.push(*term), true).1);
-        vec![Ask::Search { index: FACETS, terms }]
+        vec![Ask::Search { index: FACETS, terms: terms.into_iter().collect() }]
     }
 
     fn take(&mut self, replies: Vec<Reply>) -> Option<Found> {

@@ -28,6 +28,8 @@ use std::{collections::BTreeSet, rc::Rc};
 use keepline_options::bucket_names::{hashed, to_map_key};
 use keepline_store_client::{BucketId, kind};
 
+use crate::named::named;
+
 /// Positions of what was replaced and is not erased yet.
 const STALE: &str = "stale";
 
@@ -38,28 +40,9 @@ pub struct Owner {
     pub name: Rc<str>,
 }
 
-/// What an owner is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum OwnerKind {
-    Project,
-    User,
-    Tenant,
-}
-
-impl OwnerKind {
-    /// Its registered name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::User => "user",
-            Self::Tenant => "tenant",
-        }
-    }
-
-    /// The kind of that registered name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Project, Self::User, Self::Tenant].into_iter().find(|kind| kind.name() == name)
-    }
+named! {
+    /// What an owner is.
+    OwnerKind { Project = "project", User = "user", Tenant = "tenant", }
 }
 
 impl Owner {

@@ -17,40 +17,23 @@ use keepline_store_client::{
 use super::{Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, values};
 use crate::{
     items::parse_instant,
+    named::named,
     value::{Object, Value},
 };
 
-/// What a collection holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DataKind {
-    Values,
-    Events,
-    Documents,
-    Nodes,
-    Edges,
-    Views,
+named! {
+    /// What a collection holds.
+    DataKind {
+        Values = "values",
+        Events = "events",
+        Documents = "documents",
+        Nodes = "nodes",
+        Edges = "edges",
+        Views = "views",
+    }
 }
 
 impl DataKind {
-    const ALL: [Self; 6] = [Self::Values, Self::Events, Self::Documents, Self::Nodes, Self::Edges, Self::Views];
-
-    /// Its registered name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Values => "values",
-            Self::Events => "events",
-            Self::Documents => "documents",
-            Self::Nodes => "nodes",
-            Self::Edges => "edges",
-            Self::Views => "views",
-        }
-    }
-
-    /// The kind of that registered name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
     /// What its bucket is called: nodes, edges and views are one graph.
     pub(super) fn bucket(self) -> &'static str {
         match self {

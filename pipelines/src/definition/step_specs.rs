@@ -1,7 +1,6 @@
 //! The 21 types of steps with their parameters: one table, from which they are checked and described.
 
-use super::names::named;
-use crate::value::Value;
+use crate::{named::named, value::Value};
 
 named! {
     /// The type of a step.

@@ -217,35 +217,22 @@ impl Execution<'_> {
     }
 
     fn call_step(&mut self, step: &Step, params: Object, items: Vec<Value>) -> StepOutcome {
-        let Some(query) = self.query.clone() else {
-            // A query that waits matters to the steps that make one of it, and to no other.
-            return if matches!(step.kind, StepKind::DeriveQuery | StepKind::RewriteQuery) {
-                Ok(None)
-            } else {
-                self.call_with_query(step, params, items, "")
-            };
-        };
-        self.call_with_query(step, params, items, &query)
-    }
-
-    fn call_with_query(&mut self, step: &Step, params: Object, items: Vec<Value>, query: &str) -> StepOutcome {
-        let results = self.known_results();
+        // A query that waits matters to the steps that make one of it, and to no other.
+        let makes_query = matches!(step.kind, StepKind::DeriveQuery | StepKind::RewriteQuery);
+        if self.query.is_none() && makes_query {
+            return Ok(None);
+        }
         let mut context = StepContext {
             definition: self.definition,
             step,
             params,
             intent: &self.request.intent,
-            query,
-            results: &results,
+            query: self.query.as_deref().unwrap_or_default(),
+            results: &self.results,
             now: self.request.now,
             warnings: &mut self.warnings,
         };
         steps::run(&mut context, items).map(Some)
-    }
-
-    fn known_results(&self) -> IndexMap<Rc<str>, Value> {
-        let known = self.results.iter().filter_map(|(name, result)| Some((Rc::clone(name), result.clone()?)));
-        known.collect()
     }
 
     /// A step's parameters with their placeholders filled in; none: they depend on a step that waits.

@@ -20,6 +20,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use crate::{
     finding::Finding,
+    named::named,
     value::{Object, Value},
 };
 
@@ -91,14 +92,15 @@ pub struct RunFailure {
     pub message: String,
 }
 
-/// The kind of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureCode {
-    /// A required variable was not given.
-    MissingVariable,
-    /// The host does not do what a `custom` step asks for.
-    Refused,
-    StepFailed,
+named! {
+    /// The kind of a failure.
+    FailureCode {
+        /// A required variable was not given.
+        MissingVariable = "missing_variable",
+        /// The host does not do what a `custom` step asks for.
+        Refused = "refused",
+        StepFailed = "step_failed",
+    }
 }
 
 impl RunReport {
@@ -125,16 +127,5 @@ impl RunFailure {
     pub fn to_value(&self) -> Value {
         let (path, message) = (Value::from(&*self.path), Value::from(&*self.message));
         Value::object([("code", Value::from(self.code.name())), ("path", path), ("message", message)])
-    }
-}
-
-impl FailureCode {
-    /// Its name in replies.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MissingVariable => "missing_variable",
-            Self::Refused => "refused",
-            Self::StepFailed => "step_failed",
-        }
     }
 }

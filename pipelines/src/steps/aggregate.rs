@@ -44,7 +44,7 @@ pub(super) fn merge(context: &mut StepContext<'_>) -> StepResult<Value> {
     };
     let mut sources = Vec::new();
     for (position, name) in names.iter().enumerate() {
-        match context.results.get(name) {
+        match context.result(name) {
             Some(result) => sources.push(items_of(result)),
             None => {
                 let member = format!("sources[{position}]");

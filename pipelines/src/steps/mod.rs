@@ -27,8 +27,8 @@ pub(crate) struct StepContext<'a> {
     pub params: Object,
     pub intent: &'a Object,
     pub query: &'a str,
-    /// By alias, or else by type.
-    pub results: &'a IndexMap<Rc<str>, Value>,
+    /// By alias, or else by type. None: the step waits, and no step that names it is called.
+    pub results: &'a IndexMap<Rc<str>, Option<Value>>,
     /// Milliseconds since 1970.
     pub now: i64,
     pub warnings: &'a mut Vec<Finding>,
@@ -70,6 +70,11 @@ impl StepContext<'_> {
             None => self.step.path.to_string(),
         };
         self.warnings.push(Finding::warning(path, message));
+    }
+
+    /// The result of a step that ran.
+    fn result(&self, step: &str) -> Option<&Value> {
+        self.results.get(step)?.as_ref()
     }
 
     /// A parameter as text.

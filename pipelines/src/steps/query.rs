@@ -29,7 +29,7 @@ pub(super) fn derive_query(context: &mut StepContext<'_>) -> StepResult<Value> {
     let query = if let Some(template) = template {
         template
     } else if let Some(name) = named {
-        match (context.results.get(&name), field_of(context.intent, &name)) {
+        match (context.result(&name), field_of(context.intent, &name)) {
             (Some(result), _) => text_of_result(result),
             (None, Some(field)) => text_of(field),
             (None, None) => String::new(),
@@ -61,7 +61,7 @@ pub(super) fn rewrite_query(context: &mut StepContext<'_>) -> StepResult<Value> 
     let source = context.text("source")?.map(Rc::<str>::from);
     let query = match &source {
         None => context.query.to_owned(),
-        Some(name) => match context.results.get(name) {
+        Some(name) => match context.result(name) {
             Some(result) => text_of_result(result),
             None => {
                 context.warn(Some("source"), format!("the step {name} did not run: the query is empty"));

@@ -235,7 +235,7 @@ fn session_and_user_are_the_asking_ones_and_no_data_set_takes_their_names() {
         &project(),
         "m",
         r#"[
-        {"type":"kv_get","alias":"s","instance":"session","namespace":"values","keys":["topic","other"]},
+        {"type":"kv_get","alias":"s","instance":"session","namespace":"values","keys":["topic","other","__meta__","a b"]},
         {"type":"kv_get","alias":"u","instance":"user","namespace":"values","keys":["name"]},
         {"type":"kv_get","alias":"x","instance":"s2","namespace":"values","keys":["other"]},
         {"type":"log_search","alias":"l","instance":"user"}]"#,

@@ -120,6 +120,7 @@ const COMMAND_LINE: Package = Package {
 const PIPELINES: Package = Package {
     name: "pipelines",
     rooms: &[
+        "named",
         "value",
         "finding",
         "items",
