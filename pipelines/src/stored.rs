@@ -74,13 +74,13 @@ pub fn list_definitions(host: &impl Host, owner: &Owner, kind: DefinitionKind) -
     let mut all: std::collections::BTreeMap<Rc<str>, StoredDefinition> = std::collections::BTreeMap::new();
     let mut cursor = String::new();
     loop {
-        let page = [Operation::page_from(kind.map(), &cursor, PAGE, BYTES)];
+        let page = [Operation::page_entries(kind.map(), &cursor, PAGE, BYTES)];
         let found = checked::read_bucket(host, bucket(&name), Precondition::LOOK, &page)?;
         let Some(mut outcomes) = found else { break };
-        let (entries, next) = outcomes.take_entries_and_cursor()?;
-        let stored = entries.iter().filter_map(|entry| parse(&entry.key, &entry.text));
+        let page = outcomes.take_entry_page()?;
+        let stored = page.entries.iter().filter_map(|entry| parse(&entry.key, &entry.text));
         all.extend(stored.map(|stored| (Rc::clone(&stored.id), stored)));
-        cursor = next;
+        cursor = page.cursor;
         if cursor.is_empty() {
             break;
         }

@@ -136,13 +136,8 @@ impl<'a> Operation<'a> {
         Self::GetAll(GetAllOperation { map_name, cursor: None, max_entries, max_bytes, keys_only: false })
     }
 
-    /// The first page.
-    pub const fn page_entries(map_name: &'a str, max_entries: u64, max_bytes: u64) -> Self {
-        Self::GetAll(GetAllOperation { map_name, cursor: Some(""), max_entries, max_bytes, keys_only: false })
-    }
-
-    /// A page, from a cursor on.
-    pub const fn page_from(map_name: &'a str, cursor: &'a str, max_entries: u64, max_bytes: u64) -> Self {
+    /// A page, from a cursor on; the first one's is empty.
+    pub const fn page_entries(map_name: &'a str, cursor: &'a str, max_entries: u64, max_bytes: u64) -> Self {
         Self::GetAll(GetAllOperation { map_name, cursor: Some(cursor), max_entries, max_bytes, keys_only: false })
     }
 

@@ -49,7 +49,7 @@ pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<Us
 fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Box<Problem>> {
     let mut done = UserForgotten { sessions: 0, nodes: 0, remaining: 1 };
     let (stamp, before) = next_stamp(context, name)?;
-    let page = |map| Operation::page_entries(map, BATCH as u64, KEYS_BYTES);
+    let page = |map| Operation::page_entries(map, "", BATCH as u64, KEYS_BYTES);
     // What the index has of them are numbers, which go in the end.
     let [passages, terms, vectors] = remove::RESET_PASSAGES;
     let tombstone = [PutEntry { key: FORGOTTEN, text: &stamp }];
@@ -79,7 +79,8 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
         outcomes.take_extent()?;
     }
     outcomes.take_changed()?;
-    let mut gone = RemovedEntries { nodes: outcomes.take_entry_page()?, sessions: outcomes.take_entry_page()? };
+    let mut gone =
+        RemovedEntries { nodes: outcomes.take_entry_page()?.entries, sessions: outcomes.take_entry_page()?.entries };
     // Stores give about as many as they are asked for.
     gone.nodes.truncate(BATCH);
     gone.sessions.truncate(BATCH);

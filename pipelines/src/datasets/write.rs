@@ -10,7 +10,7 @@ use keepline_recall::{Embedding, extract_terms};
 use keepline_store_client::{
     BucketId, Document, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, Operation, PositionedRecord,
     Precondition, Problem, PutEntry, Span, Status, Transaction,
-    checked::{self, Outcomes},
+    checked::{self, EntryPage, Outcomes},
     codes,
 };
 
@@ -413,12 +413,12 @@ impl<H: Host> Place<'_, H> {
         let look = [
             Operation::get_some(map, &keys, ENTRY_BYTES),
             Operation::read(log, LogEnd::Newest, 0, 0),
-            Operation::page_entries(STALE, 1, ENTRY_BYTES),
+            Operation::page_keys(STALE, "", 1, ENTRY_BYTES),
         ];
         let (known, next, had_stale) = match self.read(&look)? {
             Some(mut outcomes) => {
                 let (known, extent) = (outcomes.take_readable_entries()?, outcomes.take_records()?.extent);
-                (known, extent.next(), !outcomes.take_entry_page()?.is_empty())
+                (known, extent.next(), !outcomes.take_key_page()?.keys.is_empty())
             }
             None => (Vec::new(), 0, false),
         };
@@ -466,11 +466,11 @@ impl<H: Host> Place<'_, H> {
 
     /// Erase what was replaced.
     fn erase_stale(&self) -> Outcome<()> {
-        let Some(mut outcomes) = self.read(&[Operation::page_entries(STALE, CHUNK as u64, ENTRY_BYTES)])? else {
+        let Some(mut outcomes) = self.read(&[Operation::page_keys(STALE, "", CHUNK as u64, ENTRY_BYTES)])? else {
             return Ok(());
         };
-        let keys: Vec<String> = outcomes.take_entry_page()?.into_iter().map(|entry| entry.key).collect();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let page = outcomes.take_key_page()?;
+        let keys: Vec<&str> = page.keys.iter().map(String::as_str).collect();
         let mut positions: Vec<u64> = keys.iter().filter_map(|key| key.parse().ok()).collect();
         positions.sort_unstable();
         self.erase(&positions, &[], &[Operation::remove(STALE, &keys)])
@@ -619,10 +619,10 @@ impl<H: Host> Place<'_, H> {
             None => Operation::read(log, LogEnd::Newest, limit, ENTRY_BYTES),
             Some(span) => Operation::read_at(log, span, ENTRY_BYTES),
         };
-        let stale = Operation::page_entries(STALE, 1_000, ENTRY_BYTES);
+        let stale = Operation::page_keys(STALE, "", 1_000, ENTRY_BYTES);
         let Some(mut outcomes) = self.read(&[read, stale])? else { return Ok(ItemPage::default()) };
         let run = outcomes.take_records()?;
-        let stale: Vec<String> = outcomes.take_entry_page()?.into_iter().map(|entry| entry.key).collect();
+        let stale = outcomes.take_key_page()?.keys;
         let first = if run.records.is_empty() { span.map_or(0, |[span]| span.position) } else { run.first };
         let mut page = ItemPage::default();
         let records: Vec<(u64, &String)> = (run.first..).zip(&run.records).collect();
@@ -639,9 +639,9 @@ impl<H: Host> Place<'_, H> {
     }
 
     fn list_map(&self, map: &str, cursor: &str, limit: u32) -> Outcome<ItemPage> {
-        let page = Operation::page_from(map, cursor, u64::from(limit.clamp(1, 1_000)), ENTRY_BYTES);
+        let page = Operation::page_entries(map, cursor, u64::from(limit.clamp(1, 1_000)), ENTRY_BYTES);
         let Some(mut outcomes) = self.read(&[page])? else { return Ok(ItemPage::default()) };
-        let (entries, cursor) = outcomes.take_entries_and_cursor()?;
+        let EntryPage { entries, cursor } = outcomes.take_entry_page()?;
         let mut items = Vec::new();
         for entry in entries {
             let Ok(value) = Value::parse(&entry.text) else { continue };

@@ -9,7 +9,7 @@ mod indexes;
 mod logs;
 mod outcomes;
 
-pub use outcomes::{EntriesByKey, EntriesOutcome, KeyPage, Outcomes};
+pub use outcomes::{EntriesByKey, EntriesOutcome, EntryPage, KeyPage, Outcomes};
 
 use std::collections::BinaryHeap;
 

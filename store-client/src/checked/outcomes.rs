@@ -30,6 +30,14 @@ pub struct KeyPage {
     pub cursor: String,
 }
 
+/// Some entries of a map: those that can be read.
+pub struct EntryPage {
+    /// In no order.
+    pub entries: Vec<Entry>,
+    /// Empty after the last page.
+    pub cursor: String,
+}
+
 /// What there is once, by key.
 pub struct EntriesByKey(Vec<Entry>);
 
@@ -104,18 +112,10 @@ impl Outcomes {
     }
 
     /// Of `page_entries`.
-    pub fn take_entry_page(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
+    pub fn take_entry_page(&mut self) -> Result<EntryPage, Box<Problem>> {
         match self.rest.next() {
-            Some(Outcome::Entries(page)) => Ok(page.entries),
-            _ => Err(Problem::out_of_turn()),
-        }
-    }
-
-    /// Of `page_from`: what can be read, and the next page's cursor; empty after the last.
-    pub fn take_entries_and_cursor(&mut self) -> Result<(Vec<Entry>, String), Box<Problem>> {
-        match self.rest.next() {
-            Some(Outcome::Entries(page)) => {
-                Ok((page.entries, page.missing.map(|missing| missing.cursor).unwrap_or_default()))
+            Some(Outcome::Entries(FoundEntries { entries, missing })) => {
+                Ok(EntryPage { entries, cursor: missing.map(|missing| missing.cursor).unwrap_or_default() })
             }
             _ => Err(Problem::out_of_turn()),
         }
