@@ -43,6 +43,12 @@ impl RedisCluster {
         Ok(cluster)
     }
 
+    /// How many of the nodes were started as masters; they are the first ones.
+    #[must_use]
+    pub const fn masters(&self) -> usize {
+        self.masters
+    }
+
     /// All nodes: the first masters, then the first's replicas, the second's, and so on. After a failover the
     /// roles are others.
     pub fn nodes(&self) -> &[RedisServer] {

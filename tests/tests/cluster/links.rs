@@ -6,47 +6,6 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Which node has a slot, and which is to have it.
-struct Move {
-    slot: u16,
-    from: (usize, String),
-    to: (usize, String),
-}
-
-impl Move {
-    fn of(cluster: &RedisCluster, session: &str, masters: usize) -> Self {
-        let (slot, known) = (slot_of(cluster, session), known(cluster, 0));
-        let from = owner_of(&known, slot);
-        let to = known.iter().find(|node| node.at == (from.at + 1) % masters).unwrap();
-        Self { slot, from: (from.at, from.id.clone()), to: (to.at, to.id.clone()) }
-    }
-
-    fn begin(&self, cluster: &RedisCluster) {
-        let slot = self.slot;
-        let _: () = cluster.ask(self.to.0, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.from.1)).unwrap();
-        let _: () = cluster.ask(self.from.0, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.to.1)).unwrap();
-    }
-
-    /// All keys of the slot but so many.
-    fn carry(&self, cluster: &RedisCluster, all_but: usize) {
-        let port = cluster.nodes()[self.to.0].port();
-        let keys: Vec<String> = cluster.ask(self.from.0, &format!("CLUSTER GETKEYSINSLOT {} 1000", self.slot)).unwrap();
-        for key in keys.iter().skip(all_but) {
-            let _: String = cluster.ask(self.from.0, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).unwrap();
-        }
-    }
-
-    fn tell(&self, cluster: &RedisCluster, node: usize) {
-        let _: () = cluster.ask(node, &format!("CLUSTER SETSLOT {} NODE {}", self.slot, self.to.1)).unwrap();
-    }
-
-    fn end(&self, cluster: &RedisCluster) {
-        self.carry(cluster, 0);
-        self.tell(cluster, self.to.0);
-        self.tell(cluster, self.from.0);
-    }
-}
-
 async fn comes_back(node: &mut Node, session: &str) {
     let end = Instant::now() + LONG;
     while node.say(session, "after").await.effect != Effect::Stored {
@@ -145,9 +104,8 @@ async fn an_interrupted_slot_move_delays_only_a_few_entries() {
     let mut node = node(RedisOptions { store_timeout: timeout, breaker_cooldown: cooldown, ..options(cluster) }).await;
     let session = "broken-off";
     assert_eq!(node.say(session, "before").await.effect, Effect::Stored);
-    let half = Move::of(cluster, session, MASTERS);
-    half.begin(cluster);
-    half.carry(cluster, 1);
+    let half = SlotMove::begin(cluster, session);
+    half.keys(1000).iter().skip(1).for_each(|key| half.carry(key));
     // Of the same node, in other slots.
     let known = known(cluster, 0);
     let neighbour = |name: &String| {
@@ -169,7 +127,7 @@ async fn an_interrupted_slot_move_delays_only_a_few_entries() {
     }
     // The first, and one each time that it is looked whether the slot has arrived.
     assert!(slow <= 5 && left_alone >= 50, "{slow} waited, {left_alone} did not");
-    half.end(cluster);
+    half.end();
     comes_back(&mut node, session).await;
     for _ in 0..5 {
         assert_eq!(node.say(session, "and on").await.effect, Effect::Stored);
@@ -183,19 +141,18 @@ async fn nodes_that_disagree_on_one_slot_still_serve_the_others() {
     let mut node = node(RedisOptions { store_timeout: short, breaker_failures: 1, ..options(cluster) }).await;
     let session = "disagreed-on";
     assert_eq!(node.say(session, "before").await.effect, Effect::Stored);
-    let half = Move::of(cluster, session, MASTERS);
-    half.begin(cluster);
-    half.carry(cluster, 0);
+    let half = SlotMove::begin(cluster, session);
+    half.keys(1000).iter().for_each(|key| half.carry(key));
     // One has been told that the move has ended, and the other has never heard of it.
-    let _: () = cluster.ask(half.to.0, &format!("CLUSTER SETSLOT {} STABLE", half.slot)).unwrap();
-    half.tell(cluster, half.from.0);
+    half.forget(half.to.0);
+    half.tell(half.from.0);
     for _ in 0..20 {
         assert_eq!(node.say(session, "meanwhile").await.effect, Effect::Failed);
         for other in sessions() {
             assert_eq!(node.say(&other, "fine").await.effect, Effect::Stored, "{other}");
         }
     }
-    half.tell(cluster, half.to.0);
+    half.end();
     comes_back(&mut node, session).await;
 }
 
@@ -214,8 +171,7 @@ async fn a_redirection_to_an_ipv6_address_is_followed() {
     for session in sessions() {
         look(&store, &session, Deadline::NEVER).await.unwrap();
     }
-    let moved = Move::of(&cluster, "moved", 2);
-    moved.end(&cluster);
+    SlotMove::begin(&cluster, "moved").end();
     let before = store.round_trips();
     look(&store, "moved", Deadline::NEVER).await.unwrap();
     assert_eq!(store.round_trips() - before, 2, "one to be sent away, and one to be answered");

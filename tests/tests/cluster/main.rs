@@ -24,6 +24,9 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 mod links;
 mod nodes;
+mod slots;
+
+use slots::*;
 
 /// Longer than a failover and a move of slots take on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
@@ -46,69 +49,6 @@ fn store(options: RedisOptions) -> Arc<dyn Store> {
 
 async fn node(options: RedisOptions) -> Node {
     Node::new(&store(options), r#"{"max_history":4}"#).await
-}
-
-/// What a node of the cluster knows of another, or of itself.
-struct Known {
-    id: String,
-    /// Its place in [`RedisCluster::nodes`].
-    at: usize,
-    is_master: bool,
-    slots: Vec<(u16, u16)>,
-}
-
-/// The cluster as its `asked`th node sees it.
-fn known(cluster: &RedisCluster, asked: usize) -> Vec<Known> {
-    let text: String = cluster.ask(asked, "CLUSTER NODES").unwrap();
-    let known = |line: &str| {
-        let words: Vec<_> = line.split(' ').collect();
-        let port: u16 = words[1].split('@').next().unwrap().rsplit(':').next().unwrap().parse().unwrap();
-        let range = |word: &&str| {
-            let (first, last) = word.split_once('-').unwrap_or((word, word));
-            Some((first.parse().ok()?, last.parse().ok()?))
-        };
-        Known {
-            id: words[0].to_owned(),
-            at: cluster.nodes().iter().position(|node| node.port() == port).unwrap(),
-            is_master: words[2].contains("master") && !words[2].contains("fail"),
-            slots: words[8..].iter().filter_map(range).collect(),
-        }
-    };
-    text.lines().map(known).collect()
-}
-
-fn owner_of(known: &[Known], slot: u16) -> &Known {
-    let has = |node: &&Known| node.is_master && node.slots.iter().any(|(a, b)| (*a..=*b).contains(&slot));
-    known.iter().find(has).unwrap()
-}
-
-/// The tag that a session's keys have, as the README says.
-fn tag_of(cluster: &RedisCluster, session: &str) -> String {
-    let slot: u16 = cluster.ask(0, &format!("CLUSTER KEYSLOT {session}")).unwrap();
-    format!("{:04x}", slot % 4096)
-}
-
-fn slot_of(cluster: &RedisCluster, session: &str) -> u16 {
-    cluster.ask(0, &format!("CLUSTER KEYSLOT {}", tag_of(cluster, session))).unwrap()
-}
-
-/// Moves a slot with all its keys to the next master, one key at a time, as an operator's tools do.
-fn move_slot(cluster: &RedisCluster, slot: u16) {
-    let known = known(cluster, 0);
-    let from = owner_of(&known, slot);
-    let to = known.iter().find(|node| node.at == (from.at + 1) % MASTERS).unwrap();
-    let port = cluster.nodes()[to.at].port();
-    let _: () = cluster.ask(to.at, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", from.id)).unwrap();
-    let _: () = cluster.ask(from.at, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", to.id)).unwrap();
-    loop {
-        let keys: Vec<String> = cluster.ask(from.at, &format!("CLUSTER GETKEYSINSLOT {slot} 1")).unwrap();
-        let Some(key) = keys.first() else { break };
-        let _: String = cluster.ask(from.at, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).unwrap();
-        std::thread::sleep(Duration::from_millis(3));
-    }
-    for node in [to.at, from.at] {
-        let _: () = cluster.ask(node, &format!("CLUSTER SETSLOT {slot} NODE {}", to.id)).unwrap();
-    }
 }
 
 /// All keys of a prefix, wherever they are.
@@ -191,7 +131,7 @@ async fn answers_of_eight_pipes_are_stored_exactly_once_while_slots_move() {
     let moving = sessions.clone();
     spawn_blocking(move || {
         for round in 0..5 {
-            moving.iter().for_each(|session| move_slot(cluster, slot_of(cluster, session)));
+            moving.iter().for_each(|session| SlotMove::begin(cluster, session).end());
             std::thread::sleep(Duration::from_millis(20 * round));
         }
     })
@@ -212,27 +152,18 @@ async fn entries_pass_and_nothing_is_applied_in_part_while_a_slot_is_half_moved(
     let mut node = node(short).await;
     let (session, other) = ("half-moved", "elsewhere");
     node.say(session, "before").await;
-    let slot = slot_of(cluster, session);
-    let known = known(cluster, 0);
-    let from = owner_of(&known, slot);
-    let to = known.iter().find(|node| node.at == (from.at + 1) % MASTERS).unwrap();
-    let _: () = cluster.ask(to.at, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", from.id)).unwrap();
-    let _: () = cluster.ask(from.at, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", to.id)).unwrap();
+    let half = SlotMove::begin(cluster, session);
     let before = keys(cluster, &prefix);
     // Each key moves by itself; after each, the session is in two places.
-    let port = cluster.nodes()[to.at].port();
-    let mine: Vec<String> = cluster.ask(from.at, &format!("CLUSTER GETKEYSINSLOT {slot} 100")).unwrap();
-    for key in mine {
-        let _: String = cluster.ask(from.at, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).unwrap();
+    for key in half.keys(100) {
+        half.carry(&key);
         let passed = node.say(session, "meanwhile").await;
         assert_eq!(passed.effect, Effect::Failed);
         assert!(problem_message(&passed).contains("slot is being moved"), "{passed:?}");
         assert_eq!(node.say(other, "fine").await.effect, Effect::Stored, "other sessions do not care");
         node.keepline.sessions().delete(other).await.unwrap();
     }
-    for at in [to.at, from.at] {
-        let _: () = cluster.ask(at, &format!("CLUSTER SETSLOT {slot} NODE {}", to.id)).unwrap();
-    }
+    half.end();
     let after: Vec<_> = keys(cluster, &prefix).into_iter().filter(|key| !key.contains(other)).collect();
     let registered = |keys: &[String]| keys.iter().filter(|key| key.ends_with(":__sessions__")).count();
     assert_eq!(registered(&after), registered(&before), "an emptied registry is gone, too");
