@@ -72,10 +72,12 @@ pub fn is_name(name: &str) -> bool {
 /// Whether a name has the form of those that are made of ids.
 #[inline]
 pub fn is_hash(name: &str) -> bool {
-    let digits = name.strip_prefix(HASHED);
-    digits.is_some_and(|digits| {
-        digits.len() == 52 && digits.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
-    })
+    name.strip_prefix(HASHED).is_some_and(is_hash_digits)
+}
+
+#[inline]
+fn is_hash_digits(digits: &str) -> bool {
+    digits.len() == 52 && digits.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
 }
 
 /// The name of a user's bucket.
@@ -98,6 +100,28 @@ pub fn node_bucket_name(app: Option<&str>, session: &str, node: &str) -> String 
         return hashed(&[&*app.len().to_string(), "\0\0", app, "\0", session, "\0", node].concat());
     }
     hashed(&[app, "\0", session, "\0", node].concat())
+}
+
+/// The name of the bucket with the definitions of an owner: a project, user or tenant.
+pub fn definitions_bucket_name(owner_kind: &str, owner: &str) -> String {
+    hashed_parts(&[owner_kind, owner])
+}
+
+/// The name of the bucket of one of an owner's data sets: that of their definitions, a hyphen, and a hash of what the data
+/// set is called. So whose a data set is shows in its name.
+pub fn dataset_bucket_name(definitions_bucket: &str, parts: &[&str]) -> String {
+    let hash = hashed_parts(parts);
+    [definitions_bucket, "-", hash.strip_prefix(HASHED).unwrap_or(&hash)].concat()
+}
+
+/// Whether this is the name of a data set of the owner whose definitions are in that bucket.
+pub fn is_dataset_of(name: &str, definitions_bucket: &str) -> bool {
+    name.strip_prefix(definitions_bucket).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_hash_digits)
+}
+
+/// `h-` and a hash of these parts, whatever they hold: each is preceded by its length.
+fn hashed_parts(parts: &[&str]) -> String {
+    hashed(&parts.iter().map(|part| format!("{} {part}", part.len())).collect::<String>())
 }
 
 /// `h-` and the text's SHA-256 in lower-case base32: a name for a bucket, or a key.

@@ -7,16 +7,86 @@ use std::rc::Rc;
 use indexmap::IndexSet;
 
 use crate::{
-    definition::{Checked, Definition, Form, Scope, check, check_text, is_id},
+    definition::{Checked, Definition, Form, Scope, check, is_id, parse_text},
     finding::Finding,
     language::template,
+    named::named,
+    rules::check_rule_engine,
     value::{Object, Value},
 };
+
+named! {
+    /// What is stored: memories and rule engines.
+    DefinitionKind { Memory = "memory", Rules = "rules", }
+}
+
+/// A definition that may be stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accepted {
+    pub id: Rc<str>,
+    /// As it is stored.
+    pub form: Value,
+}
+
+impl DefinitionKind {
+    /// What people call one.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Rules => "rule engine",
+        }
+    }
+
+    /// Check a definition of this kind: all findings, and the definition if none is an error.
+    pub fn check(self, form: &Value) -> (Vec<Finding>, Option<Accepted>) {
+        match self {
+            Self::Memory => {
+                let Checked { findings, definition } = check(form);
+                let has_errors = findings.iter().any(|finding| finding.is_error);
+                let accepted = definition.map(|Definition { id, form, .. }| Accepted { id, form });
+                (findings, accepted.filter(|_| !has_errors))
+            }
+            Self::Rules => {
+                let checked = check_rule_engine(form);
+                let accepted = checked.engine.map(|engine| Accepted { id: engine.id, form: engine.form });
+                (checked.findings, accepted)
+            }
+        }
+    }
+
+    /// Check a definition as text.
+    pub fn check_text(self, form: Form, text: &str) -> (Vec<Finding>, Option<Accepted>) {
+        match parse_text(form, text) {
+            Ok(value) => self.check(&value),
+            Err(message) => (vec![Finding::error("", message)], None),
+        }
+    }
+
+    /// The definition, or all that is wrong with it.
+    ///
+    /// # Errors
+    /// `invalid`.
+    pub fn accept(self, form: &Value) -> Result<Accepted, CatalogFault> {
+        accept(self.check(form))
+    }
+
+    /// The same of a text.
+    ///
+    /// # Errors
+    /// `invalid`.
+    pub fn accept_text(self, form: Form, text: &str) -> Result<Accepted, CatalogFault> {
+        accept(self.check_text(form, text))
+    }
+}
+
+fn accept((findings, accepted): (Vec<Finding>, Option<Accepted>)) -> Result<Accepted, CatalogFault> {
+    accepted.ok_or_else(|| CatalogFault::of_findings(findings))
+}
 
 /// Why an operation did nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogFault {
-    /// `not_found`, `exists` or `invalid`.
+    /// `not_found`, `exists`, `invalid`, `conflict` or `step_failed`.
     pub code: &'static str,
     pub path: String,
     pub message: String,
@@ -30,13 +100,20 @@ impl CatalogFault {
     }
 
     /// There is no definition of this id.
-    pub fn not_found(path: &str, id: &str) -> Self {
-        Self::new("not_found", path, format!("there is no memory {id}"))
+    pub fn not_found(kind: DefinitionKind, path: &str, id: &str) -> Self {
+        Self::new("not_found", path, format!("there is no {} {id}", kind.noun()))
     }
 
     /// There is one already.
-    pub fn exists(path: &str, id: &str) -> Self {
-        Self::new("exists", path, format!("there is a memory {id} already"))
+    pub fn exists(kind: DefinitionKind, path: &str, id: &str) -> Self {
+        Self::new("exists", path, format!("there is a {} {id} already", kind.noun()))
+    }
+
+    /// An invalid definition: the first error tells the path.
+    fn of_findings(findings: Vec<Finding>) -> Self {
+        let errors: Vec<_> = findings.into_iter().filter(|finding| finding.is_error).collect();
+        let first = errors.first().cloned().unwrap_or_else(|| Finding::error("", "it can't be read"));
+        Self { code: "invalid", path: first.path, message: first.message, errors }
     }
 
     /// As the member `error` of a reply.
@@ -56,15 +133,8 @@ impl Checked {
     /// # Errors
     /// `invalid`.
     pub fn accept(self) -> Result<Definition, CatalogFault> {
-        let errors: Vec<_> = self.findings.into_iter().filter(|finding| finding.is_error).collect();
-        match (self.definition, errors.first()) {
-            (Some(definition), None) => Ok(definition),
-            (_, first) => {
-                let (path, message) =
-                    first.map(|first| (first.path.clone(), first.message.clone())).unwrap_or_default();
-                Err(CatalogFault { code: "invalid", path, message, errors })
-            }
-        }
+        let has_errors = self.findings.iter().any(|finding| finding.is_error);
+        self.definition.filter(|_| !has_errors).ok_or_else(|| CatalogFault::of_findings(self.findings))
     }
 }
 
@@ -72,72 +142,49 @@ impl Checked {
 ///
 /// # Errors
 /// `invalid`.
-pub fn update(stored: &Value, changes: &Value) -> Result<Definition, CatalogFault> {
+pub fn update(kind: DefinitionKind, stored: &Value, changes: &Value) -> Result<Accepted, CatalogFault> {
     let changes = changes
         .as_object()
         .ok_or_else(|| CatalogFault::new("invalid", "changes", "an object of members is required"))?;
     if let Some(id) = changes.get("id")
         && Some(id) != stored.member("id")
     {
-        return Err(CatalogFault::new(
-            "invalid",
-            "id",
-            "an update can't change the id: duplicate the memory, and delete this one",
-        ));
+        let message = format!("an update can't change the id: duplicate the {}, and delete this one", kind.noun());
+        return Err(CatalogFault::new("invalid", "id", message));
     }
     let mut members = stored.as_object().cloned().unwrap_or_default();
     members.extend(changes.iter().map(|(name, value)| (Rc::clone(name), value.clone())));
-    check(&members.into()).accept()
+    kind.accept(&members.into())
 }
 
-/// The same under another id: the one that is given, else the first that is free of `X-copy`, `X-copy-2`, and so on.
+/// The same under another id.
 ///
 /// # Errors
-/// `invalid` or `exists`, at `new_id`.
-pub fn duplicate(
-    stored: &Value,
-    new_id: Option<&str>,
-    is_taken: impl Fn(&str) -> bool,
-) -> Result<Definition, CatalogFault> {
-    let id = stored.member("id").and_then(Value::as_text).unwrap_or_default();
-    let new_id = match new_id {
-        Some(id) if !is_id(id) => return Err(CatalogFault::new("invalid", "new_id", format!("{id:?} is no id"))),
-        Some(id) if is_taken(id) => return Err(CatalogFault::exists("new_id", id)),
-        Some(id) => id.to_owned(),
-        None => {
-            let numbered = (2_u64..).map(|number| format!("{id}-copy-{number}"));
-            let mut names = std::iter::once(format!("{id}-copy")).chain(numbered);
-            names.find(|id| !is_taken(id)).unwrap_or_default()
-        }
-    };
-    if !is_id(&new_id) {
-        return Err(CatalogFault::new("invalid", "new_id", format!("{new_id} is longer than an id may be")));
+/// `invalid`, at `new_id`.
+pub fn duplicate(kind: DefinitionKind, stored: &Value, new_id: &str) -> Result<Accepted, CatalogFault> {
+    if !is_id(new_id) {
+        return Err(CatalogFault::new("invalid", "new_id", format!("{new_id:?} is no id")));
     }
     let mut members = stored.as_object().cloned().unwrap_or_default();
     members.insert("id".into(), new_id.into());
-    check(&members.into()).accept()
+    kind.accept(&members.into())
 }
 
-/// A definition that is imported as text.
+/// What the copies of a definition are called: `X-copy`, `X-copy-2`, and so on.
+pub fn copy_name(id: &str, number: u64) -> String {
+    if number == 1 { format!("{id}-copy") } else { format!("{id}-copy-{number}") }
+}
+
+/// The form that an import's `format` names; none: JSON.
 ///
 /// # Errors
-/// `invalid` for what is none, or for another format; `exists` where one of that id is not to be replaced.
-pub fn import(
-    text: &str,
-    format: Option<&str>,
-    overwrite: bool,
-    is_taken: impl Fn(&str) -> bool,
-) -> Result<Definition, CatalogFault> {
-    let form = match format {
-        None | Some("json") => Form::Json,
-        Some("yaml") => Form::Yaml,
-        Some(other) => return Err(CatalogFault::new("invalid", "format", format!("{other} is none of json and yaml"))),
-    };
-    let definition = check_text(form, text).accept()?;
-    if is_taken(&definition.id) && !overwrite {
-        return Err(CatalogFault::exists("id", &definition.id));
+/// `invalid` for any other.
+pub fn import_form(format: Option<&str>) -> Result<Form, CatalogFault> {
+    match format {
+        None | Some("json") => Ok(Form::Json),
+        Some("yaml") => Ok(Form::Yaml),
+        Some(other) => Err(CatalogFault::new("invalid", "format", format!("{other} is none of json and yaml"))),
     }
-    Ok(definition)
 }
 
 /// A stored definition as text, with a line for each member.
@@ -159,7 +206,8 @@ pub fn is_listed(definition: &Value, scope: Option<&str>, only_active: bool) -> 
     let status = definition.member("status").and_then(Value::as_text).unwrap_or("active");
     let scopes = definition.member("inputs_scope").and_then(Value::as_list).unwrap_or_default();
     let has_scope = scope.is_none_or(|wanted| scopes.iter().any(|scope| scope.as_text() == Some(wanted)));
-    Ok(has_scope && (!only_active || status == "active"))
+    let is_active = status == "active" && definition.member("enabled").and_then(Value::as_bool) != Some(false);
+    Ok(has_scope && (!only_active || is_active))
 }
 
 /// What a caller has to bring for these definitions: variables by scope, and required additional variables.

@@ -15,7 +15,9 @@
 //! | `catalog` | what is done to definitions |
 //! | `run` | runs of a definition over what is known so far |
 //! | `assembly` | what memories contribute, under a budget |
+//! | `error` | why a request was not carried out |
 //! | `datasets`, `stored` | what pipelines read, and the definitions, in a store |
+//! | `operations` | what is done to stored definitions |
 //! | `requests` | requests from beginning to end |
 
 #![deny(clippy::too_many_lines)]
@@ -25,10 +27,12 @@ pub mod assembly;
 pub mod catalog;
 pub mod datasets;
 pub mod definition;
+pub mod error;
 pub mod finding;
 mod items;
 mod language;
 mod named;
+pub mod operations;
 pub mod requests;
 pub mod rules;
 pub mod run;

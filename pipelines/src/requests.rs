@@ -2,17 +2,18 @@
 
 use std::rc::Rc;
 
-use keepline_store_client::{Host, Problem};
+use keepline_store_client::Host;
 
 use crate::{
     assembly::{Assembly, AssemblyProgress, AssemblyRequest, assemble},
-    catalog::CatalogFault,
+    catalog::{CatalogFault, DefinitionKind},
     datasets::{Asker, Reader},
     definition::{Definition, Status, check},
+    error::RequestError,
     finding::Finding,
     rules::{AppliedRule, RuleEngine, RuleInput, check_rule_engine, evaluate_rules},
     run::{Answer, FailureCode, Known, Need, Progress, RunFailure, RunLimits, RunReport, RunRequest, Wanted, execute},
-    stored::{DefinitionKind, StoredDefinition, get_definitions, list_definitions},
+    stored::{StoredDefinition, get_definitions, list_definitions},
     value::Value,
 };
 
@@ -28,6 +29,28 @@ pub struct RequestContext<'a, H> {
     pub limits: RunLimits,
     /// What the host said, by the digest of the need.
     pub answers: &'a [(String, Answer)],
+    /// As the first reply named them; empty at first.
+    pub revisions: &'a [String],
+}
+
+impl<H> RequestContext<'_, H> {
+    /// Refuses to go on with other definitions than those that the request began with.
+    fn check_revisions(&self, found: Vec<String>) -> Result<Vec<String>, CatalogFault> {
+        if self.revisions.is_empty() || *self.revisions == found {
+            return Ok(found);
+        }
+        let changed = self.revisions.iter().find(|one| !found.contains(one)).or(found.first());
+        let message = match changed {
+            Some(changed) => format!("a definition was changed meanwhile: the request began with {changed}"),
+            None => "the definitions of the request were removed meanwhile".to_owned(),
+        };
+        Err(CatalogFault::new("conflict", "revisions", message))
+    }
+}
+
+/// How replies name a definition that was read.
+fn revision_of(kind: DefinitionKind, stored: &StoredDefinition) -> String {
+    format!("{}/{}@{}", kind.name(), stored.id, stored.revision)
 }
 
 /// What a request came to.
@@ -38,34 +61,29 @@ pub enum Outcome<T> {
     Needs(Vec<Need>),
 }
 
-/// Why a request was not carried out.
+/// A step of a request: what it came to, and `{kind}/{id}@{revision}` of each definition that it read.
 #[derive(Debug)]
-pub enum RequestError {
-    /// What was asked for is wrong, or not there.
-    Fault(CatalogFault),
-    /// The store's.
-    Store(Box<Problem>),
+pub struct Reply<T> {
+    pub outcome: Outcome<T>,
+    pub revisions: Vec<String>,
 }
 
-impl From<CatalogFault> for RequestError {
-    fn from(fault: CatalogFault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<Box<Problem>> for RequestError {
-    fn from(problem: Box<Problem>) -> Self {
-        Self::Store(problem)
-    }
-}
-
-type Requested<T> = Result<Outcome<T>, RequestError>;
+type Requested<T> = Result<Reply<T>, RequestError>;
 
 /// An assembly, and the rules that had a part in it.
 #[derive(Debug)]
 pub struct Assembled {
     pub assembly: Assembly,
     pub rules_applied: Vec<AppliedRule>,
+}
+
+/// What rule engines called for.
+#[derive(Debug)]
+pub struct AskedRules {
+    pub memories: Vec<Rc<str>>,
+    pub applied: Vec<AppliedRule>,
+    /// Of the engines.
+    pub revisions: Vec<String>,
 }
 
 /// Run a memory by its id.
@@ -78,14 +96,15 @@ pub fn execute_memory<H: Host>(
     request: &RunRequest,
 ) -> Requested<RunReport> {
     let stored = get_definitions(context.host, &context.asker.owner, DefinitionKind::Memory, &[id])?.pop();
-    let stored = stored.ok_or_else(|| CatalogFault::not_found("id", id))?;
+    let stored = stored.ok_or_else(|| CatalogFault::not_found(DefinitionKind::Memory, "id", id))?;
+    let revisions = context.check_revisions(vec![revision_of(DefinitionKind::Memory, &stored)])?;
     let checked = check(&stored.form);
     let definition = checked.accept()?;
     let outcome = drive(context, 1, |known| match execute(&definition, request, known) {
         Progress::Done(report) => Ok(*report),
         Progress::Waiting(wanted) => Err(wanted),
     })?;
-    Ok(match outcome {
+    let outcome = match outcome {
         Driven::Done(mut report) => {
             if definition.status != Status::Active {
                 let message = format!("this memory is {}: assemblies leave it out", definition.status.name());
@@ -95,7 +114,8 @@ pub fn execute_memory<H: Host>(
         }
         Driven::Needs(needs) => Outcome::Needs(needs),
         Driven::TooManyWaits => Outcome::Done(RunReport { failure: Some(too_many_waits()), ..RunReport::default() }),
-    })
+    };
+    Ok(Reply { outcome, revisions })
 }
 
 /// Ask rule engines which memories a request calls for.
@@ -105,7 +125,7 @@ pub fn execute_memory<H: Host>(
 pub fn ask_rules<H: Host>(
     context: &RequestContext<'_, H>,
     request: &AssemblyRequest,
-) -> Result<(Vec<Rc<str>>, Vec<AppliedRule>), RequestError> {
+) -> Result<AskedRules, RequestError> {
     let owner = &context.asker.owner;
     let stored = match &request.rule_engines {
         Some(ids) if ids.is_empty() => Vec::new(),
@@ -124,6 +144,7 @@ pub fn ask_rules<H: Host>(
         }
         None => list_definitions(context.host, owner, DefinitionKind::Rules)?,
     };
+    let revisions = stored.iter().map(|stored| revision_of(DefinitionKind::Rules, stored)).collect();
     // An engine that does not validate says nothing.
     let engines: Vec<Rc<RuleEngine>> =
         stored.iter().filter_map(|stored| check_rule_engine(&stored.form).engine.map(Rc::new)).collect();
@@ -132,7 +153,8 @@ pub fn ask_rules<H: Host>(
         additional_variables: &request.additional_variables,
         input: &request.input,
     };
-    Ok(evaluate_rules(&engines, input))
+    let (memories, applied) = evaluate_rules(&engines, input);
+    Ok(AskedRules { memories, applied, revisions })
 }
 
 /// Assemble what memories contribute: those that are named, then those that rules call for.
@@ -141,7 +163,7 @@ pub fn ask_rules<H: Host>(
 /// `not_found` at an explicit memory or an engine, before anything runs; otherwise the store's.
 pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &AssemblyRequest) -> Requested<Assembled> {
     let owner = &context.asker.owner;
-    let (by_rule, rules_applied) = ask_rules(context, request)?;
+    let AskedRules { memories: by_rule, applied: rules_applied, mut revisions } = ask_rules(context, request)?;
     let mut ids = request.explicit_memories.clone();
     ids.extend(by_rule.into_iter().filter(|id| !request.explicit_memories.contains(id)));
     let named: Vec<&str> = ids.iter().map(|id| &**id).collect();
@@ -150,13 +172,15 @@ pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &Asse
     } else {
         get_definitions(context.host, owner, DefinitionKind::Memory, &named)?
     };
+    revisions.extend(stored.iter().map(|stored| revision_of(DefinitionKind::Memory, stored)));
+    let revisions = context.check_revisions(revisions)?;
     let (mut memories, mut left_out) = (Vec::new(), Vec::new());
     for (position, id) in ids.iter().enumerate() {
         let mut leave_out =
             |path: &str, message: String| left_out.push((Rc::clone(id), Finding::warning(path, message)));
         let Some(found) = stored.iter().find(|stored| stored.id == *id) else {
             if position < request.explicit_memories.len() {
-                return Err(CatalogFault::not_found(&format!("explicit_memory[{position}]"), id).into());
+                return Err(CatalogFault::not_found(DefinitionKind::Memory, &format!("explicit_memory[{position}]"), id).into());
             }
             leave_out("", "there is no such memory".to_owned());
             continue;
@@ -180,7 +204,7 @@ pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &Asse
         AssemblyProgress::Done(assembly) => Ok(*assembly),
         AssemblyProgress::Waiting(wanted) => Err(wanted),
     })?;
-    Ok(match outcome {
+    let outcome = match outcome {
         Driven::Done(mut assembly) => {
             left_out.append(&mut assembly.warnings);
             assembly.warnings = left_out;
@@ -191,7 +215,8 @@ pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &Asse
             let failure = too_many_waits();
             return Err(CatalogFault::new("step_failed", failure.path, failure.message).into());
         }
-    })
+    };
+    Ok(Reply { outcome, revisions })
 }
 
 impl Assembled {

@@ -1,17 +1,12 @@
 //! Definitions and rule engines in the store: an owner's bucket, with a revision for each that rises with every write.
 
-use std::rc::Rc;
+use std::{collections::BTreeMap, rc::Rc};
 
 use keepline_store_client::{
     BucketId, Expectation, Host, Operation, Precondition, Problem, PutEntry, Status, Transaction, checked, codes, kind,
 };
 
-use crate::{datasets::Owner, named::named, value::Value};
-
-named! {
-    /// What is stored.
-    DefinitionKind { Memory = "memory", Rules = "rules", }
-}
+use crate::{catalog::DefinitionKind, datasets::Owner, value::Value};
 
 impl DefinitionKind {
     fn map(self) -> &'static str {
@@ -70,22 +65,39 @@ pub fn get_definitions(
 /// # Errors
 /// The store's.
 pub fn list_definitions(host: &impl Host, owner: &Owner, kind: DefinitionKind) -> Outcome<Vec<StoredDefinition>> {
-    let name = owner.definitions_bucket();
-    let mut all: std::collections::BTreeMap<Rc<str>, StoredDefinition> = std::collections::BTreeMap::new();
+    let mut all: BTreeMap<Rc<str>, StoredDefinition> = BTreeMap::new();
     let mut cursor = String::new();
     loop {
-        let page = [Operation::page_entries(kind.map(), &cursor, PAGE, BYTES)];
-        let found = checked::read_bucket(host, bucket(&name), Precondition::LOOK, &page)?;
-        let Some(mut outcomes) = found else { break };
-        let page = outcomes.take_entry_page()?;
-        let stored = page.entries.iter().filter_map(|entry| parse(&entry.key, &entry.text));
-        all.extend(stored.map(|stored| (Rc::clone(&stored.id), stored)));
+        let page = page_definitions(host, owner, kind, &cursor)?;
+        all.extend(page.definitions.into_iter().map(|stored| (Rc::clone(&stored.id), stored)));
         cursor = page.cursor;
         if cursor.is_empty() {
-            break;
+            return Ok(all.into_values().collect());
         }
     }
-    Ok(all.into_values().collect())
+}
+
+/// Some of the definitions of a kind, in no order.
+#[derive(Debug, Default)]
+pub struct DefinitionPage {
+    pub definitions: Vec<StoredDefinition>,
+    /// For the next page; empty after the last.
+    pub cursor: String,
+}
+
+/// A page of the definitions of a kind.
+///
+/// # Errors
+/// The store's.
+pub fn page_definitions(host: &impl Host, owner: &Owner, kind: DefinitionKind, cursor: &str) -> Outcome<DefinitionPage> {
+    let name = owner.definitions_bucket();
+    let page = [Operation::page_entries(kind.map(), cursor, PAGE, BYTES)];
+    let Some(mut outcomes) = checked::read_bucket(host, bucket(&name), Precondition::LOOK, &page)? else {
+        return Ok(DefinitionPage::default());
+    };
+    let page = outcomes.take_entry_page()?;
+    let definitions = page.entries.iter().filter_map(|entry| parse(&entry.key, &entry.text)).collect();
+    Ok(DefinitionPage { definitions, cursor: page.cursor })
 }
 
 /// Store a definition in place of that one; none: there must be none yet.

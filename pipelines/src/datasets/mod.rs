@@ -1,7 +1,7 @@
 //! Data sets: what pipelines read, and where the store has it.
 //!
-//! Each owner's collections are buckets of the kind `dataset`, named by a hash of owner, kind and collection, so that no
-//! collection of one owner is another's, whatever they are called.
+//! Each owner's collections are buckets of the kind `dataset`, named by a hash of the owner and another of kind and
+//! collection: no collection of one owner is another's, whatever they are called, and a host sees whose it is.
 //!
 //! | kind | bucket | places |
 //! |---|---|---|
@@ -25,7 +25,7 @@ pub use write::{Collection, DataItem, DataKind, ItemPage, ItemsChanged, list_ite
 
 use std::{collections::BTreeSet, rc::Rc};
 
-use keepline_options::bucket_names::{hashed, to_map_key};
+use keepline_options::bucket_names::{dataset_bucket_name, definitions_bucket_name, to_map_key};
 use keepline_store_client::{BucketId, kind};
 
 use crate::named::named;
@@ -48,25 +48,20 @@ named! {
 impl Owner {
     /// The name of the bucket with the owner's definitions.
     pub fn definitions_bucket(&self) -> String {
-        hashed_parts(&[self.kind.name(), &self.name])
+        definitions_bucket_name(self.kind.name(), &self.name)
     }
 
     /// The name of the bucket of a collection.
     fn dataset_bucket(&self, kind: DataKind, collection: &[&str]) -> String {
-        let mut parts = vec![self.kind.name(), &*self.name, kind.bucket()];
+        let mut parts = vec![kind.bucket()];
         parts.extend(collection);
-        hashed_parts(&parts)
+        dataset_bucket_name(&self.definitions_bucket(), &parts)
     }
 }
 
 /// A data set's bucket.
 fn dataset(name: &str) -> BucketId<'_> {
     BucketId { kind: kind::DATASET, name }
-}
-
-/// `h-` and a hash of these parts, whatever they hold: each is told by its length.
-fn hashed_parts(parts: &[&str]) -> String {
-    hashed(&parts.iter().map(|part| format!("{} {part}", part.len())).collect::<String>())
 }
 
 /// The keys under which these are kept, sorted, each once.
@@ -77,6 +72,8 @@ fn entry_keys(ids: &[Rc<str>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use keepline_options::bucket_names::{is_dataset_of, is_name};
+
     use super::*;
 
     #[test]
@@ -94,11 +91,12 @@ mod tests {
             .flat_map(|owner| collections.map(|parts| owner.dataset_bucket(DataKind::Values, parts)))
             .collect();
         names.extend(owners.iter().map(Owner::definitions_bucket));
-        names.extend(owners.iter().map(|owner| owner.dataset_bucket(DataKind::Documents, &["a", "b"])));
         let count = names.len();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), count);
-        assert!(names.iter().all(|name| name.len() == 54));
+        let of = |owner: &Owner| names.iter().filter(|name| is_dataset_of(name, &owner.definitions_bucket())).count();
+        assert_eq!(owners.each_ref().map(of), [4, 4, 4, 4]);
+        assert!(names.iter().all(|name| is_name(name)));
     }
 }

@@ -106,19 +106,20 @@ impl Checked {
     }
 }
 
-/// Check a definition as text.
-pub fn check_text(form: Form, text: &str) -> Checked {
-    let refused = |message: String| Checked { findings: vec![Finding::error("", message)], definition: None };
+/// Read a text as JSON, or YAML in its pipeline form.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_text(form: Form, text: &str) -> Result<Value, String> {
     if text.len() > DEFINITION_BYTES {
-        return refused(format!("a definition of {} bytes is over the limit of {DEFINITION_BYTES}", text.len()));
+        return Err(format!("a definition of {} bytes is over the limit of {DEFINITION_BYTES}", text.len()));
     }
-    let value = match form {
+    match form {
         Form::Json => Value::parse(text).map_err(|error| format!("not JSON: {error}")),
         Form::Yaml => yaml::parse(text)
             .map(yaml::to_pipeline_form)
             .map_err(|error| format!("not YAML as it is read here: {error}")),
-    };
-    value.map_or_else(refused, |value| check(&value))
+    }
 }
 
 /// Check a definition in either JSON form.

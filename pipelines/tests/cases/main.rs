@@ -10,18 +10,20 @@ use std::{fs, path::Path, rc::Rc};
 
 use keepline_pipelines::{
     assembly::AssemblyRequest,
-    catalog::{self, CatalogFault},
+    catalog::{self, CatalogFault, DefinitionKind},
     definition::{check, describe_steps},
-    requests::{Outcome, RequestContext, RequestError, ask_rules, assemble_context, execute_memory},
+    error::RequestError,
+    operations::Definitions,
+    requests::{self, Outcome, RequestContext, ask_rules, assemble_context, execute_memory},
     rules::{AppliedRule, check_rule_engine},
     run::{Answer, RunLimits, RunRequest},
-    stored::{DefinitionKind, StoredDefinition, get_definitions, list_definitions, put_definition, remove_definition},
+    stored::StoredDefinition,
     value::{Object, Value},
 };
 
 use crate::{matcher::mismatch, world::World};
 
-type Reply = Result<Vec<(&'static str, Value)>, CatalogFault>;
+type Reply = Vec<(&'static str, Value)>;
 
 fn text<'a>(request: &'a Value, name: &str) -> Option<&'a str> {
     request.member(name).and_then(Value::as_text)
@@ -32,76 +34,41 @@ fn flag(request: &Value, name: &str) -> bool {
 }
 
 impl World {
-    fn get(&self, id: &str) -> Result<StoredDefinition, CatalogFault> {
-        let found = get_definitions(&self.host, &self.asker.owner, DefinitionKind::Memory, &[id]).unwrap().pop();
-        found.ok_or_else(|| CatalogFault::not_found("id", id))
-    }
-
-    fn is_taken(&self, id: &str) -> bool {
-        self.get(id).is_ok()
-    }
-
-    fn put(&self, id: &str, form: &Value, before: Option<&StoredDefinition>) -> Reply {
-        put_definition(&self.host, &self.asker.owner, DefinitionKind::Memory, id, form, before).unwrap();
-        Ok(vec![("memory", form.clone())])
-    }
-
-    fn list(&self, scope: Option<&str>, only_active: bool) -> Reply {
-        let all = list_definitions(&self.host, &self.asker.owner, DefinitionKind::Memory).unwrap();
-        let mut listed = Vec::new();
-        // An unknown scope is an error also where nothing is stored.
-        catalog::is_listed(&Value::Null, scope, only_active)?;
-        for stored in all {
-            if catalog::is_listed(&stored.form, scope, only_active)? {
-                listed.push(stored.form);
-            }
-        }
-        Ok(vec![("memories", listed.into())])
+    fn definitions(&self) -> Definitions<'_, host::TestHost> {
+        Definitions { host: &self.host, owner: &self.asker.owner, kind: DefinitionKind::Memory }
     }
 
     /// An operation on definitions.
-    fn operate(&self, op: &str, request: &Value) -> Reply {
+    fn operate(&self, op: &str, request: &Value) -> Result<Reply, RequestError> {
         let id = text(request, "id").unwrap_or_default();
+        let definitions = self.definitions();
+        let memory = |stored: StoredDefinition| Ok(vec![("memory", stored.form)]);
         match op {
             "create" => {
-                let definition = check(request.member("definition").unwrap()).accept()?;
-                if self.is_taken(&definition.id) {
-                    return Err(CatalogFault::exists("id", &definition.id));
-                }
-                self.put(&definition.id, &definition.form, None)
+                let accepted = DefinitionKind::Memory.accept(request.member("definition").unwrap())?;
+                memory(definitions.put(&accepted, Some(0))?)
             }
-            "get" => Ok(vec![("memory", self.get(id)?.form)]),
-            "export" => Ok(vec![("text", catalog::export(&self.get(id)?.form).into())]),
-            "delete" => {
-                let stored = self.get(id)?;
-                remove_definition(&self.host, &self.asker.owner, DefinitionKind::Memory, &stored).unwrap();
-                Ok(Vec::new())
+            "get" => memory(definitions.get(id)?),
+            "export" => Ok(vec![("text", catalog::export(&definitions.get(id)?.form).into())]),
+            "delete" => definitions.remove(id, None).map(|_| Vec::new()),
+            "list" | "list_by_scope" | "list_active" => {
+                let only_active = op == "list_active" || flag(request, "activeOnly");
+                let mut listed = definitions.list(text(request, "inputScope"), only_active, "")?.definitions;
+                listed.sort_by(|one, two| one.id.cmp(&two.id));
+                Ok(vec![("memories", listed.into_iter().map(|stored| stored.form).collect::<Vec<_>>().into())])
             }
-            "list" | "list_by_scope" => self.list(text(request, "inputScope"), flag(request, "activeOnly")),
-            "list_active" => self.list(None, true),
-            "update" => {
-                let stored = self.get(id)?;
-                let definition = catalog::update(&stored.form, request.member("changes").unwrap())?;
-                self.put(id, &definition.form, Some(&stored))
-            }
-            "duplicate" => {
-                let stored = self.get(id)?;
-                let copy = catalog::duplicate(&stored.form, text(request, "new_id"), |id| self.is_taken(id))?;
-                self.put(&copy.id, &copy.form, None)
-            }
+            "update" => memory(definitions.update(id, request.member("changes").unwrap(), None)?),
+            "duplicate" => memory(definitions.duplicate(id, text(request, "new_id"))?),
             "import" => {
-                let (text, format) = (text(request, "text").unwrap(), text(request, "format"));
-                let definition = catalog::import(text, format, flag(request, "overwrite"), |id| self.is_taken(id))?;
-                let before = self.get(&definition.id).ok();
-                self.put(&definition.id, &definition.form, before.as_ref())
+                let form = catalog::import_form(text(request, "format"))?;
+                let accepted = DefinitionKind::Memory.accept_text(form, text(request, "text").unwrap())?;
+                memory(definitions.put(&accepted, (!flag(request, "overwrite")).then_some(0))?)
             }
             "step_specs" => Ok(vec![("specs", describe_steps(flag(request, "userConfigurable")))]),
             "required_variables" => {
-                let ids =
-                    request.member("ids").and_then(Value::as_list).unwrap().iter().map(|id| id.as_text().unwrap());
-                let definitions: Vec<_> =
-                    ids.map(|id| check(&self.get(id).unwrap().form).accept().map(Rc::new)).collect::<Result<_, _>>()?;
-                let (scopes, additional) = catalog::required_variables(&definitions);
+                let ids = request.member("ids").and_then(Value::as_list).unwrap();
+                let ids: Vec<_> = ids.iter().map(|id| id.as_text().unwrap()).collect();
+                let (scopes, additional) = definitions.required_variables(&ids)?;
                 let additional = additional.into_iter().map(Value::Text).collect::<Vec<_>>();
                 Ok(vec![("scopes", scopes.into()), ("additional_variables", additional.into())])
             }
@@ -112,25 +79,29 @@ impl World {
     /// Go on with the case's answers until nothing is needed any more.
     fn finish<T>(
         &self,
-        mut call: impl FnMut(&RequestContext<'_, host::TestHost>) -> Result<Outcome<T>, RequestError>,
-    ) -> Result<T, CatalogFault> {
-        let mut answers: Vec<(String, Answer)> = Vec::new();
+        mut call: impl FnMut(&RequestContext<'_, host::TestHost>) -> Result<requests::Reply<T>, RequestError>,
+    ) -> Result<T, RequestError> {
+        let (mut answers, mut revisions): (Vec<(String, Answer)>, Vec<String>) = (Vec::new(), Vec::new());
         loop {
-            match call(&self.context(&answers)) {
-                Ok(Outcome::Done(done)) => return Ok(done),
-                Ok(Outcome::Needs(needs)) => {
+            let reply = call(&self.context(&answers, &revisions))?;
+            revisions = reply.revisions;
+            match reply.outcome {
+                Outcome::Done(done) => return Ok(done),
+                Outcome::Needs(needs) => {
                     assert!(!needs.is_empty() && answers.len() < 100, "it asks for ever");
                     answers.extend(needs.iter().map(|need| (need.digest(), self.answer(need))));
                 }
-                Err(RequestError::Fault(fault)) => return Err(fault),
-                Err(RequestError::Store(problem)) => panic!("{problem:?}"),
             }
         }
     }
 
-    fn context<'a>(&'a self, answers: &'a [(String, Answer)]) -> RequestContext<'a, host::TestHost> {
+    fn context<'a>(
+        &'a self,
+        answers: &'a [(String, Answer)],
+        revisions: &'a [String],
+    ) -> RequestContext<'a, host::TestHost> {
         let (limits, now) = (RunLimits::default(), self.now);
-        RequestContext { host: &self.host, asker: &self.asker, now, limits, answers }
+        RequestContext { host: &self.host, asker: &self.asker, now, limits, answers, revisions }
     }
 
     fn reply(&self, request: &Value) -> Value {
@@ -159,13 +130,9 @@ impl World {
             }
             "execute" => self.execute(request).map(|report| report.as_object().unwrap().clone()),
             "evaluate_rules" => AssemblyRequest::parse(request).map_err(invalid).and_then(|request| {
-                let asked = ask_rules(&self.context(&[]), &request);
-                let (memories, applied) = asked.map_err(|error| match error {
-                    RequestError::Fault(fault) => fault,
-                    RequestError::Store(problem) => panic!("{problem:?}"),
-                })?;
-                let memories = memories.into_iter().map(Value::Text).collect::<Vec<_>>();
-                let applied = applied.iter().map(AppliedRule::to_value).collect::<Vec<_>>();
+                let asked = ask_rules(&self.context(&[], &[]), &request)?;
+                let memories = asked.memories.into_iter().map(Value::Text).collect::<Vec<_>>();
+                let applied = asked.applied.iter().map(AppliedRule::to_value).collect::<Vec<_>>();
                 Ok(object(vec![("memories", memories.into()), ("rules_applied", applied.into())]))
             }),
             "assemble" => AssemblyRequest::parse(request).map_err(invalid).and_then(|request| {
@@ -174,6 +141,10 @@ impl World {
             }),
             _ => self.operate(op, request).map(object),
         };
+        let reply = reply.map_err(|error| match error {
+            RequestError::Fault(fault) => fault,
+            RequestError::Store(problem) => panic!("{problem:?}"),
+        });
         let mut members = Object::from_iter([("success".into(), Value::Bool(reply.is_ok()))]);
         match reply {
             Ok(reply) => members.extend(reply),
@@ -182,7 +153,7 @@ impl World {
         timed(members)
     }
 
-    fn execute(&self, request: &Value) -> Result<Value, CatalogFault> {
+    fn execute(&self, request: &Value) -> Result<Value, RequestError> {
         let member = |name: &str| request.member(name).and_then(Value::as_object).cloned().unwrap_or_default();
         let mut variables = member("variables");
         if let Some(thread) = text(request, "thread_id") {
@@ -202,8 +173,8 @@ fn object(members: Vec<(&'static str, Value)>) -> Object {
     members.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
 
-fn invalid(fault: keepline_pipelines::assembly::RequestFault) -> CatalogFault {
-    CatalogFault::new("invalid", fault.path, fault.message)
+fn invalid(fault: keepline_pipelines::assembly::RequestFault) -> RequestError {
+    CatalogFault::new("invalid", fault.path, fault.message).into()
 }
 
 fn findings(

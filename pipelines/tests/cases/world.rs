@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use keepline_pipelines::{
+    catalog::DefinitionKind,
     datasets::{Asker, Collection, DataItem, DataKind, Owner, OwnerKind, put_items},
     run::{Answer, Need},
-    stored::{DefinitionKind, put_definition},
+    stored::put_definition,
     value::{Object, Value},
 };
 use keepline_recall::Embedding;

@@ -10,11 +10,13 @@ use std::rc::Rc;
 use host::TestHost;
 use keepline_pipelines::{
     assembly::AssemblyRequest,
+    catalog::DefinitionKind,
     datasets::{Asker, Collection, DataItem, DataKind, Owner, OwnerKind, list_items, put_items, remove_items},
     definition::check,
-    requests::{Outcome, RequestContext, RequestError, assemble_context, execute_memory},
+    error::RequestError,
+    requests::{Outcome, Reply, RequestContext, assemble_context, execute_memory},
     run::{Answer, RunLimits, RunReport, RunRequest},
-    stored::{DefinitionKind, put_definition},
+    stored::put_definition,
     value::{Object, Value},
 };
 use keepline_store_client::{Host, Operation, Precondition, PutEntry, Transaction};
@@ -60,9 +62,9 @@ fn run(host: &TestHost, asker: &Asker, id: &str, variables: &str, limits: RunLim
     let request = RunRequest { intent, variables, now: NOW, limits };
     let (mut answers, answer) = (Vec::new(), words());
     loop {
-        let context = RequestContext { host, asker, now: NOW, limits, answers: &answers };
+        let context = RequestContext { host, asker, now: NOW, limits, answers: &answers, revisions: &[] };
         let before = host.waits.get();
-        match execute_memory(&context, id, &request).unwrap() {
+        match execute_memory(&context, id, &request).unwrap().outcome {
             Outcome::Done(report) => return (*Box::new(report), host.waits.get() - before),
             Outcome::Needs(needs) => answers.extend(needs.iter().map(|need| (need.digest(), answer(need)))),
         }
@@ -164,9 +166,9 @@ fn eight_memories_wait_as_often_as_the_longest_of_them() {
     let waits = |memories: &[&str]| {
         let asker = asker(project());
         let limits = RunLimits::default();
-        let context = RequestContext { host: &host, asker: &asker, now: NOW, limits, answers: &[] };
+        let context = RequestContext { host: &host, asker: &asker, now: NOW, limits, answers: &[], revisions: &[] };
         let before = host.waits.get();
-        assert!(matches!(assemble_context(&context, &request(memories)), Ok(Outcome::Done(_))));
+        assert!(matches!(assemble_context(&context, &request(memories)), Ok(Reply { outcome: Outcome::Done(_), .. })));
         host.waits.get() - before
     };
     assert_eq!(waits(&["m1"]), 2);
@@ -408,7 +410,7 @@ fn the_store_s_failure_is_no_part_of_a_reply() {
         host.fails_from.set(host.waits.get() + working);
         let asker = asker(project());
         let context =
-            RequestContext { host: &host, asker: &asker, now: NOW, limits: RunLimits::default(), answers: &[] };
+            RequestContext { host: &host, asker: &asker, now: NOW, limits: RunLimits::default(), answers: &[], revisions: &[] };
         let request = RunRequest { now: NOW, ..RunRequest::default() };
         let error = execute_memory(&context, "m", &request).unwrap_err();
         assert!(matches!(error, RequestError::Store(problem) if problem.code == "unavailable"));
