@@ -19,12 +19,28 @@
 //! | `datasets`, `stored` | what pipelines read, and the definitions, in a store |
 //! | `operations` | what is done to stored definitions |
 //! | `requests` | requests from beginning to end |
+//! | `config` | the component's options |
+//! | `component` | the exports and allocator of the compiled component alone |
 
 #![deny(clippy::too_many_lines)]
 #![allow(missing_docs, reason = "its callers are the component and the tests: documented is what a name does not say")]
 
 pub mod assembly;
+#[cfg(target_arch = "wasm32")]
+#[allow(
+    unsafe_code,
+    unused_imports,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    rustdoc::all,
+    reason = "generated"
+)]
+mod bindings;
 pub mod catalog;
+#[cfg(target_arch = "wasm32")]
+mod component;
+pub mod config;
 pub mod datasets;
 pub mod definition;
 pub mod error;

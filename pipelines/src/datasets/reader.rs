@@ -173,6 +173,9 @@ fn carry_out(host: &impl Host, call: Vec<Group>) -> Result<Vec<(Task, Option<Fou
             call.iter().map(|group| group.asks().into_iter().map(keys_of).collect()).collect();
         let parts: Vec<(Vec<Operation<'_>>, Vec<IndexStep<'_>>)> =
             call.iter().zip(&keys).map(|(group, keys)| operations(&group.asks(), keys)).collect();
+        if parts.iter().any(|(_, steps)| !steps.is_empty()) {
+            require_indexes(host)?;
+        }
         let transactions: Vec<_> = call
             .iter()
             .zip(&parts)
@@ -197,6 +200,16 @@ fn carry_out(host: &impl Host, call: Vec<Group>) -> Result<Vec<(Task, Option<Fou
         }
     }
     Ok(done)
+}
+
+/// # Errors
+/// `unsupported`: the store has no indexes.
+pub(super) fn require_indexes(host: &impl Host) -> Result<(), Box<Problem>> {
+    if host.store_profile().indexes {
+        return Ok(());
+    }
+    let message = "the store lacks indexes, which documents, graphs' nodes, and events by stream or type need";
+    Err(Problem::new(codes::UNSUPPORTED, "indexes", message))
 }
 
 fn keys_of(ask: &Ask) -> Vec<&str> {

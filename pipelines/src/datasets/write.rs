@@ -14,7 +14,7 @@ use keepline_store_client::{
     codes,
 };
 
-use super::{Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, values};
+use super::{Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, reader::require_indexes, values};
 use crate::{
     items::parse_instant,
     named::named,
@@ -327,6 +327,9 @@ impl<H: Host> Place<'_, H> {
         operations: &[Operation<'_>],
         steps: &[IndexStep<'_>],
     ) -> Outcome<Outcomes> {
+        if !steps.is_empty() {
+            require_indexes(self.host)?;
+        }
         let precondition = Precondition::create(None);
         let transaction = Transaction { bucket: self.id(), precondition, expectations, operations };
         let receipt = checked::transact_indexed(self.host, &IndexedTransaction { lease: None, transaction, steps })?;

@@ -311,8 +311,8 @@ impl Execution<'_> {
         let limits = self.request.limits;
         let Some((number, found)) = self.known.found(&read) else {
             let calls = self.touched.len() + self.wanted.reads.len();
-            if calls >= limits.store_calls {
-                return Err(too_much("store calls", calls + 1, limits.store_calls));
+            if calls >= limits.reads {
+                return Err(too_much("reads", calls + 1, limits.reads));
             }
             self.wanted.read(read);
             return Ok(None);
@@ -322,8 +322,8 @@ impl Execution<'_> {
             self.items_read += items.as_ref().map_or(0, |items| items.len());
             self.bytes_read += bytes;
         }
-        if self.touched.len() > limits.store_calls {
-            return Err(too_much("store calls", self.touched.len(), limits.store_calls));
+        if self.touched.len() > limits.reads {
+            return Err(too_much("reads", self.touched.len(), limits.reads));
         }
         if self.items_read > limits.items {
             return Err(too_much("items read", self.items_read, limits.items));

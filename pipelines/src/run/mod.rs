@@ -32,12 +32,17 @@ pub struct RunLimits {
     /// Bytes of all that is read, and of the result of a step as JSON.
     pub bytes: usize,
     /// Reads from the store.
-    pub store_calls: usize,
+    pub reads: usize,
+}
+
+impl RunLimits {
+    /// What holds where nothing is configured.
+    pub const DEFAULT: Self = Self { items: 10_000, bytes: 16 << 20, reads: 64 };
 }
 
 impl Default for RunLimits {
     fn default() -> Self {
-        Self { items: 10_000, bytes: 16 << 20, store_calls: 64 }
+        Self::DEFAULT
     }
 }
 

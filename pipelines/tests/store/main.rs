@@ -287,7 +287,7 @@ fn limits_end_a_run_with_an_error_that_names_them() {
     assert!(failure("nesting", RunLimits::default()).message.contains("bytes"));
 
     let small = RunLimits { bytes: 8, ..RunLimits::default() };
-    assert!(failure("fewer", RunLimits { store_calls: 3, ..RunLimits::default() }).message.contains('3'));
+    assert!(failure("fewer", RunLimits { reads: 3, ..RunLimits::default() }).message.contains('3'));
     define(&host, &project(), "bytes", r#"[{"type":"kv_get","instance":"ctx","namespace":"n","keys":["k1","k2"]}]"#);
     assert!(failure("bytes", small).message.contains("limit of 8"));
 }
