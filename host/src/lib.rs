@@ -66,6 +66,7 @@ pub mod maintenance;
 pub mod memories;
 mod options;
 pub mod pipe;
+pub mod pipelines;
 pub mod plugin;
 mod runtime;
 mod sandbox;
@@ -109,6 +110,7 @@ pub use self::{
         filter::{ConversationOptions, FilterOptions},
     },
     pipe::Pipe,
+    pipelines::Pipelines,
     plugin::{Plugin, PluginError},
     sandbox::{CodeCache, Isolation, PluginLimits, Sandbox},
     sessions::{SessionError, Sessions},

@@ -180,7 +180,12 @@ pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &Asse
             |path: &str, message: String| left_out.push((Rc::clone(id), Finding::warning(path, message)));
         let Some(found) = stored.iter().find(|stored| stored.id == *id) else {
             if position < request.explicit_memories.len() {
-                return Err(CatalogFault::not_found(DefinitionKind::Memory, &format!("explicit_memory[{position}]"), id).into());
+                return Err(CatalogFault::not_found(
+                    DefinitionKind::Memory,
+                    &format!("explicit_memory[{position}]"),
+                    id,
+                )
+                .into());
             }
             leave_out("", "there is no such memory".to_owned());
             continue;

@@ -89,7 +89,12 @@ pub struct DefinitionPage {
 ///
 /// # Errors
 /// The store's.
-pub fn page_definitions(host: &impl Host, owner: &Owner, kind: DefinitionKind, cursor: &str) -> Outcome<DefinitionPage> {
+pub fn page_definitions(
+    host: &impl Host,
+    owner: &Owner,
+    kind: DefinitionKind,
+    cursor: &str,
+) -> Outcome<DefinitionPage> {
     let name = owner.definitions_bucket();
     let page = [Operation::page_entries(kind.map(), cursor, PAGE, BYTES)];
     let Some(mut outcomes) = checked::read_bucket(host, bucket(&name), Precondition::LOOK, &page)? else {

@@ -42,6 +42,33 @@ mod generated {
     });
 }
 
+pub use self::pipelines_generated::exports::keepline::pipelines;
+/// Needs of pipelines and what is said to them: owned, while those of tasks are passed without a copy.
+pub(crate) use self::pipelines_generated::keepline::host::needs as pipeline_needs;
+
+#[allow(missing_docs, unsafe_code, dead_code, clippy::all, clippy::pedantic, clippy::unwrap_used, reason = "generated")]
+mod pipelines_generated {
+    wasmtime::component::bindgen!({
+        path: ["wit", "wit/pipelines/world.wit"],
+        inline: "
+            package keepline:library;
+            world pipelines {
+                export keepline:pipelines/configuration@0.3.0;
+                export keepline:pipelines/definitions@0.3.0;
+                export keepline:pipelines/runs@0.3.0;
+                export keepline:pipelines/datasets@0.3.0;
+            }
+        ",
+        world: "keepline:library/pipelines",
+        exports: { default: async },
+        with: {
+            "keepline:common/shared@0.3.0": super::generated::keepline::common::shared,
+            "keepline:host/log@0.3.0": super::generated::keepline::host::log,
+        },
+        additional_derives: [PartialEq, Eq, PartialOrd, Ord, Hash],
+    });
+}
+
 /// What a plugin may import, in any version that fits: all interfaces of the store, a log, a clock.
 pub(crate) const IMPORTS: [&str; 3] = ["keepline:store@0.3", "keepline:host/log@0.3", "wasi:clocks/wall-clock@0.2"];
 

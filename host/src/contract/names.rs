@@ -10,14 +10,16 @@ macro_rules! registered_names {
         }
 
         impl $name {
+            /// All of them, in the order in which they are registered.
+            pub const ALL: &[Self] = &[$(Self::$case),*];
+
             /// As the contract spells it.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$case => $text,)* }
             }
 
             /// None: the name is not known.
-            #[allow(dead_code, reason = "a component is told some of them, and returns others")]
-            pub(crate) fn from_name(name: &str) -> Option<Self> {
+            pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($text => Some(Self::$case),)*
                     _ => None,
@@ -26,6 +28,8 @@ macro_rules! registered_names {
         }
     };
 }
+
+pub(crate) use registered_names;
 
 registered_names! {
     /// What was done with an entry.

@@ -26,8 +26,8 @@ use crate::{
     pipe::{OpenTurns, Pipe},
     plugin::Plugin,
     runtime::{
-        CallDeadline, Exports, HostServices, InstancePool, PluginFault, PluginInstance, PoolLimits, TaskSubject,
-        is_valid_task,
+        CallDeadline, Exports, HostServices, InstancePool, PluginFault, PluginInstance, PluginWorld, PoolLimits,
+        TaskSubject, is_valid_task,
     },
     sessions::{Sessions, task_scope},
     store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
@@ -86,8 +86,22 @@ impl From<shared::Problem> for KeeplineError {
 #[derive(Clone)]
 pub struct Keepline {
     pub(crate) inner: Arc<KeeplineInner>,
-    store: Arc<StoreGuard>,
+    pub(crate) store: Arc<StoreGuard>,
     breaker: BreakerOptions,
+    world: PluginWorld,
+}
+
+/// # Errors
+/// When the plugin is something else.
+fn require_world(plugin: &Plugin, world: PluginWorld) -> Result<(), KeeplineError> {
+    if plugin.program().world() == world {
+        return Ok(());
+    }
+    let (is, wanted) = match world {
+        PluginWorld::Filter => ("pipelines", "a filter: it does not export keepline:memory/lanes@0.3.0"),
+        PluginWorld::Pipelines => ("a filter", "pipelines: it does not export keepline:pipelines/runs@0.3.0"),
+    };
+    Err(KeeplineError::Plugin(format!("the plugin is {is} and not {wanted}")))
 }
 
 impl Keepline {
@@ -97,6 +111,17 @@ impl Keepline {
     /// # Errors
     /// When the component refuses the options, or can't be instantiated; when the store can't be used and is required.
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
+        Self::of_world(PluginWorld::Filter, plugin, store, options).await
+    }
+
+    /// The same for a plugin of either world.
+    pub(crate) async fn of_world(
+        world: PluginWorld,
+        plugin: Plugin,
+        store: Arc<dyn Store>,
+        options: Options,
+    ) -> Result<Self, KeeplineError> {
+        require_world(&plugin, world)?;
         let store = Arc::new(StoreGuard::new(store, options.breaker));
         let tally = Tally::default();
         let services = HostServices {
@@ -140,7 +165,7 @@ impl Keepline {
             let log = inner.pool.services().log.clone();
             tokio::spawn(store_probe::probe_idle_store(Arc::downgrade(&store), log, interval, options.entry_timeout));
         }
-        Ok(Self { inner: Arc::new(inner), store, breaker: options.breaker })
+        Ok(Self { inner: Arc::new(inner), store, breaker: options.breaker, world })
     }
 
     /// A pipe: the lanes of one stream of entries. Make as many as are wanted; they cost little.
@@ -242,6 +267,7 @@ impl Keepline {
     /// # Errors
     /// When the new one refuses the options, or can't be instantiated: then the old one goes on.
     pub async fn replace_plugin(&self, plugin: Plugin) -> Result<(), KeeplineError> {
+        require_world(&plugin, self.world)?;
         Ok(self
             .inner
             .pool
@@ -275,7 +301,7 @@ impl Keepline {
             return Err(KeeplineError::Store("the other store has other capabilities or limits".into()));
         }
         let store = Arc::new(StoreGuard::new(store, self.breaker));
-        Ok(Self { inner: self.inner.clone(), store, breaker: self.breaker })
+        Ok(Self { inner: self.inner.clone(), store, breaker: self.breaker, world: self.world })
     }
 
     /// Looks whether the store can be used, as an entry would find it, by the deadline or else within

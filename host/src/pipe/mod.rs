@@ -145,7 +145,7 @@ impl Pipe {
             let scope = if reads_only { CallScope::ReadOnly(owner.clone()) } else { CallScope::Entry(owner.clone()) };
             let scope = scope.with_session_ids(ids);
             let call = async |exports: &Exports, store: &mut _| {
-                exports.lanes().call_question(store, question.to_contract()).await
+                exports.filter_lanes()?.call_question(store, question.to_contract()).await
             };
             let (reply, writer) = instance.call(writer, due, scope, call).await?;
             let attached = match &reply.metadata {
@@ -295,7 +295,7 @@ impl Pipe {
         let entry = answer.to_contract(&content.state, question, &tools);
         let scope = CallScope::Entry(owner.merge_with_question(turn.owner())).with_session_ids(self.inner.session_ids);
         let call = async |instance: &mut PluginInstance, writer, due| {
-            let call = async |exports: &Exports, store: &mut _| exports.lanes().call_answer(store, entry).await;
+            let call = async |exports: &Exports, store: &mut _| exports.filter_lanes()?.call_answer(store, entry).await;
             instance.call(writer, due, scope, call).await
         };
         let called = self.inner.call_instance(&self.store, &mut self.writer, due, call).await;

@@ -35,6 +35,8 @@ use crate::{
 
 /// The bundled filter, as a component.
 pub use keepline_component::FILTER as BUNDLED;
+/// The bundled pipelines, as a component.
+pub use keepline_component::PIPELINES as BUNDLED_PIPELINES;
 
 /// What a component says of itself.
 #[derive(Clone, Debug)]
@@ -90,6 +92,14 @@ impl Plugin {
     /// When wasmtime refuses the sandbox's settings, or compiled code can't be trusted.
     pub fn bundled(sandbox: &Sandbox) -> Result<Self, PluginError> {
         Self::from_bytes(BUNDLED, sandbox)
+    }
+
+    /// The bundled pipelines, for [`Pipelines`](crate::pipelines::Pipelines).
+    ///
+    /// # Errors
+    /// As [`Plugin::bundled`].
+    pub fn bundled_pipelines(sandbox: &Sandbox) -> Result<Self, PluginError> {
+        Self::from_bytes(BUNDLED_PIPELINES, sandbox)
     }
 
     /// The component in a file.

@@ -93,7 +93,19 @@ impl PluginInstance {
         due: CallDeadline,
     ) -> Result<Result<Configured, Problem>, PluginFault> {
         self.begin_call(Writer::new(), due, CallScope::Nothing);
-        let call = self.exports.lanes().call_configure(&mut self.store, options, log_from);
+        let (exports, store) = (&self.exports, &mut self.store);
+        let call = async {
+            match exports.lanes() {
+                Ok(lanes) => lanes.call_configure(store, options, log_from).await,
+                Err(missing) => match exports.configuration() {
+                    Ok(configuration) => {
+                        let configured = configuration.call_configure(store, options, log_from).await?;
+                        Ok(configured.map(Configured::from))
+                    }
+                    Err(_) => Ok(Err(missing)),
+                },
+            }
+        };
         let configured = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
         self.store.data_mut().memory.started();
         Ok(configured)
@@ -187,13 +199,14 @@ mod tests {
         let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
         let scope = CallScope::for_session("s");
         let ask = async |exports: &Exports, store: &mut InstanceStore| {
-            exports.lanes().call_question(store, question.to_contract()).await
+            exports.filter_lanes()?.call_question(store, question.to_contract()).await
         };
         let (asked, writer) = instance.call(Writer::new(), never(), scope.clone(), ask).await.unwrap();
         let answer = Answer { text: answer, ..Answer::default() };
         let entry = answer.to_contract(&asked.turn, TurnQuestion { text: "?", tokens: None }, &[]);
-        let reply =
-            async |exports: &Exports, store: &mut InstanceStore| exports.lanes().call_answer(store, entry).await;
+        let reply = async |exports: &Exports, store: &mut InstanceStore| {
+            exports.filter_lanes()?.call_answer(store, entry).await
+        };
         let (answered, _) = instance.call(writer, never(), scope, reply).await.unwrap();
         assert_eq!(answered.effect, "stored");
         instance.held_bytes()
@@ -230,7 +243,7 @@ mod tests {
         for _ in 0..20 {
             tokio::time::sleep(TICK * 2).await;
             let ask = async |exports: &Exports, store: &mut InstanceStore| {
-                exports.lanes().call_question(store, question.to_contract()).await
+                exports.filter_lanes()?.call_question(store, question.to_contract()).await
             };
             let call = instance.call(Writer::new(), never(), CallScope::for_session("s"), ask);
             // It is polled once: one that has to wait for a place is not done then.

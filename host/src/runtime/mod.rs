@@ -1,4 +1,4 @@
-//! Runs the component: its instances, their limits, and the imports that they are given.
+//! Runs a component: its instances, their limits, and the imports that they are given.
 //!
 //! It knows wasmtime and the contract; it knows nothing of the rules of sessions, or of Redis.
 
@@ -15,13 +15,13 @@ mod reply_bounds;
 mod scope;
 
 pub(crate) use self::{
-    exports::Exports,
+    exports::{Exports, PluginWorld},
     fault::PluginFault,
     instance::{InstanceStore, PluginInstance},
     instance_state::HostServices,
     limits::{call_deadline::CallDeadline, epoch::start_ticking, memory::MemoryReservation},
     pool::{CallRefusal, InstancePool, PoolLimits, PooledInstance},
     program::PluginProgram,
-    reply_bounds::{is_valid_task, task_subject},
-    scope::{CallScope, EntryOwner, ObservedBuckets, TaskScope, TaskSubject},
+    reply_bounds::{BoundedReply, is_valid_task, task_subject},
+    scope::{CallScope, EntryOwner, ObservedBuckets, PipelineAccess, PipelineScope, TaskScope, TaskSubject},
 };

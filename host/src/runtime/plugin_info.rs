@@ -8,6 +8,7 @@ use crate::{
     contract::{
         lanes::{Configured, OptionValue},
         logging::LogLevel,
+        pipelines::configuration,
         shared::Problem,
     },
     logging::RateLimitedLog,
@@ -54,6 +55,15 @@ impl PluginInfo {
         for warning in self.warnings.iter() {
             log.log_from_plugin(LogLevel::Warn, "keepline.store", &warning.message);
         }
+    }
+}
+
+impl From<configuration::Configured> for Configured {
+    /// Pipelines want nothing from entries.
+    fn from(configured: configuration::Configured) -> Self {
+        let configuration::Configured { options, warnings } = configured;
+        let option = |configuration::OptionValue { name, value, is_default }| OptionValue { name, value, is_default };
+        Self { options: options.into_iter().map(option).collect(), wants: Vec::new(), warnings }
     }
 }
 

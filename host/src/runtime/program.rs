@@ -8,7 +8,7 @@ use wasmtime::{
 };
 
 use super::{
-    exports::Indices,
+    exports::{Indices, PluginWorld},
     imports,
     instance_state::InstanceState,
     limits::{epoch::Ticks, footprint},
@@ -20,6 +20,7 @@ use crate::sandbox::Sandbox;
 pub(crate) struct PluginProgram {
     pub(super) pre: InstancePre<InstanceState>,
     pub(super) indices: Indices,
+    pub(super) world: PluginWorld,
     pub(super) sandbox: Arc<Sandbox>,
     pub(super) ticks: Arc<Ticks>,
     /// What an instance holds beside its memories and tables.
@@ -41,8 +42,10 @@ impl PluginProgram {
         imports::add_to_linker(&mut linker)?;
         imports::link_unknown_to_traps(&mut linker, engine, component)?;
         let pre = linker.instantiate_pre(component)?;
+        let (indices, world) = Indices::of(&pre)?;
         Ok(Self {
-            indices: Indices::of(&pre)?,
+            indices,
+            world,
             pre,
             sandbox: Arc::new(sandbox.clone()),
             ticks: Arc::default(),
@@ -52,6 +55,11 @@ impl PluginProgram {
 
     pub(crate) fn sandbox(&self) -> &Sandbox {
         &self.sandbox
+    }
+
+    /// What it is.
+    pub(crate) fn world(&self) -> PluginWorld {
+        self.world
     }
 
     /// What its engine's clock has to advance.

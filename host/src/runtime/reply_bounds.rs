@@ -8,6 +8,11 @@ use super::{fault::PluginFault, scope::CallScope};
 use crate::contract::{
     lanes::{AnswerReply, QuestionReply, Task},
     needs::Need,
+    pipeline_needs,
+    pipelines::{
+        definitions::{Definition, DefinitionPage, DefinitionRemoved, Refusal, RequiredVariables},
+        runs,
+    },
     shared::Problem,
     tasks::Progress,
 };
@@ -78,19 +83,57 @@ impl BoundedReply for Progress {
                 }
             }
         }
-        if texts > MAX_TEXTS {
-            return Err(PluginFault::from_reason(format!(
-                "it needs embeddings of more than {MAX_TEXTS} texts at a time"
-            )));
-        }
-        if bytes > MAX_NEEDED {
-            return Err(PluginFault::from_reason(format!(
-                "its prompts and texts come to more than {MAX_NEEDED} bytes at a time"
-            )));
-        }
-        Ok(())
+        check_needed(texts, bytes)
     }
 }
+
+impl BoundedReply for Result<runs::Reply, Refusal> {
+    fn check_bounds(&self, _: &CallScope) -> Result<(), PluginFault> {
+        let Ok(reply) = self else { return Ok(()) };
+        if reply.needs.len() > MAX_NEEDS {
+            return Err(PluginFault::from_reason(format!("it needs more than {MAX_NEEDS} things at a time")));
+        }
+        let (mut texts, mut bytes) = (0_usize, 0_usize);
+        for pending in &reply.needs {
+            check_printable("need's digest", &pending.digest, MAX_BUCKET_NAME)?;
+            match &pending.need {
+                pipeline_needs::Need::Completion(need) => bytes += need.instructions.len() + need.input.len(),
+                pipeline_needs::Need::Call(need) => bytes += need.name.len() + need.input.len(),
+                pipeline_needs::Need::Vectors(need) => {
+                    texts += need.texts.len();
+                    bytes += need.texts.iter().map(String::len).sum::<usize>();
+                }
+            }
+        }
+        check_needed(texts, bytes)
+    }
+}
+
+/// What needs ask for together.
+fn check_needed(texts: usize, bytes: usize) -> Result<(), PluginFault> {
+    if texts > MAX_TEXTS {
+        return Err(PluginFault::from_reason(format!("it needs embeddings of more than {MAX_TEXTS} texts at a time")));
+    }
+    if bytes > MAX_NEEDED {
+        return Err(PluginFault::from_reason(format!(
+            "its prompts and texts come to more than {MAX_NEEDED} bytes at a time"
+        )));
+    }
+    Ok(())
+}
+
+/// Nothing of these is kept.
+macro_rules! unbounded {
+    ($($reply:ty),*) => {
+        $(impl BoundedReply for Result<$reply, Refusal> {
+            fn check_bounds(&self, _: &CallScope) -> Result<(), PluginFault> {
+                Ok(())
+            }
+        })*
+    };
+}
+
+unbounded!(Definition, DefinitionPage, DefinitionRemoved, RequiredVariables);
 
 /// Nothing of it is kept.
 impl<T> BoundedReply for Result<T, Problem> {

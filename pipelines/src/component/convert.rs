@@ -15,8 +15,8 @@ impl TryFrom<definitions::Owner> for Owner {
     type Error = Box<Problem>;
 
     fn try_from(owner: definitions::Owner) -> Result<Self, Box<Problem>> {
-        let kind = OwnerKind::parse(&owner.kind)
-            .ok_or_else(|| unknown("owner.kind", &owner.kind, &OwnerKind::names()))?;
+        let kind =
+            OwnerKind::parse(&owner.kind).ok_or_else(|| unknown("owner.kind", &owner.kind, &OwnerKind::names()))?;
         Ok(Self { kind, name: owner.name.into() })
     }
 }

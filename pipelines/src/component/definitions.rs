@@ -50,10 +50,7 @@ impl Guest for Component {
             revision: 0,
             text: accepted.form.to_json(),
         };
-        Ok(Checked {
-            findings: findings.into_iter().map(Into::into).collect(),
-            definition: accepted.map(definition),
-        })
+        Ok(Checked { findings: findings.into_iter().map(Into::into).collect(), definition: accepted.map(definition) })
     }
 
     fn put(owner: Owner, kind: String, form_name: String, text: String, revision: Option<u64>) -> Reply<Definition> {
@@ -65,7 +62,8 @@ impl Guest for Component {
     }
 
     fn update(owner: Owner, kind: String, id: String, changes: String, revision: Option<u64>) -> Reply<Definition> {
-        let changes = Value::parse(&changes).map_err(|error| Problem::invalid("changes", format!("not JSON: {error}")))?;
+        let changes =
+            Value::parse(&changes).map_err(|error| Problem::invalid("changes", format!("not JSON: {error}")))?;
         on_definitions(owner, &kind, |definitions| Ok(definitions.update(&id, &changes, revision)?.into()))
     }
 
@@ -75,7 +73,9 @@ impl Guest for Component {
 
     fn find(owner: Owner, kind: String, query: DefinitionQuery) -> Reply<DefinitionPage> {
         if query.ids.len() > IDS {
-            return Err(Problem::invalid("ids", format!("{} ids where at most {IDS} are allowed", query.ids.len())).into());
+            return Err(
+                Problem::invalid("ids", format!("{} ids where at most {IDS} are allowed", query.ids.len())).into()
+            );
         }
         on_definitions(owner, &kind, |definitions| {
             let (scope, only_active) = (query.scope.as_deref(), query.only_active);

@@ -50,7 +50,10 @@ impl configuration::Guest for Component {
             value,
             is_default,
         };
-        Ok(configuration::Configured { options: config.options().into_iter().map(option).collect(), warnings: warnings() })
+        Ok(configuration::Configured {
+            options: config.options().into_iter().map(option).collect(),
+            warnings: warnings(),
+        })
     }
 }
 

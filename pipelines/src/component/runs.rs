@@ -32,8 +32,8 @@ impl Guest for Component {
     fn run(request: runs::Request) -> Result<runs::Reply, Refusal> {
         let config = CONFIG.get();
         let asker = asker(config, request.asker)?;
-        let input = Value::parse(&request.input)
-            .map_err(|error| Problem::invalid("input", format!("not JSON: {error}")))?;
+        let input =
+            Value::parse(&request.input).map_err(|error| Problem::invalid("input", format!("not JSON: {error}")))?;
         let now = i64::try_from(request.now).map_err(|_| Problem::invalid("now", "not a time in milliseconds"))?;
         let answers: Vec<_> = request.answers.into_iter().map(answer).collect();
         let context = RequestContext {
@@ -78,10 +78,7 @@ fn asker(config: PipelineConfig, asker: runs::Asker) -> Result<Asker, Box<Proble
 }
 
 /// What an `execute` asks for.
-fn execution(
-    context: &RequestContext<'_, Imports>,
-    input: &Value,
-) -> Result<(Rc<str>, RunRequest), CatalogFault> {
+fn execution(context: &RequestContext<'_, Imports>, input: &Value) -> Result<(Rc<str>, RunRequest), CatalogFault> {
     let fault = |path: &str, value: &Value, wanted: &str| {
         CatalogFault::new("invalid", path, format!("{} where {wanted} is required", value.kind()))
     };
@@ -108,7 +105,8 @@ fn reply<T>(reply: Reply<T>, to_value: impl FnOnce(&T) -> Value) -> runs::Reply 
     match outcome {
         Outcome::Done(done) => runs::Reply { output: to_value(&done).to_json(), revisions, needs: Vec::new() },
         Outcome::Needs(needs) => {
-            let needs = (0..).zip(&needs).map(|(id, need)| PendingNeed { digest: need.digest(), need: pending(id, need) });
+            let needs =
+                (0..).zip(&needs).map(|(id, need)| PendingNeed { digest: need.digest(), need: pending(id, need) });
             runs::Reply { output: String::new(), revisions, needs: needs.collect() }
         }
     }
@@ -130,9 +128,10 @@ fn answer(answer: runs::Answer) -> (String, Answer) {
         needs::Outcome::Vectors(result) => {
             let vector = result.vectors.first().and_then(|vector| Embedding::new(&vector.model, &vector.data));
             // A model that refuses the text has an empty vector for it.
-            vector.map_or_else(|| Answer::Refused("the model has no vector for this text".into()), |vector| {
-                Answer::Vector(Rc::new(vector))
-            })
+            vector.map_or_else(
+                || Answer::Refused("the model has no vector for this text".into()),
+                |vector| Answer::Vector(Rc::new(vector)),
+            )
         }
         needs::Outcome::Missing(missing) => Answer::Refused(missing.message),
         needs::Outcome::Failed(failed) => Answer::Failed(failed.message),

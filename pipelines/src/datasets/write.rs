@@ -14,7 +14,9 @@ use keepline_store_client::{
     codes,
 };
 
-use super::{Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, reader::require_indexes, values};
+use super::{
+    Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, reader::require_indexes, values,
+};
 use crate::{
     items::parse_instant,
     named::named,

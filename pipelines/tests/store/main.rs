@@ -409,8 +409,14 @@ fn the_store_s_failure_is_no_part_of_a_reply() {
     for working in 0..2 {
         host.fails_from.set(host.waits.get() + working);
         let asker = asker(project());
-        let context =
-            RequestContext { host: &host, asker: &asker, now: NOW, limits: RunLimits::default(), answers: &[], revisions: &[] };
+        let context = RequestContext {
+            host: &host,
+            asker: &asker,
+            now: NOW,
+            limits: RunLimits::default(),
+            answers: &[],
+            revisions: &[],
+        };
         let request = RunRequest { now: NOW, ..RunRequest::default() };
         let error = execute_memory(&context, "m", &request).unwrap_err();
         assert!(matches!(error, RequestError::Store(problem) if problem.code == "unavailable"));

@@ -4,6 +4,7 @@
 //! count; which names are valid, and what a missing one means, the component decides.
 
 mod owner;
+mod pipelines;
 mod subject;
 
 use std::{
@@ -16,7 +17,11 @@ use keepline_options::bucket_names::SessionIds;
 use parking_lot::Mutex;
 
 pub(super) use self::subject::NamedSubjects;
-pub(crate) use self::{owner::EntryOwner, subject::TaskSubject};
+pub(crate) use self::{
+    owner::EntryOwner,
+    pipelines::{PipelineAccess, PipelineScope},
+    subject::TaskSubject,
+};
 use crate::{
     contract::{
         lanes::TaskBucket,
@@ -44,6 +49,8 @@ pub(crate) enum CallScope {
     Bucket(BucketId),
     /// Those that a task is about.
     Task(TaskScope),
+    /// Definitions and data sets, for pipelines.
+    Pipelines(Box<PipelineScope>),
     /// None, but the names of all sessions.
     SessionNames,
     /// To read it, a user's bucket, and of the sessions that it lists those that name the user as their owner.
@@ -184,6 +191,9 @@ impl CallScope {
 
     /// How a call may use the bucket. None: it does not reach it. To ask for a bucket's owner alone is less than to read it.
     pub(crate) fn access_to(&self, bucket: &BucketId, asks_for_owner: bool) -> Option<BucketAccess> {
+        if let Self::Pipelines(scope) = self {
+            return scope.access_to(bucket);
+        }
         let is_part = bucket.kind == kind::SESSION || bucket.kind == kind::NODE;
         let (reads_only, owner) = match self {
             Self::Entry(owner) | Self::Correction(owner) if owner.has_bucket(bucket) => (false, None),
