@@ -7,7 +7,7 @@ use crate::{
         pipelines::definitions::{Finding, Refusal},
         shared,
     },
-    logging::{MAX_MESSAGE, MAX_NAME, make_printable},
+    logging::{MAX_MESSAGE, make_printable},
     runtime::CallRefusal,
     store::FailureCode,
 };
@@ -68,6 +68,11 @@ impl fmt::Display for PipelineErrorCode {
 }
 
 impl PipelineError {
+    /// What was asked for breaks a rule, there.
+    pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), code: PipelineErrorCode::Invalid, ..Self::of_plugin(message) }
+    }
+
     /// What the plugin tells can't be.
     pub(super) fn of_plugin(message: impl Into<String>) -> Self {
         Self { code: PipelineErrorCode::Plugin, path: String::new(), message: message.into(), findings: Vec::new() }
@@ -76,7 +81,7 @@ impl PipelineError {
 
 impl From<shared::Problem> for PipelineError {
     fn from(shared::Problem { code, subject: mut path, mut message, .. }: shared::Problem) -> Self {
-        make_printable(&mut path, MAX_NAME);
+        make_printable(&mut path, MAX_MESSAGE);
         make_printable(&mut message, MAX_MESSAGE);
         let code = match &*code {
             "not-found" => PipelineErrorCode::NotFound,
@@ -98,7 +103,7 @@ impl From<Refusal> for PipelineError {
 
 /// A finding may hold words of the component's own: it becomes one printable line.
 pub(super) fn printable(mut finding: Finding) -> Finding {
-    make_printable(&mut finding.path, MAX_NAME);
+    make_printable(&mut finding.path, MAX_MESSAGE);
     make_printable(&mut finding.message, MAX_MESSAGE);
     finding
 }
