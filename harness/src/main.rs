@@ -40,7 +40,8 @@ fn main() -> ExitCode {
         if error::is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }
-        terminal::print_error_with_code(&error::error_code(&error), &error::format_with_store_address(&error));
+        let (code, message) = (error::error_code(&error), error::format_with_store_address(&error));
+        terminal::print_error_with_details(&code, &message, error::error_details(&error));
         error::exit_code(&error)
     })
 }

@@ -126,3 +126,8 @@ fn flag_or_variable_path(flag: Option<&Path>, variable: &str) -> Option<PathBuf>
 pub fn plugin_file(global: &GlobalArguments) -> Option<PathBuf> {
     flag_or_variable_path(global.plugin.as_deref(), "KEEPLINE_PLUGIN")
 }
+
+/// The file of a component that replaces the bundled pipelines.
+pub fn pipelines_file(global: &GlobalArguments) -> Option<PathBuf> {
+    flag_or_variable_path(global.pipelines.as_deref(), "KEEPLINE_PIPELINES")
+}

@@ -5,9 +5,11 @@ use std::{io, process::ExitCode, sync::OnceLock};
 use keepline::{
     KeeplineError, PluginError,
     config::{ConfigError, StoreError},
+    pipelines::{Finding, PipelineError, PipelineErrorCode},
     sessions::{SessionError, SessionErrorCode},
     store::{DirectoryError, Failure, RedisOptionsError},
 };
+use serde_json::{Value, json};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -38,6 +40,9 @@ pub fn error_code(error: &anyhow::Error) -> String {
         if let Some(SessionError { code, .. }) = cause.downcast_ref() {
             return code.to_string();
         }
+        if let Some(PipelineError { code, .. }) = cause.downcast_ref() {
+            return code.to_string();
+        }
         if matches!(cause.downcast_ref(), Some(KeeplineError::StoreUnusable(_))) {
             return "store".to_owned();
         }
@@ -51,6 +56,19 @@ pub fn error_code(error: &anyhow::Error) -> String {
         _ => "failed",
     };
     code.to_owned()
+}
+
+/// Of an error in a definition or request, where it is, and all errors there.
+pub fn error_details(error: &anyhow::Error) -> Vec<(&'static str, Value)> {
+    let Some(PipelineError { path, findings, .. }) = error.chain().find_map(|cause| cause.downcast_ref()) else {
+        return Vec::new();
+    };
+    let mut details = vec![("path", json!(path))];
+    if !findings.is_empty() {
+        let finding = |finding: &Finding| json!({"path": finding.path, "message": finding.message});
+        details.push(("errors", findings.iter().map(finding).collect()));
+    }
+    details
 }
 
 /// The exit code of an error; see [`crate::args::EXIT_CODES`].
@@ -119,8 +137,12 @@ fn is_store_failure(error: &anyhow::Error) -> bool {
             KeeplineError::StoreUnusable(Failure { code, .. }) => Some(*code),
             _ => None,
         });
+        let of_pipelines = cause.downcast_ref().and_then(|PipelineError { code, .. }| match code {
+            PipelineErrorCode::Store(code) => Some(*code),
+            _ => None,
+        });
         let own = cause.downcast_ref().map(|Failure { code, .. }| *code);
-        of_session.or(of_keepline).or(own).is_some_and(|code| code.is_store_failure())
+        of_session.or(of_pipelines).or(of_keepline).or(own).is_some_and(|code| code.is_store_failure())
     })
 }
 

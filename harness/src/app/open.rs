@@ -7,13 +7,19 @@ use std::{
 
 use anyhow::{Context, Result};
 use keepline::{
-    Keepline, KeeplineError, Options, Plugin, Sandbox,
+    Keepline, KeeplineError, Options, Pipelines, Plugin, Sandbox,
     config::{Config, FIELDS, StoreError, WithoutEffect},
+    logging::Clock,
+    pipelines::PipelineOptions,
     plugin::Compiler,
     store::{DirectoryStore, MemoryStore, RedisStore, Store, TransferStore},
 };
 
-use super::{config::plugin_file, openai::embeddings, tokenizers};
+use super::{
+    config::{pipelines_file, plugin_file},
+    openai::embeddings,
+    tokenizers,
+};
 use crate::{
     args::{COMPILE_COMMAND, GlobalArguments},
     terminal,
@@ -21,6 +27,8 @@ use crate::{
 
 /// Store timeout of copies: no entry waits for them.
 pub const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a command of pipelines may take.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Warns of a store that is set up badly, as far as it reports that.
 pub async fn print_store_warnings(store: Arc<dyn Store>) {
@@ -66,6 +74,43 @@ pub fn load_plugin(global: &GlobalArguments, config: &Config) -> Result<Plugin> 
     };
     tracing::debug!(target: "keepline", "{name} was loaded in {} ms", began.elapsed().as_millis());
     Ok(plugin)
+}
+
+/// Loads the component of `--pipelines`, or the bundled one.
+pub fn load_pipelines(global: &GlobalArguments, config: &Config) -> Result<Plugin> {
+    let sandbox = configured_sandbox(config)?;
+    Ok(match pipelines_file(global) {
+        Some(path) => Plugin::from_file(&path, &sandbox)
+            .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?,
+        None => Plugin::bundled_pipelines(&sandbox)?,
+    })
+}
+
+/// A clock that stands still.
+struct StoppedClock(Duration);
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Duration {
+        self.0
+    }
+}
+
+/// Opens pipelines on that store, with the embedding model that is configured. `at`: the time that runs see.
+pub async fn open_pipelines_on(
+    store: Arc<dyn Store>,
+    plugin: Plugin,
+    config: &Config,
+    at: Option<jiff::Timestamp>,
+) -> Result<Pipelines> {
+    let mut options = PipelineOptions::default();
+    options.host = keepline_options(config)?;
+    options.host.filter = config.pipeline_options();
+    // A person waits for a command, and no entry does.
+    options.host.entry_timeout = options.host.entry_timeout.max(COMMAND_TIMEOUT);
+    if let Some(at) = at {
+        options.host.clock = Arc::new(StoppedClock(at.duration_since(jiff::Timestamp::UNIX_EPOCH).unsigned_abs()));
+    }
+    Ok(Pipelines::new(plugin, store, options).await?)
 }
 
 /// Opens the configured store; unlike `Config::store`, it does not create a directory.

@@ -1,21 +1,25 @@
-//! Runs one command over the configured store and plugin.
+//! Runs one command over the configured store, with a plugin.
 
-use std::{process::ExitCode, time::Instant};
+use std::{process::ExitCode, sync::Arc, time::Instant};
 
 use anyhow::Result;
-use keepline::{Keepline, config::Config};
+use keepline::{Keepline, Pipelines, config::Config, store::Store};
 use tokio::runtime::Runtime;
 
 use super::{
-    error::coded_error, load_config, load_plugin, open_existing_store, open_keepline_on, runtime,
-    shutdown::ShutdownSignals, store_settings,
+    error::coded_error,
+    load_config, load_plugin,
+    open::{load_pipelines, open_pipelines_on},
+    open_existing_store, open_keepline_on, runtime,
+    shutdown::ShutdownSignals,
+    store_settings,
 };
 use crate::{
     args::{GRACE, GlobalArguments, StoreAccess},
     terminal,
 };
 
-/// Runs one command over the configured store and plugin. A signal during a command that changes something gives it time to
+/// Runs one command over the configured store and filter. A signal during a command that changes something gives it time to
 /// finish, and is reported. Only a command that adds something creates a missing directory.
 pub fn with_keepline(
     global: &GlobalArguments,
@@ -24,6 +28,32 @@ pub fn with_keepline(
 ) -> Result<ExitCode> {
     let config = load_config(global)?;
     let plugin = load_plugin(global, &config)?;
+    with_store(config, access, async |store, config, runtime| {
+        let keepline = open_keepline_on(store, plugin, config).await?;
+        serve(keepline, config, runtime).await
+    })
+}
+
+/// The same over the pipelines' component. `at`: the time that runs see, in place of now.
+pub fn with_pipelines(
+    global: &GlobalArguments,
+    access: StoreAccess,
+    at: Option<jiff::Timestamp>,
+    serve: impl AsyncFnOnce(Pipelines, &Config) -> Result<()>,
+) -> Result<ExitCode> {
+    let config = load_config(global)?;
+    let plugin = load_pipelines(global, &config)?;
+    with_store(config, access, async |store, config, _| {
+        let pipelines = open_pipelines_on(store, plugin, config, at).await?;
+        serve(pipelines, config).await
+    })
+}
+
+fn with_store(
+    config: Config,
+    access: StoreAccess,
+    serve: impl AsyncFnOnce(Arc<dyn Store>, &Config, &Runtime) -> Result<()>,
+) -> Result<ExitCode> {
     if !config.is_durable() {
         terminal::print_note(
             "the \"memory\" backend lives only as long as this process: there are no earlier sessions, and none will \
@@ -37,9 +67,8 @@ pub fn with_keepline(
             let store = if access.adds() { config.store()? } else { open_existing_store(&config)? };
             let config =
                 if access.adds() { config } else { store_settings::adopt_store_settings(&config, &store).await };
-            let keepline = open_keepline_on(store.clone(), plugin, &config).await?;
             let began = Instant::now();
-            let served = serve(keepline, &config, &runtime).await;
+            let served = serve(store.clone(), &config, &runtime).await;
             let (trips, took) =
                 (terminal::format_count(store.round_trips(), "round trip", "round trips"), began.elapsed());
             tracing::debug!(target: "keepline", "{trips} to the store in {} ms", took.as_millis());

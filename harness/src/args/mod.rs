@@ -55,6 +55,9 @@ pub struct GlobalArguments {
     /// Run this component instead of the bundled filter [env: KEEPLINE_PLUGIN]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
     pub plugin: Option<PathBuf>,
+    /// Run this component instead of the bundled pipelines [env: KEEPLINE_PIPELINES]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
+    pub pipelines: Option<PathBuf>,
     /// Log what is being done to stderr
     #[arg(long, short, global = true)]
     pub verbose: bool,

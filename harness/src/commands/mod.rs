@@ -9,6 +9,7 @@ pub mod demo;
 pub mod explain;
 pub mod inspect;
 pub mod memories;
+pub mod pipeline;
 pub mod recall;
 pub mod remember;
 pub mod run;
@@ -31,6 +32,7 @@ use self::{
     explain::ExplainArguments,
     inspect::InspectArguments,
     memories::{MEMORIES_HELP, MemoriesArguments},
+    pipeline::arguments::PipelineArguments,
     recall::RecallArguments,
     remember::{REMEMBER_HELP, RememberArguments},
     run::arguments::RunArguments,
@@ -119,6 +121,9 @@ pub enum Command {
     /// Inspect, edit and forget users
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     User(UserArguments),
+    /// Work with pipelines: memories that are declared, what they contribute, and their data
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Pipeline(PipelineArguments),
     /// Count sessions, nodes and users, and their contents
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Stats(JsonArguments),
@@ -168,6 +173,7 @@ impl Command {
         match self {
             Self::Session(arguments) => arguments.command.store_access().deletes(),
             Self::User(arguments) => arguments.command.store_access().deletes(),
+            Self::Pipeline(arguments) => arguments.command.store_access().deletes(),
             Self::Store(arguments) => matches!(arguments.command, StoreCommand::Repair),
             Self::Migrate(arguments) => arguments.delete,
             Self::Run(_)
@@ -201,6 +207,7 @@ pub fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Remember(arguments) => remember::main(&cli.global, &arguments),
         Command::Memories(arguments) => memories::main(&cli.global, &arguments),
         Command::User(arguments) => user::main(&cli.global, &arguments),
+        Command::Pipeline(arguments) => pipeline::main(&cli.global, &arguments),
         Command::Stats(arguments) => stats::main(&cli.global, &arguments),
         Command::Store(arguments) => store::main(&cli.global, &arguments),
         Command::Migrate(arguments) => migrate::main(&cli.global, &arguments),

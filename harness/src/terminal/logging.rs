@@ -60,7 +60,7 @@ impl<S: Subscriber> Layer<S> for MessageLayer {
         match *event.metadata().level() {
             Level::ERROR => print_error(&message),
             Level::WARN => print_warning(&message),
-            level => print_message(&level.as_str().to_ascii_lowercase(), None, str::to_owned, &message),
+            level => print_message(&level.as_str().to_ascii_lowercase(), Vec::new(), str::to_owned, &message),
         }
     }
 }

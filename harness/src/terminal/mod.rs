@@ -23,7 +23,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use owo_colors::OwoColorize;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 pub(crate) use self::result::object;
 pub use self::{
@@ -75,26 +75,32 @@ pub fn print_error(message: &str) {
 
 /// Prints an error, for scripts with its code.
 pub fn print_error_with_code(code: &str, message: &str) {
-    print_message("error", Some(code), |label| label.red().bold().to_string(), message);
+    print_error_with_details(code, message, Vec::new());
+}
+
+/// Prints an error, for scripts with more members of its JSON object.
+pub fn print_error_with_details(code: &str, message: &str, details: Vec<(&str, Value)>) {
+    let members = [("code", json!(code))].into_iter().chain(details).collect();
+    print_message("error", members, |label| label.red().bold().to_string(), message);
 }
 
 /// Prints a warning: something was probably not intended.
 pub fn print_warning(message: &str) {
-    print_message("warning", None, |label| label.yellow().bold().to_string(), message);
+    print_message("warning", Vec::new(), |label| label.yellow().bold().to_string(), message);
 }
 
 pub fn print_note(message: &str) {
-    print_message("note", None, |label| label.cyan().bold().to_string(), message);
+    print_message("note", Vec::new(), |label| label.cyan().bold().to_string(), message);
 }
 
-fn print_message(kind: &str, code: Option<&str>, coloured: impl Fn(&str) -> String, message: &str) {
+/// `members`: of the JSON object, beside the message.
+fn print_message(kind: &str, members: Vec<(&str, Value)>, coloured: impl Fn(&str) -> String, message: &str) {
     let message = escape_unprintable(message);
     if AS_JSON.load(Ordering::Relaxed) {
-        let body = match code {
-            Some(code) => json!({"code": code, "message": message}),
-            None => json!({"message": message}),
-        };
-        return print_to_stderr(&json!({kind: body}).to_string());
+        let members = members.into_iter().chain([("message", json!(message))]);
+        let body: Map<String, Value> = members.map(|(name, value)| (name.to_owned(), value)).collect();
+        let line = json!({kind: body}).to_string();
+        return print_to_stderr(&json_text::escape_unprintable_json(&line));
     }
     let label = format!("{kind}:");
     print_to_stderr(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));

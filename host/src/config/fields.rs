@@ -65,6 +65,10 @@ host_fields! {
     redis_wait_replicas: u64 = Preset::Number(0), Kind::Number { min: 0, max: 100 };
     /// Prefix of all keys in Redis: one per tenant. No prefix may be another one followed by a colon and more.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
+    /// Pipelines: the project whose definitions and data sets are used.
+    project: String = Preset::Text("default"), Kind::Text;
+    /// Pipelines: the tenant that ${org_id} names.
+    tenant: String = Preset::Text("default"), Kind::Text;
     /// How long an entry may wait in total (ms): for an instance, and for the store with all retries and reconnects.
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// Consecutive failed transactions after which requests to the store are suspended for a while.

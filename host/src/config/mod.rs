@@ -100,6 +100,12 @@ impl Config {
         Value::Object(object).to_string()
     }
 
+    /// What goes to the pipelines' `configure`: the options that they share with the filter.
+    pub fn pipeline_options(&self) -> String {
+        let shared = self.filter.iter().filter(|(name, _)| *name == "session_ids");
+        Value::Object(shared.map(|(name, (value, _))| (name.clone(), value.clone())).collect()).to_string()
+    }
+
     /// Where a field's value came from, the host's or the filter's.
     pub fn origin(&self, name: &str) -> Origin {
         let of_host = self.settings.get(name).map(|(_, origin)| origin);

@@ -18,7 +18,7 @@
 //!
 //! let project = Owner::project("shop");
 //! let definition = r#"{"id": "rules", "label": "House rules", "inputs_scope": ["project"], "retrieval": {"pipeline": [
-//!     {"type": "kv_get", "params": {"instance": "house", "namespace": "style", "keys": ["indent"]}}]}}"#;
+//!     {"type": "kv_get", "instance": "house", "namespace": "style", "keys": ["indent"]}]}}"#;
 //! pipelines.put(&project, DefinitionKind::Memory, DefinitionForm::Json, definition, None).await?;
 //! let style = project.dataset(DatasetKind::Values).named("house").in_namespace("style");
 //! pipelines.put_items(&style, &[Item { id: "indent".into(), text: r#""four spaces""#.into() }]).await?;
@@ -332,7 +332,7 @@ impl Pipelines {
     /// `NotFound` at the id, `Invalid`, or the store's.
     pub async fn required_variables(&self, owner: &Owner, ids: &[String]) -> Result<RequiredVariables, PipelineError> {
         let scope = scope_of(owner, PipelineAccess::Read);
-        Ok(call!(self, None, scope, definitions.call_list_required_variables(owner, ids)).await?)
+        call!(self, None, scope, definitions.call_list_required_variables(owner, ids)).await
     }
 
     /// The types of steps with their parameters: a JSON list.
@@ -355,7 +355,7 @@ impl Pipelines {
     /// `Invalid` names the item and its member, and nothing is written; or the store's.
     pub async fn put_items(&self, dataset: &Dataset, items: &[Item]) -> Result<ItemsChanged, PipelineError> {
         let scope = scope_of(&dataset.owner, PipelineAccess::WriteData);
-        Ok(call!(self, None, scope, datasets.call_put(dataset, items)).await?)
+        call!(self, None, scope, datasets.call_put(dataset, items)).await
     }
 
     /// A page of a data set's items: of events and documents the newest first, of others in no order.
@@ -376,7 +376,7 @@ impl Pipelines {
     /// `Invalid`, or the store's.
     pub async fn remove_items(&self, dataset: &Dataset, ids: &[String]) -> Result<ItemsChanged, PipelineError> {
         let scope = scope_of(&dataset.owner, PipelineAccess::WriteData);
-        Ok(call!(self, None, scope, datasets.call_remove(dataset, ids)).await?)
+        call!(self, None, scope, datasets.call_remove(dataset, ids)).await
     }
 
     /// Carry out an operation whose input and output are JSON objects (`conformance/pipelines/` shows each), to its end: with
