@@ -1,10 +1,17 @@
-//! Pipelines through the compiled component, on every store.
+//! Pipelines through the compiled component, on every store, and through the command line.
 
 mod cases;
+mod command_line;
 #[path = "../../../pipelines/tests/cases/matcher.rs"]
 mod matcher;
 mod world;
 
+use cases::every_case_holds;
+use command_line::every_case_holds_at_the_command_line;
+
 keepline_stores_tests::on_every_store![every_case_holds,];
 
-use cases::every_case_holds;
+mod programs {
+    keepline_stores_tests::on_stores![run on directory: [every_case_holds_at_the_command_line,]];
+    use super::*;
+}

@@ -28,12 +28,11 @@ impl RequestArguments {
             Some(file) => {
                 parse_lenient(&read_text(file)?).with_context(|| format!("{} must be a JSON object", file.display()))?
             }
-            None => Map::new(),
+            None => Map::from_iter([("scope_variables".to_owned(), json!({}))]),
         };
         if let Some(scopes) = &self.scope_variables {
             request.insert("scope_variables".into(), object("--scope-variables", Some(scopes))?.into());
         }
-        request.entry("scope_variables").or_insert_with(|| json!({}));
         if let Some(variables) = &self.variables {
             request.insert("additional_variables".into(), object("--variables", Some(variables))?.into());
         }
