@@ -59,7 +59,6 @@ pub mod config;
 mod contract;
 pub mod embedding;
 mod entry;
-mod inner;
 mod keepline;
 pub mod logging;
 pub mod maintenance;
@@ -103,7 +102,7 @@ pub use self::{
         memory::Memory,
         tokens::TokenCounter,
     },
-    inner::counters::{Counters, MemoryCounters, SkipCounters},
+    keepline::inner::counters::{Counters, MemoryCounters, SkipCounters},
     keepline::{Keepline, KeeplineError, metrics::Metrics},
     options::{
         OnStoreError, Options,

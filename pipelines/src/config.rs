@@ -70,7 +70,6 @@ impl PipelineConfig {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

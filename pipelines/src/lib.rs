@@ -5,9 +5,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `named` | enumerations whose values have names |
-//! | `value` | JSON values whose members keep their order |
+//! | `value` | JSON values whose members keep their order; as items, their text, order and times |
 //! | `finding` | errors and warnings at a place of a definition |
-//! | `items` | the text of items, their order and their times |
 //! | `language` | the small languages that parameters are written in |
 //! | `definition` | definitions in their forms, the types of steps, and how they are checked |
 //! | `steps` | steps on items in hand |
@@ -15,10 +14,8 @@
 //! | `catalog` | what is done to definitions |
 //! | `run` | runs of a definition over what is known so far |
 //! | `assembly` | what memories contribute, under a budget |
-//! | `error` | why a request was not carried out |
-//! | `datasets`, `stored` | what pipelines read, and the definitions, in a store |
-//! | `operations` | what is done to stored definitions |
-//! | `requests` | requests from beginning to end |
+//! | `datasets` | what pipelines read, in a store |
+//! | `requests` | stored definitions, what is done to them, and requests from beginning to end |
 //! | `config` | the component's options |
 //! | `component` | the exports and allocator of the compiled component alone |
 
@@ -26,32 +23,17 @@
 #![allow(missing_docs, reason = "its callers are the component and the tests: documented is what a name does not say")]
 
 pub mod assembly;
-#[cfg(target_arch = "wasm32")]
-#[allow(
-    unsafe_code,
-    unused_imports,
-    clippy::all,
-    clippy::pedantic,
-    clippy::restriction,
-    rustdoc::all,
-    reason = "generated"
-)]
-mod bindings;
 pub mod catalog;
 #[cfg(target_arch = "wasm32")]
 mod component;
 pub mod config;
 pub mod datasets;
 pub mod definition;
-pub mod error;
 pub mod finding;
-mod items;
 mod language;
 mod named;
-pub mod operations;
 pub mod requests;
 pub mod rules;
 pub mod run;
 mod steps;
-pub mod stored;
 pub mod value;

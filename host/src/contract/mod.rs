@@ -7,6 +7,8 @@
 
 pub(crate) mod logging;
 pub(crate) mod names;
+#[allow(missing_docs, unsafe_code, dead_code, clippy::all, clippy::pedantic, clippy::unwrap_used, reason = "generated")]
+mod pipeline_bindings;
 pub(crate) mod storage_names;
 
 pub use self::generated::{
@@ -19,6 +21,9 @@ pub use self::generated::{
         host::needs,
     },
 };
+pub use self::pipeline_bindings::exports::keepline::pipelines;
+/// Needs of pipelines and what is said to them: owned, while those of tasks are passed without a copy.
+pub(crate) use self::pipeline_bindings::keepline::host::needs as pipeline_needs;
 
 #[allow(missing_docs, unsafe_code, dead_code, clippy::all, clippy::pedantic, clippy::unwrap_used, reason = "generated")]
 mod generated {
@@ -38,33 +43,6 @@ mod generated {
         exports: { default: async },
         // Arguments are passed without a copy; what is passed both ways is owned.
         ownership: Borrowing { duplicate_if_necessary: false },
-        additional_derives: [PartialEq, Eq, PartialOrd, Ord, Hash],
-    });
-}
-
-pub use self::pipelines_generated::exports::keepline::pipelines;
-/// Needs of pipelines and what is said to them: owned, while those of tasks are passed without a copy.
-pub(crate) use self::pipelines_generated::keepline::host::needs as pipeline_needs;
-
-#[allow(missing_docs, unsafe_code, dead_code, clippy::all, clippy::pedantic, clippy::unwrap_used, reason = "generated")]
-mod pipelines_generated {
-    wasmtime::component::bindgen!({
-        path: ["wit", "wit/pipelines/world.wit"],
-        inline: "
-            package keepline:library;
-            world pipelines {
-                export keepline:pipelines/configuration@0.3.0;
-                export keepline:pipelines/definitions@0.3.0;
-                export keepline:pipelines/runs@0.3.0;
-                export keepline:pipelines/datasets@0.3.0;
-            }
-        ",
-        world: "keepline:library/pipelines",
-        exports: { default: async },
-        with: {
-            "keepline:common/shared@0.3.0": super::generated::keepline::common::shared,
-            "keepline:host/log@0.3.0": super::generated::keepline::host::log,
-        },
         additional_derives: [PartialEq, Eq, PartialOrd, Ord, Hash],
     });
 }

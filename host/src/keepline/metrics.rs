@@ -2,7 +2,7 @@
 
 use crate::{
     embedding::EmbeddingMetrics,
-    inner::counters::{Counters, MemoryCounters, SkipCounters},
+    keepline::inner::counters::{Counters, MemoryCounters, SkipCounters},
     store::{Latencies, StoreCounters},
 };
 

@@ -1,5 +1,6 @@
 //! The library's centre: a plugin, a store and a configuration, from which pipes are opened.
 
+pub(crate) mod inner;
 pub(crate) mod metrics;
 mod store_probe;
 
@@ -17,7 +18,7 @@ use crate::{
         Problem, Vector,
         task::{Job, ModelError, NeedResult, Progress},
     },
-    inner::{
+    keepline::inner::{
         KeeplineInner, UnusableIds,
         counters::{Counters, Tally},
     },

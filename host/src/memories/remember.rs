@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use super::pair::Pair;
 use crate::{
     entry::{Answer, Effect, Problem, ProblemCode, Task},
-    inner::counters::MemoryCounters,
     keepline::Keepline,
+    keepline::inner::counters::MemoryCounters,
     logging::LogLevel,
     store::Deadline,
 };

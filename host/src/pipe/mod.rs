@@ -15,7 +15,7 @@ pub use crate::entry::{
 use crate::{
     contract::lanes::{AnswerReply, QuestionReply, TurnQuestion},
     entry::metadata::{AttachedRanges, EntryMetadata},
-    inner::KeeplineInner,
+    keepline::inner::KeeplineInner,
     logging::LogLevel,
     options::OnStoreError,
     runtime::{CallRefusal, CallScope, EntryOwner, Exports, PluginInstance},

@@ -33,7 +33,7 @@ pub use crate::contract::{
 };
 use crate::{
     contract::shared::Problem,
-    inner::KeeplineInner,
+    keepline::inner::KeeplineInner,
     runtime::{CallScope, Exports, InstanceStore},
     store::{Deadline, FailureCode, StoreGuard, Writer},
 };

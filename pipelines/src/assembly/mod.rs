@@ -15,9 +15,9 @@ use indexmap::{IndexMap, IndexSet};
 use crate::{
     definition::{Definition, Priority, Section},
     finding::Finding,
-    items::{item_text, token_estimate},
     run::{Known, Progress, RunReport, RunRequest, Wanted, execute},
     value::Value,
+    value::items::{item_text, token_estimate},
 };
 
 /// What a memory contributes to a section.

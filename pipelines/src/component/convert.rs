@@ -3,12 +3,12 @@
 use keepline_store_client::{Problem, codes};
 
 use crate::{
-    bindings::exports::keepline::pipelines::definitions::{self, Refusal},
     catalog::{CatalogFault, DefinitionKind},
+    component::bindings::exports::keepline::pipelines::definitions::{self, Refusal},
     datasets::{Owner, OwnerKind},
-    error::RequestError,
     finding::Finding,
-    stored::StoredDefinition,
+    requests::error::RequestError,
+    requests::stored::StoredDefinition,
 };
 
 impl TryFrom<definitions::Owner> for Owner {

@@ -2,9 +2,9 @@
 
 use keepline_store_client::{Problem, component::imports::Imports};
 
-use super::{Component, convert::unknown};
+use super::{configuration::Component, convert::unknown};
 use crate::{
-    bindings::exports::keepline::pipelines::datasets::{Dataset, Guest, Item, ItemPage, ItemsChanged},
+    component::bindings::exports::keepline::pipelines::datasets::{Dataset, Guest, Item, ItemPage, ItemsChanged},
     datasets::{self, Collection, DataItem, DataKind, Owner},
     value::Value,
 };

@@ -3,19 +3,19 @@
 use keepline_store_client::{Problem, component::imports::Imports};
 
 use super::{
-    Component,
+    configuration::Component,
     convert::{definition_kind, unknown},
 };
 use crate::{
-    bindings::exports::keepline::pipelines::definitions::{
+    catalog::{CatalogFault, DefinitionKind},
+    component::bindings::exports::keepline::pipelines::definitions::{
         Checked, Definition, DefinitionPage, DefinitionQuery, DefinitionRemoved, Guest, Owner, Refusal,
         RequiredVariables, ScopeVariables, StepDescriptions,
     },
-    catalog::{CatalogFault, DefinitionKind},
     datasets,
     definition::{Form, describe_steps},
-    error::RequestError,
-    operations::Definitions,
+    requests::error::RequestError,
+    requests::operations::Definitions,
     value::Value,
 };
 

@@ -1,67 +1,18 @@
 //! The component shell: the contract's exports on one side, requests and operations on the other. It converts, and holds no
 //! rule.
 
+#[allow(
+    unsafe_code,
+    unused_imports,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    rustdoc::all,
+    reason = "generated"
+)]
+mod bindings;
+mod configuration;
 mod convert;
 mod datasets;
 mod definitions;
 mod runs;
-
-use std::cell::Cell;
-
-use keepline_store_client::{
-    Host as _, Level, Problem, codes,
-    component::{
-        allocator::Arena,
-        imports::{Imports, replace_log_level},
-    },
-};
-
-use crate::{
-    bindings::{self, exports::keepline::pipelines::configuration},
-    config::PipelineConfig,
-};
-
-/// The exports of the contract are implemented for it.
-struct Component;
-
-#[allow(unsafe_code, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
-mod symbols {
-    use super::{Component, bindings};
-
-    bindings::export!(Component with_types_in bindings);
-}
-
-/// Room for a small run.
-#[global_allocator]
-static HEAP: Arena<{ 64 << 10 }> = Arena::new();
-
-thread_local! {
-    /// What an instance keeps between calls.
-    static CONFIG: Cell<PipelineConfig> = const { Cell::new(PipelineConfig::DEFAULT) };
-}
-
-impl configuration::Guest for Component {
-    fn configure(options: String, log_from: Level) -> Result<configuration::Configured, Problem> {
-        let config = PipelineConfig::parse(&options)?;
-        replace_log_level(log_from);
-        CONFIG.set(config);
-        let option = |(name, value, is_default): (&str, String, bool)| configuration::OptionValue {
-            name: name.to_owned(),
-            value,
-            is_default,
-        };
-        Ok(configuration::Configured {
-            options: config.options().into_iter().map(option).collect(),
-            warnings: warnings(),
-        })
-    }
-}
-
-/// What the store can't do and pipelines rely on.
-fn warnings() -> Vec<Problem> {
-    if Imports.store_profile().indexes {
-        return Vec::new();
-    }
-    let message = "the store lacks indexes: documents, events by type or stream, and nodes by member can't be read";
-    vec![*Problem::new(codes::UNSUPPORTED, "indexes", message)]
-}

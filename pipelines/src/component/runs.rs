@@ -10,14 +10,17 @@ use keepline_store_client::{
     needs::{self, CallNeed, VectorsNeed},
 };
 
-use super::{CONFIG, Component, convert::unknown};
+use super::{
+    configuration::{CONFIG, Component},
+    convert::unknown,
+};
 use crate::{
     assembly::AssemblyRequest,
-    bindings::exports::keepline::pipelines::{
+    catalog::CatalogFault,
+    component::bindings::exports::keepline::pipelines::{
         definitions::Refusal,
         runs::{self, Guest, PendingNeed},
     },
-    catalog::CatalogFault,
     config::PipelineConfig,
     datasets::Asker,
     requests::{Outcome, Reply, RequestContext, ask_rules, assemble_context, execute_memory},

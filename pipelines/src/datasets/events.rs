@@ -13,9 +13,9 @@ use super::{
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
-    items::parse_instant,
     run::{EventQuery, Found},
     value::Value,
+    value::items::parse_instant,
 };
 
 pub(super) const EVENTS: &str = "events";

@@ -18,8 +18,8 @@ use super::{
     Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, reader::require_indexes, values,
 };
 use crate::{
-    items::parse_instant,
     named::named,
+    value::items::parse_instant,
     value::{Object, Value},
 };
 

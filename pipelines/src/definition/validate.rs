@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     finding::Finding,
-    items::{parse_bound, parse_duration},
     language::comparison::{Operator, parse_where},
     language::expression::{Expression, is_alias},
     language::handlebars::HandlebarsTemplate,
     language::template,
+    value::items::{parse_bound, parse_duration},
     value::{Object, Value},
 };
 

@@ -2,7 +2,7 @@
 //! `pipeline.x`. Nothing is escaped: the reader is a model.
 
 use super::template::text_of;
-use crate::{items::item_text, value::Value};
+use crate::value::{Value, items::item_text};
 
 /// A template.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use super::{
 use crate::{
     definition::{Definition, Step, StepKind},
     finding::Finding,
-    items::items_of,
     language::comparison::{Condition, parse_where},
     language::expression::{Expression, ExpressionScope},
     language::template,
     steps::{self, StepContext, StepFault},
+    value::items::items_of,
     value::{Object, Value},
 };
 

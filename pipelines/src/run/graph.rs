@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     definition::Step,
-    items::{compare_for_sort, parse_instant},
     language::comparison::{Condition, Operator},
     steps::{StepFault, StepResult},
+    value::items::{compare_for_sort, parse_instant},
     value::{Object, Value, field_of},
 };
 

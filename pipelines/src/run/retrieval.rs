@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     definition::Step,
-    items::{parse_bound, parse_duration},
     language::template,
     steps::{StepFault, StepResult},
+    value::items::{parse_bound, parse_duration},
     value::{Object, Value},
 };
 

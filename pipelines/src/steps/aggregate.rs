@@ -7,7 +7,7 @@ use super::{
     filter::{first_of_each, identity},
 };
 use crate::{
-    items::{compare_for_sort, items_of},
+    value::items::{compare_for_sort, items_of},
     value::{Object, Value},
 };
 

@@ -3,9 +3,9 @@
 use super::{StepContext, StepFault, StepResult};
 use crate::{
     definition::ItemFormat,
-    items::{item_text, text_member, token_estimate},
     language::handlebars::{HandlebarsTemplate, PipelineTexts},
     value::Value,
+    value::items::{item_text, text_member, token_estimate},
 };
 
 /// The items as text, in the step's format or else the contribution's, or by a template. Whole items are dropped from the end

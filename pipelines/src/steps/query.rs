@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::{StepContext, StepFault, StepResult};
 use crate::{
-    items::{item_text, items_of},
     language::template::text_of,
+    value::items::{item_text, items_of},
     value::{Value, field_of},
 };
 

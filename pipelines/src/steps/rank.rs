@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, rc::Rc};
 
 use super::{StepContext, StepFault, StepResult};
-use crate::items::compare_for_sort;
+use crate::value::items::compare_for_sort;
 use crate::value::{Object, Value};
 
 /// Sorts descending by a strategy, a field, or a weighted sum. Equals keep their order.

@@ -12,12 +12,12 @@ use keepline_pipelines::{
     assembly::AssemblyRequest,
     catalog::{self, CatalogFault, DefinitionKind},
     definition::{check, describe_steps},
-    error::RequestError,
-    operations::Definitions,
+    requests::error::RequestError,
+    requests::operations::Definitions,
+    requests::stored::StoredDefinition,
     requests::{self, Outcome, RequestContext, ask_rules, assemble_context, execute_memory},
     rules::{AppliedRule, check_rule_engine},
     run::{Answer, RunLimits, RunRequest},
-    stored::StoredDefinition,
     value::{Object, Value},
 };
 

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use keepline_pipelines::{
     catalog::DefinitionKind,
     datasets::{Asker, Collection, DataItem, DataKind, Owner, OwnerKind, put_items},
+    requests::stored::put_definition,
     run::{Answer, Need},
-    stored::put_definition,
     value::{Object, Value},
 };
 use keepline_recall::Embedding;

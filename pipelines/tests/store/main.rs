@@ -13,10 +13,10 @@ use keepline_pipelines::{
     catalog::DefinitionKind,
     datasets::{Asker, Collection, DataItem, DataKind, Owner, OwnerKind, list_items, put_items, remove_items},
     definition::check,
-    error::RequestError,
+    requests::error::RequestError,
+    requests::stored::put_definition,
     requests::{Outcome, Reply, RequestContext, assemble_context, execute_memory},
     run::{Answer, RunLimits, RunReport, RunRequest},
-    stored::put_definition,
     value::{Object, Value},
 };
 use keepline_store_client::{Host, Operation, Precondition, PutEntry, Transaction};

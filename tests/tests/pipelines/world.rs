@@ -170,7 +170,7 @@ impl World {
 
 /// A definition, whatever is in it, past the component.
 async fn put_raw(store: &StoreUnderTest, owner: &Owner, map: &str, form: &Value) {
-    let bucket = BucketId::new(kind::DEFINITION, &definitions_bucket_name(&owner.kind, &owner.name));
+    let bucket = BucketId::new(kind::DEFINITION, definitions_bucket_name(&owner.kind, &owner.name));
     let stored = Value::object([("revision", 1_u64.into()), ("form", form.clone())]).to_json();
     let put = transaction(&bucket, create(), put_in(map, &[(text(form, "id"), stored)]));
     assert_eq!(store.try_send(&put).await.unwrap().receipt.status, Status::Applied);

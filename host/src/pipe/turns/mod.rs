@@ -20,7 +20,7 @@ use keepline_json as json;
 use parking_lot::Mutex;
 
 use super::ToolActivity;
-use crate::{entry::metadata::EntryMetadata, inner::KeeplineInner, logging::LogLevel, runtime::EntryOwner};
+use crate::{entry::metadata::EntryMetadata, keepline::inner::KeeplineInner, logging::LogLevel, runtime::EntryOwner};
 
 /// The most turns of a stream.
 const MAX_TURNS: usize = 10_000;

@@ -1,5 +1,7 @@
 //! JSON values as pipelines see them: members keep their order, and a clone costs a reference count.
 
+pub(crate) mod items;
+
 use std::{cmp::Ordering, fmt, io, rc::Rc};
 
 use indexmap::IndexMap;

@@ -8,8 +8,10 @@ use crate::{
     catalog::{self, Accepted, CatalogFault, DefinitionKind},
     datasets::Owner,
     definition::check,
-    error::RequestError,
-    stored::{DefinitionPage, StoredDefinition, get_definitions, page_definitions, put_definition, remove_definition},
+    requests::error::RequestError,
+    requests::stored::{
+        DefinitionPage, StoredDefinition, get_definitions, page_definitions, put_definition, remove_definition,
+    },
     value::{Object, Value},
 };
 

@@ -1,19 +1,25 @@
 //! Carries out requests: definitions are read, runs go on until they end or need the host, and reads go together.
 
+pub mod error;
+pub mod operations;
+pub mod stored;
+
 use std::rc::Rc;
 
 use keepline_store_client::Host;
 
+use self::{
+    error::RequestError,
+    stored::{StoredDefinition, get_definitions, list_definitions},
+};
 use crate::{
     assembly::{Assembly, AssemblyProgress, AssemblyRequest, assemble},
     catalog::{CatalogFault, DefinitionKind},
     datasets::{Asker, Reader},
     definition::{Definition, Status, check},
-    error::RequestError,
     finding::Finding,
     rules::{AppliedRule, RuleEngine, RuleInput, check_rule_engine, evaluate_rules},
     run::{Answer, FailureCode, Known, Need, Progress, RunFailure, RunLimits, RunReport, RunRequest, Wanted, execute},
-    stored::{StoredDefinition, get_definitions, list_definitions},
     value::Value,
 };
 
