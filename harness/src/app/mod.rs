@@ -17,7 +17,7 @@ pub use self::{
     },
     open::{
         TRANSFER_TIMEOUT, configured_sandbox, keepline_options, list_filter_fields, load_plugin, open_existing_store,
-        open_keepline_on, open_transfer_store, print_store_warnings, transfer_redis,
+        open_keepline_on, open_keepline_with_pipelines, open_transfer_store, print_store_warnings, transfer_redis,
     },
     openai::completions::configured_completion_model as model,
     with_keepline::{with_keepline, with_pipelines},

@@ -129,9 +129,36 @@ pub fn keepline_options(config: &Config) -> Result<Options> {
     Ok(options)
 }
 
+/// As [`open_keepline_on`], for questions that gain what memories contribute.
+pub async fn open_keepline_with_pipelines(
+    global: &GlobalArguments,
+    store: Arc<dyn Store>,
+    plugin: Plugin,
+    config: &Config,
+) -> Result<Keepline> {
+    let mut options = keepline_options(config)?;
+    if let Some(assembly) = config.assembly() {
+        let pipelines = load_pipelines(global, config)?;
+        let mut of_entries = PipelineOptions::default();
+        of_entries.host = options.clone();
+        of_entries.host.filter = config.pipeline_options();
+        let pipelines = Pipelines::new(pipelines, store.clone(), of_entries).await?;
+        options.assembly = Some(pipelines.assembly(assembly));
+    }
+    open_keepline_of(store, plugin, config, options).await
+}
+
 /// Opens a Keepline on that store, and warns of fields that have no effect.
 pub async fn open_keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
-    let options = keepline_options(config)?;
+    open_keepline_of(store, plugin, config, keepline_options(config)?).await
+}
+
+async fn open_keepline_of(
+    store: Arc<dyn Store>,
+    plugin: Plugin,
+    config: &Config,
+    options: Options,
+) -> Result<Keepline> {
     let keepline = match Keepline::new(plugin.clone(), store, options).await {
         Err(KeeplineError::Config { field, message }) => {
             return Err(explain_refused_field(plugin, config, field, message).await.into());

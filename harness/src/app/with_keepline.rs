@@ -10,7 +10,7 @@ use super::{
     error::coded_error,
     load_config, load_plugin,
     open::{load_pipelines, open_pipelines_on},
-    open_existing_store, open_keepline_on, runtime,
+    open_existing_store, open_keepline_with_pipelines, runtime,
     shutdown::ShutdownSignals,
     store_settings,
 };
@@ -29,7 +29,7 @@ pub fn with_keepline(
     let config = load_config(global)?;
     let plugin = load_plugin(global, &config)?;
     with_store(config, access, async |store, config, runtime| {
-        let keepline = open_keepline_on(store, plugin, config).await?;
+        let keepline = open_keepline_with_pipelines(global, store, plugin, config).await?;
         serve(keepline, config, runtime).await
     })
 }

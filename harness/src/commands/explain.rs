@@ -38,6 +38,8 @@ pub struct ExplainArguments {
     pub full: bool,
 }
 
+/// What declared memories contribute to a question.
+const SECTIONS_MEMBER: &str = "memory_sections";
 /// Pages of messages that are read to show the turns' words; the trace names at most 64 turns.
 const MOST_PAGES: usize = 4;
 const PAGE_MESSAGES: u32 = 1000;
@@ -65,14 +67,28 @@ pub fn main(global: &GlobalArguments, arguments: &ExplainArguments) -> Result<Ex
         print_separator()?;
         terminal::print_list(["At", "Tokens", "In the window", "Who", "What"], rows, arguments.full)?;
         print_fate_meanings(turns)?;
-        match metadata.get(RECALL_MEMBER) {
-            None => Ok(()),
-            Some(recalled) => {
-                print_separator()?;
-                print_passages(recalled)
-            }
+        if let Some(recalled) = metadata.get(RECALL_MEMBER) {
+            print_separator()?;
+            print_passages(recalled)?;
         }
+        if let Some(sections) = metadata.get(SECTIONS_MEMBER) {
+            print_separator()?;
+            print_sections(sections)?;
+        }
+        Ok(())
     })
+}
+
+/// What declared memories contribute, by section.
+fn print_sections(sections: &Value) -> Result<()> {
+    let mut rows = Vec::new();
+    for (section, items) in sections.get("sections").and_then(Value::as_object).into_iter().flatten() {
+        for item in items.as_array().into_iter().flatten() {
+            let [memory, priority, text] = ["memory_id", "priority", "text"].map(|name| text_member(item, name));
+            rows.push([section.clone(), memory, priority, text]);
+        }
+    }
+    terminal::print_table(["Section", "Memory", "Priority", "Text"], rows)
 }
 
 /// Separates a table from the one above, for people.
@@ -87,6 +103,7 @@ fn print_separator() -> Result<()> {
 fn explanation_json(trace: &Value, metadata: &Value) -> Value {
     let mut shown = trace.as_object().cloned().unwrap_or_else(Map::new);
     for (name, member) in [
+        ("sections", SECTIONS_MEMBER),
         ("recalled", RECALL_MEMBER),
         ("summary", "memory_summary"),
         ("messages", "memory_messages"),

@@ -69,6 +69,10 @@ host_fields! {
     project: String = Preset::Text("default"), Kind::Text;
     /// Pipelines: the tenant that ${org_id} names.
     tenant: String = Preset::Text("default"), Kind::Text;
+    /// Memories of the project that contribute to each question, in memory_sections: ids, rules/ID for a rule engine that calls for memories, or rules/* for all engines.
+    assemble: Vec<String> = Preset::Text(""), Kind::List;
+    /// How many tokens they may contribute together.
+    assemble_tokens: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 1_000_000 };
     /// How long an entry may wait in total (ms): for an instance, and for the store with all retries and reconnects.
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// Consecutive failed transactions after which requests to the store are suspended for a while.

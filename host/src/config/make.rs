@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Config, Setting, neurolink};
+use super::{Config, Setting, fields::HostFields, neurolink};
 use crate::{
     maintenance::MaintenanceOptions,
     options::{OnStoreError, Options},
+    pipelines::{AssemblyOptions, Owner},
     sandbox::{CodeCache, Compiler, Isolation, PluginLimits, Sandbox},
     store::{
         BreakerOptions, Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
@@ -95,6 +96,26 @@ impl Config {
             },
             ..Options::default()
         }
+    }
+
+    /// Which memories contribute to questions; none: no memory does.
+    pub fn assembly(&self) -> Option<AssemblyOptions> {
+        let HostFields { project, tenant, assemble, assemble_tokens, .. } = &self.host;
+        if assemble.is_empty() {
+            return None;
+        }
+        let mut options = AssemblyOptions::new(Owner::project(project));
+        options.tenant.clone_from(tenant);
+        options.max_tokens = count(*assemble_tokens);
+        for name in assemble {
+            match (name.strip_prefix("rules/"), &mut options.rule_engines) {
+                (Some("*"), engines) => *engines = None,
+                (Some(id), Some(engines)) => engines.push(id.to_owned()),
+                (Some(_), None) => {}
+                (None, _) => options.memories.push(name.clone()),
+            }
+        }
+        Some(options)
     }
 
     /// How deferred work is done.

@@ -3,6 +3,7 @@
 pub(crate) mod files;
 pub(crate) mod memory;
 pub(crate) mod metadata;
+pub(crate) mod sections;
 pub(crate) mod task;
 pub(crate) mod tokens;
 

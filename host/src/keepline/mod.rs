@@ -155,6 +155,7 @@ impl Keepline {
             tally,
             token_counter: options.token_counter,
             file_resolver: options.file_resolver,
+            assembly: options.assembly,
             embeddings,
         };
         if options.require_store
@@ -303,6 +304,11 @@ impl Keepline {
         }
         let store = Arc::new(StoreGuard::new(store, self.breaker));
         Ok(Self { inner: self.inner.clone(), store, breaker: self.breaker, world: self.world })
+    }
+
+    /// The same over a store that is guarded already.
+    pub(crate) fn over(&self, store: &Arc<StoreGuard>) -> Self {
+        Self { store: store.clone(), ..self.clone() }
     }
 
     /// Looks whether the store can be used, as an entry would find it, by the deadline or else within

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     embedding::Embedder,
-    entry::{files::FileResolver, tokens::TokenCounter},
+    entry::{files::FileResolver, sections::Assembly, tokens::TokenCounter},
     logging::{Clock, Log, SystemClock, TracingLog},
     store::BreakerOptions,
 };
@@ -81,6 +81,9 @@ pub struct Options {
     /// How long a question may wait for its embedding; then it goes without. What comes later is kept for the next time.
     /// It is part of [`Self::entry_timeout`]. Default 150 ms; zero: questions always go without.
     pub embedding_wait: Duration,
+    /// What questions gain from declared memories: their metadata's `memory_sections`. It is assembled beside the filter's work,
+    /// within the entry's deadline; what is late is left out, and logged. Default none.
+    pub assembly: Option<Assembly>,
     /// Who knows where the files are that messages refer to. Default none: references are attached as they were given.
     pub file_resolver: Option<Arc<dyn FileResolver>>,
 }
@@ -104,6 +107,7 @@ impl Default for Options {
             token_counter: None,
             embedder: None,
             embedding_wait: Duration::from_millis(150),
+            assembly: None,
             file_resolver: None,
         }
     }

@@ -140,6 +140,7 @@ impl Pipe {
         };
         let question = Question { vector: question.vector.or(vector.as_deref()), ..question };
         let (has_vector, reads_only) = (question.vector.is_some(), self.reads_only);
+        let own_metadata = question.metadata;
         let ids = self.inner.session_ids;
         let call = async |instance: &mut PluginInstance, writer, due| {
             let scope = if reads_only { CallScope::ReadOnly(owner.clone()) } else { CallScope::Entry(owner.clone()) };
@@ -154,7 +155,9 @@ impl Pipe {
             };
             Ok(((reply, attached), writer))
         };
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, call).await;
+        let asked = self.inner.call_instance(&self.store, &mut self.writer, due, call);
+        let assembled = self.inner.assemble_sections(&self.store, owner, question.text, due);
+        let (called, sections) = futures::join!(asked, assembled);
         self.inner.tally.questions.record(began.elapsed());
         match called {
             Ok((reply, places)) => {
@@ -169,6 +172,9 @@ impl Pipe {
                     (content.state, content.may_wait, content.staged.model) = (state, may_wait, model);
                 });
                 let metadata = self.inner.with_files(metadata, &places, due).await;
+                // Of a session that the question may not read, nothing is told.
+                let is_asking = matches!(effect, Effect::Resumed | Effect::Enriched | Effect::Limited);
+                let metadata = self.inner.with_sections(own_metadata, metadata, sections.filter(|_| is_asking));
                 let problem = problem.map(Problem::from);
                 self.record_outcome(Passed { metadata, effect, attached, has_vector, due: tasks, problem })
             }

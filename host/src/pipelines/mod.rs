@@ -29,6 +29,7 @@
 //! # Ok(()) }
 //! ```
 
+mod assembly;
 mod custom;
 mod error;
 mod names;
@@ -39,12 +40,13 @@ use keepline_options::bucket_names::user_bucket_name;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use self::{custom::run_custom_step, error::printable};
 pub use self::{
+    assembly::AssemblyOptions,
     custom::{CustomError, CustomStep, CustomSteps, CustomWork},
     error::{PipelineError, PipelineErrorCode},
     names::{DatasetKind, DefinitionForm, DefinitionKind, Operation, OwnerKind},
 };
+use self::{assembly::LaneAssembler, custom::run_custom_step, error::printable};
 pub use crate::contract::pipelines::{
     datasets::{Dataset, Item, ItemPage, ItemsChanged},
     definitions::{
@@ -52,6 +54,7 @@ pub use crate::contract::pipelines::{
     },
     runs::Asker,
 };
+pub use crate::entry::sections::Assembly;
 use crate::{
     contract::{
         pipeline_needs::{FailedResult, MissingResult, Need, Outcome, TextResult, Vector, VectorsResult},
@@ -65,7 +68,7 @@ use crate::{
     options::Options,
     plugin::Plugin,
     runtime::{BoundedReply, CallScope, Exports, InstanceStore, PipelineAccess, PipelineScope, PluginWorld},
-    store::{Deadline, Health, Store},
+    store::{Deadline, Health, Store, StoreGuard},
 };
 
 /// Calls of a run that come after needs. Each definition has at most 100 steps, and each need goes with others.
@@ -418,6 +421,17 @@ impl Pipelines {
             }
         }
         Err(PipelineError::of_plugin(format!("the plugin still needs something after {MAX_ROUNDS} rounds")))
+    }
+
+    /// What questions gain from these memories: for [`Options::assembly`]. A question's own session and user are the asking
+    /// ones, whatever its variables say.
+    pub fn assembly(&self, options: AssemblyOptions) -> Assembly {
+        Assembly(Arc::new(LaneAssembler { pipelines: self.clone(), options }))
+    }
+
+    /// The same over the store of a question.
+    fn over(&self, store: &Arc<StoreGuard>) -> Self {
+        Self { keepline: self.keepline.over(store), custom_steps: self.custom_steps.clone() }
     }
 
     /// What the host says to a need.

@@ -13,9 +13,10 @@ use std::{
 use indexmap::{IndexMap, IndexSet};
 
 use crate::{
-    definition::{Definition, Priority, Section},
+    definition::{Definition, ItemFormat, Priority, Section},
     finding::Finding,
     run::{Known, Progress, RunReport, RunRequest, Wanted, execute},
+    steps::format_items,
     value::Value,
     value::items::{item_text, token_estimate},
 };
@@ -41,6 +42,8 @@ pub struct Assembly {
     pub token_estimate: usize,
     /// Whether the budget left anything out.
     pub truncated: bool,
+    /// How each memory's items are written.
+    formats: HashMap<Rc<str>, ItemFormat>,
 }
 
 /// How far an assembly came.
@@ -76,6 +79,7 @@ pub fn assemble(
     for (section, item) in items {
         assembly.sections.entry(section).or_default().push(item);
     }
+    assembly.formats = calls.iter().map(|(memory, _)| (Rc::clone(&memory.id), memory.contribution.format)).collect();
     for (memory, report) in calls {
         let warnings = report.warnings.iter().map(|warning| (Rc::clone(&memory.id), warning.clone()));
         assembly.warnings.extend(warnings);
@@ -157,7 +161,29 @@ impl Assembly {
             ("total_items", Value::from(self.sections.values().map(Vec::len).sum::<usize>())),
             ("truncated", Value::Bool(self.truncated)),
         ]);
-        Value::object([("success", Value::Bool(true)), ("context", self.context()), ("trace", trace), ("meta", meta)])
+        Value::object([
+            ("success", Value::Bool(true)),
+            ("context", self.context()),
+            ("text", self.text().into()),
+            ("trace", trace),
+            ("meta", meta),
+        ])
+    }
+
+    /// The items as one text: under the name of each section, those of each memory in the format of its contribution.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (section, items) in &self.sections {
+            let separator = if text.is_empty() { "" } else { "\n\n" };
+            text.push_str(&[separator, "## ", &section.title()].concat());
+            for of_memory in items.chunk_by(|one, other| one.memory == other.memory) {
+                let format = of_memory.first().and_then(|item| self.formats.get(&item.memory));
+                let values: Vec<_> = of_memory.iter().map(|item| Value::Text(Rc::clone(&item.text))).collect();
+                text.push('\n');
+                text.push_str(&format_items(&values, format.copied().unwrap_or(ItemFormat::BulletList)));
+            }
+        }
+        text
     }
 
     /// The items by section.

@@ -20,6 +20,15 @@ named! {
     }
 }
 
+impl Section {
+    /// Its name as a heading: `Working memory`.
+    pub fn title(self) -> String {
+        let name = self.name().replace('_', " ");
+        let (first, rest) = name.split_at_checked(1).unwrap_or_default();
+        first.to_uppercase() + rest
+    }
+}
+
 named! {
     /// What gives way last when room is short.
     Priority { Low = "low", Medium = "medium", High = "high", Critical = "critical", }

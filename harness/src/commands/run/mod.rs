@@ -97,7 +97,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
     };
     let background = runtime::build_background()?;
     let outcome = runtime.block_on(async {
-        let keepline = app::open_keepline_on(config.store()?, plugin, &config).await?;
+        let keepline = app::open_keepline_with_pipelines(global, config.store()?, plugin, &config).await?;
         let work = maintenance::open_maintenance(&keepline, &config, &background)?;
         background.spawn(app::print_store_warnings(keepline.store().clone()));
         if config.is_durable() {

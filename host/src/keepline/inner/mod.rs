@@ -16,6 +16,7 @@ use crate::{
     entry::{
         files::{FileResolver, resolve_files},
         metadata::AttachedRanges,
+        sections::{Assembly, append_sections},
         tokens::{TokenCounter, count_tokens_within},
     },
     logging::{LogLevel, RateLimitedLog},
@@ -37,6 +38,7 @@ pub(crate) struct KeeplineInner {
     pub(crate) tally: Tally,
     pub(crate) token_counter: Option<Arc<dyn TokenCounter>>,
     pub(crate) file_resolver: Option<Arc<dyn FileResolver>>,
+    pub(crate) assembly: Option<Assembly>,
     pub(crate) embeddings: Option<Arc<EmbeddingScheduler>>,
 }
 
@@ -93,6 +95,39 @@ impl KeeplineInner {
             return None;
         }
         desk.embed_question(owner.user.as_ref().unwrap_or(session), &json::spoken_text(text), due.deadline.left()).await
+    }
+
+    /// What declared memories contribute to a question, if there is anything, and it is there in time.
+    pub(crate) async fn assemble_sections(
+        &self,
+        store: &Arc<StoreGuard>,
+        owner: &EntryOwner,
+        text: &str,
+        due: CallDeadline,
+    ) -> Option<String> {
+        let assembly = self.assembly.as_ref().filter(|_| owner.session.is_some())?;
+        // The question goes on with what is left.
+        let time = due.deadline.left().map_or(self.entry_timeout, |left| left.min(self.entry_timeout)) / 5 * 4;
+        let assembling = assembly.0.assemble(store, owner, text, Deadline::after(time));
+        let problem = match tokio::time::timeout(time, assembling).await {
+            Ok(Ok(sections)) => return sections,
+            Ok(Err(problem)) => problem,
+            Err(_) => format!("they took longer than {} ms", time.as_millis()),
+        };
+        let message = format!("memory_sections are left out of a question: {problem}");
+        self.log().log_from_host(LogLevel::Warn, "keepline.pipeline", &message);
+        None
+    }
+
+    /// A question's metadata with what declared memories contribute; none: as the entry had them.
+    pub(crate) fn with_sections(
+        &self,
+        own: &str,
+        metadata: Option<String>,
+        sections: Option<String>,
+    ) -> Option<String> {
+        let Some(sections) = sections else { return metadata };
+        append_sections(metadata.as_deref().unwrap_or(own), &sections).or(metadata)
     }
 
     /// A question's metadata with its files resolved; as it is where that takes too long.
