@@ -1,5 +1,5 @@
-//! Builds the misbehaving test guest and the memory store as components: `hostile.wasm` and `memory-store.wasm` in
-//! `$OUT_DIR`.
+//! Builds the misbehaving test guests and the memory store as components: `hostile.wasm`, `hostile-pipelines.wasm` and
+//! `memory-store.wasm` in `$OUT_DIR`.
 
 #[path = "../component/build/component.rs"]
 mod component;
@@ -13,6 +13,9 @@ fn main() {
         "guests/hostile/src",
         "guests/hostile/Cargo.toml",
         "guests/hostile/Cargo.lock",
+        "guests/hostile-pipelines/src",
+        "guests/hostile-pipelines/Cargo.toml",
+        "guests/hostile-pipelines/Cargo.lock",
         "../wit",
         "../examples/stores/rust/src",
         "../examples/stores/rust/Cargo.toml",
@@ -35,6 +38,7 @@ fn build() -> Result<(), String> {
     let out_dir = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     for (manifest, package, file) in [
         ("guests/hostile/Cargo.toml", "keepline-hostile", "hostile.wasm"),
+        ("guests/hostile-pipelines/Cargo.toml", "keepline-hostile-pipelines", "hostile-pipelines.wasm"),
         ("../examples/stores/rust/Cargo.toml", "memory-store", "memory-store.wasm"),
     ] {
         let file = Path::new(&out_dir).join(file);

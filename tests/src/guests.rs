@@ -13,6 +13,9 @@ use wit_parser::{
 /// The guest of `tests/guests/hostile`: a question's text tells it what to do.
 pub const HOSTILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hostile.wasm"));
 
+/// The guest of `tests/guests/hostile-pipelines`: a run's id, or an assembly's text, tells it what to do.
+pub const HOSTILE_PIPELINES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hostile-pipelines.wasm"));
+
 /// What the hostile guest tells of a question or an answer.
 pub fn told(passed: &Passed) -> Option<String> {
     if let Some(metadata) = &passed.metadata {

@@ -14,6 +14,7 @@ mod log;
 mod memory;
 mod output;
 mod pages;
+mod pipelines;
 mod replies;
 mod time;
 mod work;

@@ -2,6 +2,7 @@
 
 mod cases;
 mod command_line;
+mod lanes;
 #[path = "../../../pipelines/tests/cases/matcher.rs"]
 mod matcher;
 mod world;
