@@ -45,7 +45,7 @@ lint:
 	@.ci/setup c wasm
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p keepline-filter --target wasm32-unknown-unknown --target-dir target/wasm -- -D warnings
+	cargo clippy -p keepline-filter -p keepline-pipelines --target wasm32-unknown-unknown --target-dir target/wasm -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	@.ci/deny
 

@@ -18,6 +18,7 @@ static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
         ("memory_messages", include_str!("../../wit/schemas/memory_messages.schema.json")),
         ("memory_model", include_str!("../../wit/schemas/memory_model.schema.json")),
         ("memory_recall", include_str!("../../wit/schemas/memory_recall.schema.json")),
+        ("memory_sections", include_str!("../../wit/schemas/memory_sections.schema.json")),
         ("memory_summary", include_str!("../../wit/schemas/memory_summary.schema.json")),
         ("memory_trace", include_str!("../../wit/schemas/memory_trace.schema.json")),
     ]

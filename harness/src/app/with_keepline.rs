@@ -3,7 +3,11 @@
 use std::{process::ExitCode, sync::Arc, time::Instant};
 
 use anyhow::Result;
-use keepline::{Keepline, Pipelines, config::Config, store::Store};
+use keepline::{
+    Keepline, Pipelines,
+    config::Config,
+    store::{MemoryStore, Store},
+};
 use tokio::runtime::Runtime;
 
 use super::{
@@ -54,7 +58,7 @@ fn with_store(
     access: StoreAccess,
     serve: impl AsyncFnOnce(Arc<dyn Store>, &Config, &Runtime) -> Result<()>,
 ) -> Result<ExitCode> {
-    if !config.is_durable() {
+    if !config.is_durable() && access != StoreAccess::Untouched {
         terminal::print_note(
             "the \"memory\" backend lives only as long as this process: there are no earlier sessions, and none will \
              be kept; to keep them in a directory, add --dir PATH; for Redis, add --profile redis, or set \
@@ -64,7 +68,11 @@ fn with_store(
     let runtime = runtime::build_single_threaded()?;
     let done: Result<()> = runtime.block_on(async {
         let served = async {
-            let store = if access.adds() { config.store()? } else { open_existing_store(&config)? };
+            let store = match access {
+                StoreAccess::Untouched => Arc::new(MemoryStore::default()),
+                _ if access.adds() => config.store()?,
+                _ => open_existing_store(&config)?,
+            };
             let config =
                 if access.adds() { config } else { store_settings::adopt_store_settings(&config, &store).await };
             let began = Instant::now();
@@ -74,7 +82,7 @@ fn with_store(
             tracing::debug!(target: "keepline", "{trips} to the store in {} ms", took.as_millis());
             served
         };
-        if access == StoreAccess::Read {
+        if matches!(access, StoreAccess::Read | StoreAccess::Untouched) {
             return served.await;
         }
         // A change that was sent may be done already: its answer is waited for and reported.

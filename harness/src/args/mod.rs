@@ -76,6 +76,8 @@ impl GlobalArguments {
 /// What a command does to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreAccess {
+    /// It needs none.
+    Untouched,
     Read,
     Change,
     Delete,

@@ -142,7 +142,7 @@ pub enum Command {
     /// Inspect a component: its imports, its measures, and whether this host would load it
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Inspect(InspectArguments),
-    /// Write the bundled component to a file
+    /// Write a bundled component to a file
     Component(ComponentArguments),
     /// Play a sample conversation and show what is remembered
     Demo(DemoArguments),

@@ -12,7 +12,7 @@ use keepline::{
     },
     store::{MemoryStore, Store},
 };
-use keepline_tests::watch::KeptLog;
+use keepline_tests::{schemas, watch::KeptLog};
 use serde_json::{Value, json};
 
 use crate::world::plugin;
@@ -82,6 +82,7 @@ impl Lanes {
 async fn asked(keepline: &Keepline, text: &str, metadata: Value) -> (Effect, Option<String>) {
     let passed = keepline.pipe().question(text, &metadata.to_string()).await.unwrap();
     let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}")).unwrap();
+    schemas::check(&metadata);
     (passed.effect, metadata["memory_sections"]["text"].as_str().map(str::to_owned))
 }
 

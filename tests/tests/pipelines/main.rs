@@ -2,6 +2,7 @@
 
 mod cases;
 mod command_line;
+mod examples;
 mod lanes;
 #[path = "../../../pipelines/tests/cases/matcher.rs"]
 mod matcher;

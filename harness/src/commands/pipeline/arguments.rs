@@ -317,11 +317,10 @@ impl PipelineCommand {
     /// What it does to the store.
     pub fn store_access(&self) -> StoreAccess {
         match self {
+            Self::Validate { .. } | Self::Steps { .. } => StoreAccess::Untouched,
             Self::List { .. }
             | Self::Show { .. }
             | Self::Export { .. }
-            | Self::Validate { .. }
-            | Self::Steps { .. }
             | Self::Variables { .. }
             | Self::Run { .. }
             | Self::Assemble { .. }

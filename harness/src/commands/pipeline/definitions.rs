@@ -71,9 +71,9 @@ pub(super) async fn show_definition(context: &PipelineContext<'_>, kind: Definit
     }
     let steps = form.pointer("/retrieval/pipeline").and_then(Value::as_array).cloned().unwrap_or_default();
     for (number, step) in steps.iter().enumerate() {
-        let alias = text(step, "as");
+        let alias = text(step, "alias");
         let name = if alias.is_empty() { text(step, "type") } else { format!("{} as {alias}", text(step, "type")) };
-        let params = step.as_object().into_iter().flatten().filter(|(name, _)| !matches!(&***name, "type" | "as"));
+        let params = step.as_object().into_iter().flatten().filter(|(name, _)| !matches!(&***name, "type" | "alias"));
         let params: Vec<_> = params.map(|(name, value)| format!("{name}={value}")).collect();
         rows.push([format!("step {number}"), format!("{name} {}", params.join(" "))]);
     }
