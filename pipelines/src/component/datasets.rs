@@ -26,8 +26,8 @@ impl Guest for Component {
         let (owner, kind, collection) = place(dataset)?;
         let mut parsed = Vec::with_capacity(items.len());
         for (position, item) in items.into_iter().enumerate() {
-            let value = Value::parse(&item.text)
-                .map_err(|error| Problem::invalid(&format!("items[{position}]"), format!("not JSON: {error}")))?;
+            let value = Value::parse_input(&item.text)
+                .map_err(|error| Problem::invalid(&format!("items[{position}]"), error))?;
             parsed.push(DataItem { id: item.id.into(), value });
         }
         Ok(datasets::put_items(&Imports, &owner, kind, &collection, &parsed)?.into())

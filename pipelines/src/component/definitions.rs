@@ -62,8 +62,7 @@ impl Guest for Component {
     }
 
     fn update(owner: Owner, kind: String, id: String, changes: String, revision: Option<u64>) -> Reply<Definition> {
-        let changes =
-            Value::parse(&changes).map_err(|error| Problem::invalid("changes", format!("not JSON: {error}")))?;
+        let changes = Value::parse_input(&changes).map_err(|error| Problem::invalid("changes", error))?;
         on_definitions(owner, &kind, |definitions| Ok(definitions.update(&id, &changes, revision)?.into()))
     }
 

@@ -35,8 +35,7 @@ impl Guest for Component {
     fn run(request: runs::Request) -> Result<runs::Reply, Refusal> {
         let config = CONFIG.get();
         let asker = asker(config, request.asker)?;
-        let input =
-            Value::parse(&request.input).map_err(|error| Problem::invalid("input", format!("not JSON: {error}")))?;
+        let input = Value::parse_input(&request.input).map_err(|error| Problem::invalid("input", error))?;
         let now = i64::try_from(request.now).map_err(|_| Problem::invalid("now", "not a time in milliseconds"))?;
         let answers: Vec<_> = request.answers.into_iter().map(answer).collect();
         let context = RequestContext {
@@ -124,9 +123,9 @@ fn pending(id: u32, need: &Need) -> needs::Need {
 
 fn answer(answer: runs::Answer) -> (String, Answer) {
     let said = match answer.outcome {
-        needs::Outcome::Text(output) => match Value::parse(&output.text) {
+        needs::Outcome::Text(output) => match Value::parse_input(&output.text) {
             Ok(output) => Answer::Output(output),
-            Err(error) => Answer::Failed(format!("the host's answer is not JSON: {error}")),
+            Err(error) => Answer::Failed(format!("the host's answer is {error}")),
         },
         needs::Outcome::Vectors(result) => {
             let vector = result.vectors.first().and_then(|vector| Embedding::new(&vector.model, &vector.data));

@@ -55,8 +55,11 @@ impl ValuesRead {
 
     /// The value that an entry holds.
     fn value(&self, entry: &Entry) -> Option<Value> {
-        let value = Value::parse(&entry.text).ok()?;
-        if self.map == VALUES { Some(value) } else { value.member("value").cloned() }
+        if self.map == VALUES {
+            // What is too deep for others to read again is the text that it is.
+            return Some(Value::parse_input(&entry.text).unwrap_or_else(|_| Value::from(&*entry.text)));
+        }
+        Value::parse(&entry.text).ok()?.member("value").cloned()
     }
 }
 

@@ -112,13 +112,14 @@ impl Checked {
 /// What is wrong with it.
 pub fn parse_text(form: Form, text: &str) -> Result<Value, String> {
     if text.len() > DEFINITION_BYTES {
-        return Err(format!("a definition of {} bytes is over the limit of {DEFINITION_BYTES}", text.len()));
+        return Err(format!("a definition of {} bytes is over the limit of {DEFINITION_BYTES} bytes", text.len()));
     }
     match form {
-        Form::Json => Value::parse(text).map_err(|error| format!("not JSON: {error}")),
-        Form::Yaml => yaml::parse(text)
-            .map(yaml::to_pipeline_form)
-            .map_err(|error| format!("not YAML as it is read here: {error}")),
+        Form::Json => Value::parse_input(text),
+        Form::Yaml => {
+            let value = yaml::parse(text).map_err(|error| format!("not YAML as it is read here: {error}"))?;
+            value.check_depth().map(|()| yaml::to_pipeline_form(value))
+        }
     }
 }
 

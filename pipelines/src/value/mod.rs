@@ -26,6 +26,9 @@ pub enum Value {
     Object(Rc<Object>),
 }
 
+/// Levels of what comes from outside.
+pub const LEVELS: usize = 100;
+
 impl Value {
     /// Parse JSON text.
     ///
@@ -33,6 +36,31 @@ impl Value {
     /// When it is not JSON, or nested deeper than 128 levels; the message has line and column.
     pub fn parse(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// Parse JSON that comes from outside: what is made of it, with more around it, is read again by others, most of which
+    /// allow 128 levels.
+    ///
+    /// # Errors
+    /// When it is not JSON, or nested deeper than [`LEVELS`].
+    pub fn parse_input(text: &str) -> Result<Self, String> {
+        let value = Self::parse(text).map_err(|error| format!("not JSON: {error}"))?;
+        value.check_depth().map(|()| value)
+    }
+
+    /// # Errors
+    /// When it is nested deeper than [`LEVELS`].
+    pub fn check_depth(&self) -> Result<(), String> {
+        if self.fits_levels(LEVELS) { Ok(()) } else { Err(format!("nested deeper than {LEVELS} levels")) }
+    }
+
+    fn fits_levels(&self, levels: usize) -> bool {
+        let fits = |value: &Self| levels > 0 && value.fits_levels(levels - 1);
+        match self {
+            Self::List(items) => levels > 0 && items.iter().all(fits),
+            Self::Object(members) => levels > 0 && members.values().all(fits),
+            _ => true,
+        }
     }
 
     /// As compact JSON.

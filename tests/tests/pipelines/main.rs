@@ -3,6 +3,7 @@
 mod cases;
 mod command_line;
 mod examples;
+mod hostile;
 mod lanes;
 #[path = "../../../pipelines/tests/cases/matcher.rs"]
 mod matcher;

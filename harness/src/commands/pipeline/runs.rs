@@ -46,6 +46,12 @@ impl RequestArguments {
     }
 }
 
+/// How an output says whether it succeeded.
+#[derive(serde::Deserialize)]
+struct RunOutcome {
+    success: bool,
+}
+
 /// Returns whether it succeeded; why not is told already.
 pub(super) async fn run_request(context: &PipelineContext<'_>, command: &PipelineCommand) -> Result<bool> {
     let (operation, request, asker) = match command {
@@ -89,8 +95,7 @@ pub(super) async fn run_request(context: &PipelineContext<'_>, command: &Pipelin
         };
         let timed = end.filter(|text| serde_json::from_str::<Value>(text).is_ok()).unwrap_or(output);
         print_json(&terminal::json_text::EmbeddedJson(&timed))?;
-        let succeeded = serde_json::from_str::<Value>(&timed)?.get("success") == Some(&Value::Bool(true));
-        return Ok(succeeded);
+        return Ok(serde_json::from_str::<RunOutcome>(&timed)?.success);
     }
     let output: Value = serde_json::from_str(&output)?;
     match operation {
