@@ -7,7 +7,7 @@ use std::rc::Rc;
 use indexmap::IndexSet;
 
 use crate::{
-    definition::{Checked, Definition, Form, Scope, check, is_id, parse_text},
+    definition::{Checked, Definition, DefinitionLimits, Form, Scope, check, is_id, parse_text},
     finding::Finding,
     language::template,
     named::named,
@@ -38,16 +38,16 @@ impl DefinitionKind {
     }
 
     /// Check a definition of this kind: all findings, and the definition if none is an error.
-    pub fn check(self, form: &Value) -> (Vec<Finding>, Option<Accepted>) {
+    pub fn check(self, form: &Value, limits: &DefinitionLimits) -> (Vec<Finding>, Option<Accepted>) {
         match self {
             Self::Memory => {
-                let Checked { findings, definition } = check(form);
+                let Checked { findings, definition } = check(form, limits);
                 let has_errors = findings.iter().any(|finding| finding.is_error);
                 let accepted = definition.map(|Definition { id, form, .. }| Accepted { id, form });
                 (findings, accepted.filter(|_| !has_errors))
             }
             Self::Rules => {
-                let checked = check_rule_engine(form);
+                let checked = check_rule_engine(form, limits);
                 let accepted = checked.engine.map(|engine| Accepted { id: engine.id, form: engine.form });
                 (checked.findings, accepted)
             }
@@ -55,9 +55,9 @@ impl DefinitionKind {
     }
 
     /// Check a definition as text.
-    pub fn check_text(self, form: Form, text: &str) -> (Vec<Finding>, Option<Accepted>) {
-        match parse_text(form, text) {
-            Ok(value) => self.check(&value),
+    pub fn check_text(self, form: Form, text: &str, limits: &DefinitionLimits) -> (Vec<Finding>, Option<Accepted>) {
+        match parse_text(form, text, limits) {
+            Ok(value) => self.check(&value, limits),
             Err(message) => (vec![Finding::error("", message)], None),
         }
     }
@@ -66,16 +66,16 @@ impl DefinitionKind {
     ///
     /// # Errors
     /// `invalid`.
-    pub fn accept(self, form: &Value) -> Result<Accepted, CatalogFault> {
-        accept(self.check(form))
+    pub fn accept(self, form: &Value, limits: &DefinitionLimits) -> Result<Accepted, CatalogFault> {
+        accept(self.check(form, limits))
     }
 
     /// The same of a text.
     ///
     /// # Errors
     /// `invalid`.
-    pub fn accept_text(self, form: Form, text: &str) -> Result<Accepted, CatalogFault> {
-        accept(self.check_text(form, text))
+    pub fn accept_text(self, form: Form, text: &str, limits: &DefinitionLimits) -> Result<Accepted, CatalogFault> {
+        accept(self.check_text(form, text, limits))
     }
 }
 
@@ -142,7 +142,12 @@ impl Checked {
 ///
 /// # Errors
 /// `invalid`.
-pub fn update(kind: DefinitionKind, stored: &Value, changes: &Value) -> Result<Accepted, CatalogFault> {
+pub fn update(
+    kind: DefinitionKind,
+    stored: &Value,
+    changes: &Value,
+    limits: &DefinitionLimits,
+) -> Result<Accepted, CatalogFault> {
     let changes = changes
         .as_object()
         .ok_or_else(|| CatalogFault::new("invalid", "changes", "an object of members is required"))?;
@@ -154,20 +159,25 @@ pub fn update(kind: DefinitionKind, stored: &Value, changes: &Value) -> Result<A
     }
     let mut members = stored.as_object().cloned().unwrap_or_default();
     members.extend(changes.iter().map(|(name, value)| (Rc::clone(name), value.clone())));
-    kind.accept(&members.into())
+    kind.accept(&members.into(), limits)
 }
 
 /// The same under another id.
 ///
 /// # Errors
 /// `invalid`, at `new_id`.
-pub fn duplicate(kind: DefinitionKind, stored: &Value, new_id: &str) -> Result<Accepted, CatalogFault> {
+pub fn duplicate(
+    kind: DefinitionKind,
+    stored: &Value,
+    new_id: &str,
+    limits: &DefinitionLimits,
+) -> Result<Accepted, CatalogFault> {
     if !is_id(new_id) {
         return Err(CatalogFault::new("invalid", "new_id", format!("{new_id:?} is no id")));
     }
     let mut members = stored.as_object().cloned().unwrap_or_default();
     members.insert("id".into(), new_id.into());
-    kind.accept(&members.into())
+    kind.accept(&members.into(), limits)
 }
 
 /// What the copies of a definition are called: `X-copy`, `X-copy-2`, and so on.

@@ -3,28 +3,34 @@
 use keepline_options::bucket_names::SessionIds;
 use keepline_store_client::Problem;
 
-use crate::{run::RunLimits, value::Value};
+use crate::{definition::DefinitionLimits, run::RunLimits, value::Value};
 
 /// All options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipelineConfig {
     pub session_ids: SessionIds,
     pub limits: RunLimits,
+    pub definitions: DefinitionLimits,
 }
 
 /// A limit: its name, and the greatest value that it may have.
-type LimitOption = (&'static str, u64, fn(&mut RunLimits) -> &mut usize);
+type LimitOption = (&'static str, u64, fn(&mut PipelineConfig) -> &mut usize);
 
 /// The least is 1.
-const LIMITS: [LimitOption; 3] = [
-    ("max_items", 100_000, |limits| &mut limits.items),
-    ("max_run_bytes", 64 << 20, |limits| &mut limits.bytes),
-    ("max_reads", 256, |limits| &mut limits.reads),
+const LIMITS: [LimitOption; 7] = [
+    ("max_items", 100_000, |config| &mut config.limits.items),
+    ("max_run_bytes", 64 << 20, |config| &mut config.limits.bytes),
+    ("max_reads", 256, |config| &mut config.limits.reads),
+    ("max_definition_bytes", 1 << 20, |config| &mut config.definitions.bytes),
+    ("max_steps", 1_000, |config| &mut config.definitions.steps),
+    ("max_levels", 16, |config| &mut config.definitions.levels),
+    ("max_pattern_characters", 10_000, |config| &mut config.definitions.pattern_characters),
 ];
 
 impl PipelineConfig {
     /// What holds where nothing is configured.
-    pub const DEFAULT: Self = Self { session_ids: SessionIds::Strict, limits: RunLimits::DEFAULT };
+    pub const DEFAULT: Self =
+        Self { session_ids: SessionIds::Strict, limits: RunLimits::DEFAULT, definitions: DefinitionLimits::DEFAULT };
 
     /// Read a JSON object of options. Absent and null ones have their defaults.
     ///
@@ -51,7 +57,7 @@ impl PipelineConfig {
             let given = value.as_whole().filter(|given| (1..=*most).contains(given));
             let message = || format!("{} where a whole number from 1 to {most} is required", value.to_json());
             let given = given.and_then(|given| usize::try_from(given).ok());
-            *limit(&mut config.limits) = given.ok_or_else(|| Problem::invalid(name, message()))?;
+            *limit(&mut config) = given.ok_or_else(|| Problem::invalid(name, message()))?;
         }
         Ok(config)
     }
@@ -62,8 +68,8 @@ impl PipelineConfig {
         let ids = if self.session_ids == SessionIds::Hash { "\"hash\"" } else { "\"strict\"" };
         let mut options = vec![("session_ids", ids.to_owned(), self.session_ids == defaults.session_ids)];
         for (name, _, limit) in LIMITS {
-            let value = *limit(&mut self.limits);
-            options.push((name, value.to_string(), value == *limit(&mut defaults.limits)));
+            let value = *limit(&mut self);
+            options.push((name, value.to_string(), value == *limit(&mut defaults)));
         }
         options
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::{
-    definition::{Scope, is_id},
+    definition::{DefinitionLimits, Scope, is_id},
     finding::Finding,
     language::comparison::{Operator, compile_pattern},
     language::template,
@@ -113,8 +113,12 @@ impl RuleCondition {
 const MEMBERS: [&str; 5] = ["id", "name", "description", "enabled", "rules"];
 
 /// Check a rule engine as a whole.
-pub fn check_rule_engine(value: &Value) -> CheckedRules {
-    let mut check = Check { findings: Vec::new() };
+pub fn check_rule_engine(value: &Value, limits: &DefinitionLimits) -> CheckedRules {
+    let mut check = Check { findings: Vec::new(), most_characters: limits.pattern_characters };
+    if !value.fits(limits.bytes) {
+        check.error("", format!("a rule engine is over the limit of {} bytes (max_definition_bytes)", limits.bytes));
+        return CheckedRules { findings: check.findings, engine: None };
+    }
     let engine = check.engine(value);
     let has_errors = check.findings.iter().any(|finding| finding.is_error);
     CheckedRules { findings: check.findings, engine: engine.filter(|_| !has_errors) }
@@ -122,6 +126,8 @@ pub fn check_rule_engine(value: &Value) -> CheckedRules {
 
 struct Check {
     findings: Vec<Finding>,
+    /// Of a pattern.
+    most_characters: usize,
 }
 
 impl Check {
@@ -234,6 +240,11 @@ impl Check {
             }
             Operator::Regex => match given.and_then(Value::as_text) {
                 None => Some("a pattern, a text, is required".to_owned()),
+                Some(pattern) if pattern.chars().count() > self.most_characters => Some(format!(
+                    "a pattern of {} characters is over the limit of {} (max_pattern_characters)",
+                    pattern.chars().count(),
+                    self.most_characters
+                )),
                 Some(pattern) => compile_pattern(pattern).err(),
             },
             _ => None,

@@ -73,6 +73,20 @@ host_fields! {
     assemble: Vec<String> = Preset::Text(""), Kind::List;
     /// How many tokens they may contribute together.
     assemble_tokens: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 1_000_000 };
+    /// Pipelines: items in a step's result, and read by a run.
+    pipeline_max_items: u64 = Preset::Number(10_000), Kind::Number { min: 1, max: 100_000 };
+    /// Pipelines: bytes that a run reads, and of a step's result.
+    pipeline_max_run_bytes: u64 = Preset::Number(16 * MIB), Kind::Number { min: 1, max: 64 * MIB };
+    /// Pipelines: reads of a run.
+    pipeline_max_reads: u64 = Preset::Number(64), Kind::Number { min: 1, max: 256 };
+    /// Pipelines: size of a definition (bytes).
+    pipeline_max_definition_bytes: u64 = Preset::Number(256 << 10), Kind::Number { min: 1, max: MIB };
+    /// Pipelines: steps of a definition, with those of branches.
+    pipeline_max_steps: u64 = Preset::Number(100), Kind::Number { min: 1, max: 1_000 };
+    /// Pipelines: levels of steps.
+    pipeline_max_levels: u64 = Preset::Number(8), Kind::Number { min: 1, max: 16 };
+    /// Pipelines: characters of a rule's pattern.
+    pipeline_max_pattern_characters: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 10_000 };
     /// How long an entry may wait in total (ms): for an instance, and for the store with all retries and reconnects.
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// Consecutive failed transactions after which requests to the store are suspended for a while.

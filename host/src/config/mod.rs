@@ -100,10 +100,16 @@ impl Config {
         Value::Object(object).to_string()
     }
 
-    /// What goes to the pipelines' `configure`: the options that they share with the filter.
+    /// What goes to the pipelines' `configure`: their limits, and the option that they share with the filter.
     pub fn pipeline_options(&self) -> String {
         let shared = self.filter.iter().filter(|(name, _)| *name == "session_ids");
-        Value::Object(shared.map(|(name, (value, _))| (name.clone(), value.clone())).collect()).to_string()
+        let mut options: Map<String, Value> = shared.map(|(name, (value, _))| (name.clone(), value.clone())).collect();
+        for (field, (setting, _)) in &self.settings {
+            if let Some(limit) = field.strip_prefix("pipeline_") {
+                options.insert(limit.to_owned(), setting.shown());
+            }
+        }
+        Value::Object(options).to_string()
     }
 
     /// Where a field's value came from, the host's or the filter's.

@@ -3,7 +3,7 @@
 use keepline_store_client::{Problem, component::imports::Imports};
 
 use super::{
-    configuration::Component,
+    configuration::{CONFIG, Component},
     convert::{definition_kind, unknown},
 };
 use crate::{
@@ -31,7 +31,8 @@ fn on_definitions<T>(
     operate: impl FnOnce(&Definitions<'_, Imports>) -> Result<T, RequestError>,
 ) -> Reply<T> {
     let (owner, kind) = (datasets::Owner::try_from(owner)?, definition_kind(kind)?);
-    Ok(operate(&Definitions { host: &Imports, owner: &owner, kind })?)
+    let limits = &CONFIG.get().definitions;
+    Ok(operate(&Definitions { host: &Imports, owner: &owner, kind, limits })?)
 }
 
 fn form(name: &str) -> Result<Form, Box<Problem>> {
@@ -44,7 +45,8 @@ fn form(name: &str) -> Result<Form, Box<Problem>> {
 
 impl Guest for Component {
     fn check(kind: String, form_name: String, text: String) -> Result<Checked, Problem> {
-        let (findings, accepted) = definition_kind(&kind)?.check_text(form(&form_name)?, &text);
+        let (findings, accepted) =
+            definition_kind(&kind)?.check_text(form(&form_name)?, &text, &CONFIG.get().definitions);
         let definition = |accepted: crate::catalog::Accepted| Definition {
             id: accepted.id.to_string(),
             revision: 0,
@@ -56,7 +58,7 @@ impl Guest for Component {
     fn put(owner: Owner, kind: String, form_name: String, text: String, revision: Option<u64>) -> Reply<Definition> {
         let form = form(&form_name)?;
         on_definitions(owner, &kind, |definitions| {
-            let accepted = definitions.kind.accept_text(form, &text)?;
+            let accepted = definitions.kind.accept_text(form, &text, definitions.limits)?;
             Ok(definitions.put(&accepted, revision)?.into())
         })
     }

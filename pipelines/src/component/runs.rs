@@ -43,6 +43,7 @@ impl Guest for Component {
             asker: &asker,
             now,
             limits: config.limits,
+            definition_limits: &config.definitions,
             answers: &answers,
             revisions: &request.revisions,
         };

@@ -20,8 +20,29 @@ use crate::{
     value::{Object, Value},
 };
 
-/// Bytes of a definition.
-pub const DEFINITION_BYTES: usize = 256 << 10;
+/// How large definitions may be. Each is an option of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefinitionLimits {
+    /// Bytes, as JSON or YAML.
+    pub bytes: usize,
+    /// Steps, with those of branches.
+    pub steps: usize,
+    /// Levels of steps.
+    pub levels: usize,
+    /// Characters of a pattern.
+    pub pattern_characters: usize,
+}
+
+impl DefinitionLimits {
+    /// What holds where nothing is configured.
+    pub const DEFAULT: Self = Self { bytes: 256 << 10, steps: 100, levels: 8, pattern_characters: 1_000 };
+}
+
+impl Default for DefinitionLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 /// A memory: how it finds, ranks, formats and places what a model should know.
 #[derive(Clone, Debug)]
@@ -110,9 +131,13 @@ impl Checked {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse_text(form: Form, text: &str) -> Result<Value, String> {
-    if text.len() > DEFINITION_BYTES {
-        return Err(format!("a definition of {} bytes is over the limit of {DEFINITION_BYTES} bytes", text.len()));
+pub fn parse_text(form: Form, text: &str, limits: &DefinitionLimits) -> Result<Value, String> {
+    if text.len() > limits.bytes {
+        let most = limits.bytes;
+        return Err(format!(
+            "a definition of {} bytes is over the limit of {most} bytes (max_definition_bytes)",
+            text.len()
+        ));
     }
     match form {
         Form::Json => Value::parse_input(text),
@@ -124,10 +149,10 @@ pub fn parse_text(form: Form, text: &str) -> Result<Value, String> {
 }
 
 /// Check a definition in either JSON form.
-pub fn check(value: &Value) -> Checked {
-    if !value.fits(DEFINITION_BYTES) {
-        let message = format!("a definition is over the limit of {DEFINITION_BYTES} bytes");
+pub fn check(value: &Value, limits: &DefinitionLimits) -> Checked {
+    if !value.fits(limits.bytes) {
+        let message = format!("a definition is over the limit of {} bytes (max_definition_bytes)", limits.bytes);
         return Checked { findings: vec![Finding::error("", message)], definition: None };
     }
-    validate::check(value)
+    validate::check(value, limits)
 }

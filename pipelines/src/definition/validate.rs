@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
-    AdditionalVariable, Checked, Contribution, Definition, ItemFormat, Priority, Scope, Section, Status, Step,
-    StepKind, sdk,
+    AdditionalVariable, Checked, Contribution, Definition, DefinitionLimits, ItemFormat, Priority, Scope, Section,
+    Status, Step, StepKind, sdk,
     step_specs::{ParamSpec, ParamType},
 };
 use crate::{
@@ -19,12 +19,8 @@ use crate::{
     value::{Object, Value},
 };
 
-/// Steps of a pipeline, with those of branches.
-const STEPS: usize = 100;
 /// Steps that a pipeline has better no more than.
 const ADVISED_STEPS: usize = 10;
-/// Levels of steps.
-const LEVELS: usize = 8;
 
 const MEMBERS: [&str; 11] = [
     "id",
@@ -47,8 +43,8 @@ pub fn is_id(text: &str) -> bool {
     (1..=128).contains(&text.len()) && text.bytes().all(is_part) && !text.starts_with('.')
 }
 
-pub(super) fn check(value: &Value) -> Checked {
-    let mut check = Check::default();
+pub(super) fn check(value: &Value, limits: &DefinitionLimits) -> Checked {
+    let mut check = Check { limits: *limits, ..Check::default() };
     let definition = check.definition(value);
     let has_errors = check.findings.iter().any(|finding| finding.is_error);
     Checked { findings: check.findings, definition: definition.filter(|_| !has_errors) }
@@ -57,6 +53,7 @@ pub(super) fn check(value: &Value) -> Checked {
 /// What is known while a definition is looked through.
 #[derive(Default)]
 struct Check {
+    limits: DefinitionLimits,
     findings: Vec<Finding>,
     scopes: Vec<Scope>,
     variables: Vec<AdditionalVariable>,
@@ -295,8 +292,9 @@ impl Check {
         }
         let mut earlier = Earlier::default();
         let compiled = self.steps(&steps, "retrieval.pipeline", 1, &mut earlier);
-        if self.steps > STEPS {
-            self.error("retrieval.pipeline", format!("{} steps are over the limit of {STEPS}", self.steps));
+        if self.steps > self.limits.steps {
+            let most = self.limits.steps;
+            self.error("retrieval.pipeline", format!("{} steps are over the limit of {most} (max_steps)", self.steps));
         } else if self.steps > ADVISED_STEPS {
             self.warning(
                 "retrieval.pipeline",
@@ -312,7 +310,7 @@ impl Check {
         let mut compiled = Vec::new();
         for (position, value) in steps.iter().enumerate() {
             self.steps += 1;
-            if self.steps > STEPS {
+            if self.steps > self.limits.steps {
                 self.steps += count_steps(steps.get(position + 1..).unwrap_or_default());
                 break;
             }
@@ -363,11 +361,12 @@ impl Check {
         }
         self.together(kind, &params, path);
         let branch = |check: &mut Self, name: &str, earlier: &mut Earlier| match members.get(name) {
-            Some(Value::List(steps)) if level < LEVELS || steps.is_empty() => {
+            Some(Value::List(steps)) if level < check.limits.levels || steps.is_empty() => {
                 check.steps(steps, &format!("{path}.{name}"), level + 1, earlier)
             }
             Some(Value::List(_)) => {
-                check.error(format!("{path}.{name}"), format!("more than {LEVELS} levels of steps"));
+                let most = check.limits.levels;
+                check.error(format!("{path}.{name}"), format!("more than {most} levels of steps (max_levels)"));
                 Vec::new()
             }
             None | Some(Value::Null) => Vec::new(),

@@ -16,7 +16,7 @@ use crate::{
     assembly::{Assembly, AssemblyProgress, AssemblyRequest, assemble},
     catalog::{CatalogFault, DefinitionKind},
     datasets::{Asker, Reader},
-    definition::{Definition, Status, check},
+    definition::{Definition, DefinitionLimits, Status, check},
     finding::Finding,
     rules::{AppliedRule, RuleEngine, RuleInput, check_rule_engine, evaluate_rules},
     run::{Answer, FailureCode, Known, Need, Progress, RunFailure, RunLimits, RunReport, RunRequest, Wanted, execute},
@@ -33,6 +33,7 @@ pub struct RequestContext<'a, H> {
     /// Milliseconds since 1970: the same for all calls of a request.
     pub now: i64,
     pub limits: RunLimits,
+    pub definition_limits: &'a DefinitionLimits,
     /// What the host said, by the digest of the need.
     pub answers: &'a [(String, Answer)],
     /// As the first reply named them; empty at first.
@@ -104,7 +105,7 @@ pub fn execute_memory<H: Host>(
     let stored = get_definitions(context.host, &context.asker.owner, DefinitionKind::Memory, &[id])?.pop();
     let stored = stored.ok_or_else(|| CatalogFault::not_found(DefinitionKind::Memory, "id", id))?;
     let revisions = context.check_revisions(vec![revision_of(DefinitionKind::Memory, &stored)])?;
-    let checked = check(&stored.form);
+    let checked = check(&stored.form, context.definition_limits);
     let definition = checked.accept()?;
     let outcome = drive(context, 1, |known| match execute(&definition, request, known) {
         Progress::Done(report) => Ok(*report),
@@ -152,8 +153,10 @@ pub fn ask_rules<H: Host>(
     };
     let revisions = stored.iter().map(|stored| revision_of(DefinitionKind::Rules, stored)).collect();
     // An engine that does not validate says nothing.
-    let engines: Vec<Rc<RuleEngine>> =
-        stored.iter().filter_map(|stored| check_rule_engine(&stored.form).engine.map(Rc::new)).collect();
+    let engines: Vec<Rc<RuleEngine>> = stored
+        .iter()
+        .filter_map(|stored| check_rule_engine(&stored.form, context.definition_limits).engine.map(Rc::new))
+        .collect();
     let input = RuleInput {
         scopes: &request.scopes,
         additional_variables: &request.additional_variables,
@@ -196,7 +199,7 @@ pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &Asse
             leave_out("", "there is no such memory".to_owned());
             continue;
         };
-        match check(&found.form).accept() {
+        match check(&found.form, context.definition_limits).accept() {
             Ok(memory) if memory.status == Status::Active => memories.push(Rc::new(memory)),
             Ok(memory) => {
                 leave_out("status", format!("this memory is {}, and only active ones take part", memory.status.name()))

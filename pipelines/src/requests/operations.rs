@@ -7,7 +7,7 @@ use keepline_store_client::{Host, codes};
 use crate::{
     catalog::{self, Accepted, CatalogFault, DefinitionKind},
     datasets::Owner,
-    definition::check,
+    definition::{DefinitionLimits, check},
     requests::error::RequestError,
     requests::stored::{
         DefinitionPage, StoredDefinition, get_definitions, page_definitions, put_definition, remove_definition,
@@ -28,6 +28,7 @@ pub struct Definitions<'a, H> {
     pub host: &'a H,
     pub owner: &'a Owner,
     pub kind: DefinitionKind,
+    pub limits: &'a DefinitionLimits,
 }
 
 impl<H: Host> Definitions<'_, H> {
@@ -75,7 +76,7 @@ impl<H: Host> Definitions<'_, H> {
     pub fn update(&self, id: &str, changes: &Value, revision: Option<u64>) -> Outcome<StoredDefinition> {
         self.change(id, revision, |before| {
             let before = before.ok_or_else(|| CatalogFault::not_found(self.kind, "id", id))?;
-            catalog::update(self.kind, &before.form, changes)
+            catalog::update(self.kind, &before.form, changes, self.limits)
         })
     }
 
@@ -90,7 +91,7 @@ impl<H: Host> Definitions<'_, H> {
                 Some(name) => name.to_owned(),
                 None => self.free_name(id)?,
             };
-            match self.put(&catalog::duplicate(self.kind, &stored.form, &name)?, Some(0)) {
+            match self.put(&catalog::duplicate(self.kind, &stored.form, &name, self.limits)?, Some(0)) {
                 // The name that was free is not any more.
                 Err(RequestError::Fault(fault)) if fault.code == "exists" && new_id.is_none() => {}
                 Err(RequestError::Fault(fault)) if fault.code == "exists" => {
@@ -142,7 +143,7 @@ impl<H: Host> Definitions<'_, H> {
             let found = stored.iter().find(|stored| *stored.id == **id);
             let path = format!("ids[{position}]");
             let found = found.ok_or_else(|| CatalogFault::not_found(self.kind, &path, id))?;
-            definitions.push(Rc::new(check(&found.form).accept()?));
+            definitions.push(Rc::new(check(&found.form, self.limits).accept()?));
         }
         Ok(catalog::required_variables(&definitions))
     }

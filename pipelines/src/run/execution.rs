@@ -296,12 +296,15 @@ impl Execution<'_> {
             _ => 1,
         };
         if count > limits.items {
-            return Err(too_much("items", count, limits.items));
+            return Err(too_much("items", count, limits.items, "max_items"));
         }
         // Other steps choose among what is there.
         let builds = matches!(step.kind, StepKind::Annotate | StepKind::Custom | StepKind::Format | StepKind::Score);
         if builds && !value.fits(limits.bytes) {
-            return Err(StepFault::new(format!("its result is over the limit of {} bytes", limits.bytes)));
+            return Err(StepFault::new(format!(
+                "its result is over the limit of {} bytes (max_run_bytes)",
+                limits.bytes
+            )));
         }
         Ok(value)
     }
@@ -312,7 +315,7 @@ impl Execution<'_> {
         let Some((number, found)) = self.known.found(&read) else {
             let calls = self.touched.len() + self.wanted.reads.len();
             if calls >= limits.reads {
-                return Err(too_much("reads", calls + 1, limits.reads));
+                return Err(too_much("reads", calls + 1, limits.reads, "max_reads"));
             }
             self.wanted.read(read);
             return Ok(None);
@@ -323,13 +326,13 @@ impl Execution<'_> {
             self.bytes_read += bytes;
         }
         if self.touched.len() > limits.reads {
-            return Err(too_much("reads", self.touched.len(), limits.reads));
+            return Err(too_much("reads", self.touched.len(), limits.reads, "max_reads"));
         }
         if self.items_read > limits.items {
-            return Err(too_much("items read", self.items_read, limits.items));
+            return Err(too_much("items read", self.items_read, limits.items, "max_items"));
         }
         if self.bytes_read > limits.bytes {
-            return Err(too_much("bytes read", self.bytes_read, limits.bytes));
+            return Err(too_much("bytes read", self.bytes_read, limits.bytes, "max_run_bytes"));
         }
         if is_cut {
             self.warn(&*step.path, "only the newest that the store may read were looked at");
@@ -410,8 +413,8 @@ fn may_exit(step: &Step) -> bool {
     step.kind == StepKind::EarlyExit || step.then_steps.iter().chain(&step.else_steps).any(may_exit)
 }
 
-fn too_much(what: &str, count: usize, limit: usize) -> StepFault {
-    StepFault::new(format!("{count} {what} are over the limit of {limit}"))
+fn too_much(what: &str, count: usize, limit: usize, option: &str) -> StepFault {
+    StepFault::new(format!("{count} {what} are over the limit of {limit} ({option})"))
 }
 
 fn failure(step: &Step, fault: StepFault) -> RunFailure {

@@ -11,7 +11,7 @@ use std::{fs, path::Path, rc::Rc};
 use keepline_pipelines::{
     assembly::AssemblyRequest,
     catalog::{self, CatalogFault, DefinitionKind},
-    definition::{check, describe_steps},
+    definition::{DefinitionLimits, check, describe_steps},
     requests::error::RequestError,
     requests::operations::Definitions,
     requests::stored::StoredDefinition,
@@ -22,6 +22,8 @@ use keepline_pipelines::{
 };
 
 use crate::{matcher::mismatch, world::World};
+
+const LIMITS: &DefinitionLimits = &DefinitionLimits::DEFAULT;
 
 type Reply = Vec<(&'static str, Value)>;
 
@@ -35,7 +37,7 @@ fn flag(request: &Value, name: &str) -> bool {
 
 impl World {
     fn definitions(&self) -> Definitions<'_, host::TestHost> {
-        Definitions { host: &self.host, owner: &self.asker.owner, kind: DefinitionKind::Memory }
+        Definitions { host: &self.host, owner: &self.asker.owner, kind: DefinitionKind::Memory, limits: LIMITS }
     }
 
     /// An operation on definitions.
@@ -45,7 +47,7 @@ impl World {
         let memory = |stored: StoredDefinition| Ok(vec![("memory", stored.form)]);
         match op {
             "create" => {
-                let accepted = DefinitionKind::Memory.accept(request.member("definition").unwrap())?;
+                let accepted = DefinitionKind::Memory.accept(request.member("definition").unwrap(), LIMITS)?;
                 memory(definitions.put(&accepted, Some(0))?)
             }
             "get" => memory(definitions.get(id)?),
@@ -61,7 +63,7 @@ impl World {
             "duplicate" => memory(definitions.duplicate(id, text(request, "new_id"))?),
             "import" => {
                 let form = catalog::import_form(text(request, "format"))?;
-                let accepted = DefinitionKind::Memory.accept_text(form, text(request, "text").unwrap())?;
+                let accepted = DefinitionKind::Memory.accept_text(form, text(request, "text").unwrap(), LIMITS)?;
                 memory(definitions.put(&accepted, (!flag(request, "overwrite")).then_some(0))?)
             }
             "step_specs" => Ok(vec![("specs", describe_steps(flag(request, "userConfigurable")))]),
@@ -101,7 +103,15 @@ impl World {
         revisions: &'a [String],
     ) -> RequestContext<'a, host::TestHost> {
         let (limits, now) = (RunLimits::default(), self.now);
-        RequestContext { host: &self.host, asker: &self.asker, now, limits, answers, revisions }
+        RequestContext {
+            host: &self.host,
+            asker: &self.asker,
+            now,
+            limits,
+            definition_limits: LIMITS,
+            answers,
+            revisions,
+        }
     }
 
     fn reply(&self, request: &Value) -> Value {
@@ -120,11 +130,11 @@ impl World {
                 return Value::object([("replies", Value::from(replies))]);
             }
             "validate" => {
-                let checked = check(request.member("definition").unwrap());
+                let checked = check(request.member("definition").unwrap(), LIMITS);
                 return findings(checked.errors().cloned().collect(), checked.warnings().cloned().collect());
             }
             "validate_rule_engine" => {
-                let found = check_rule_engine(request.member("rule_engine").unwrap()).findings;
+                let found = check_rule_engine(request.member("rule_engine").unwrap(), LIMITS).findings;
                 let (errors, warnings) = found.into_iter().partition(|finding| finding.is_error);
                 return findings(errors, warnings);
             }

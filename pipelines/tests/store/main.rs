@@ -12,7 +12,7 @@ use keepline_pipelines::{
     assembly::AssemblyRequest,
     catalog::DefinitionKind,
     datasets::{Asker, Collection, DataItem, DataKind, Owner, OwnerKind, list_items, put_items, remove_items},
-    definition::check,
+    definition::{DefinitionLimits, check},
     requests::error::RequestError,
     requests::stored::put_definition,
     requests::{Outcome, Reply, RequestContext, assemble_context, execute_memory},
@@ -22,6 +22,8 @@ use keepline_pipelines::{
 use keepline_store_client::{Host, Operation, Precondition, PutEntry, Transaction};
 
 const NOW: i64 = 1_772_366_400_000;
+
+const LIMITS: &DefinitionLimits = &DefinitionLimits::DEFAULT;
 
 fn owner(kind: OwnerKind, name: &str) -> Owner {
     Owner { kind, name: name.into() }
@@ -47,7 +49,7 @@ fn define(host: &TestHost, owner: &Owner, id: &str, pipeline: &str) {
         r#"{{"id":"{id}","label":"L","inputs_scope":["user","project"],"retrieval":{{"pipeline":{pipeline}}}}}"#
     ));
     let form = form.unwrap();
-    assert!(check(&form).definition.is_some(), "{:?}", check(&form).findings);
+    assert!(check(&form, LIMITS).definition.is_some(), "{:?}", check(&form, LIMITS).findings);
     put_definition(host, owner, DefinitionKind::Memory, id, &form, None).unwrap();
 }
 
@@ -62,7 +64,15 @@ fn run(host: &TestHost, asker: &Asker, id: &str, variables: &str, limits: RunLim
     let request = RunRequest { intent, variables, now: NOW, limits };
     let (mut answers, answer) = (Vec::new(), words());
     loop {
-        let context = RequestContext { host, asker, now: NOW, limits, answers: &answers, revisions: &[] };
+        let context = RequestContext {
+            host,
+            asker,
+            now: NOW,
+            limits,
+            definition_limits: LIMITS,
+            answers: &answers,
+            revisions: &[],
+        };
         let before = host.waits.get();
         match execute_memory(&context, id, &request).unwrap().outcome {
             Outcome::Done(report) => return (*Box::new(report), host.waits.get() - before),
@@ -166,7 +176,15 @@ fn eight_memories_wait_as_often_as_the_longest_of_them() {
     let waits = |memories: &[&str]| {
         let asker = asker(project());
         let limits = RunLimits::default();
-        let context = RequestContext { host: &host, asker: &asker, now: NOW, limits, answers: &[], revisions: &[] };
+        let context = RequestContext {
+            host: &host,
+            asker: &asker,
+            now: NOW,
+            limits,
+            definition_limits: LIMITS,
+            answers: &[],
+            revisions: &[],
+        };
         let before = host.waits.get();
         assert!(matches!(assemble_context(&context, &request(memories)), Ok(Reply { outcome: Outcome::Done(_), .. })));
         host.waits.get() - before
@@ -414,6 +432,7 @@ fn the_store_s_failure_is_no_part_of_a_reply() {
             asker: &asker,
             now: NOW,
             limits: RunLimits::default(),
+            definition_limits: LIMITS,
             answers: &[],
             revisions: &[],
         };
