@@ -1,11 +1,12 @@
 //! Runs one command over the configured store, with a plugin.
 
-use std::{process::ExitCode, sync::Arc, time::Instant};
+use std::{path::Path, process::ExitCode, sync::Arc, time::Instant};
 
 use anyhow::Result;
 use keepline::{
     Keepline, Pipelines,
     config::Config,
+    pipelines::{Owner, ProjectStore},
     store::{MemoryStore, Store},
 };
 use tokio::runtime::Runtime;
@@ -32,33 +33,42 @@ pub fn with_keepline(
 ) -> Result<ExitCode> {
     let config = load_config(global)?;
     let plugin = load_plugin(global, &config)?;
-    with_store(config, access, async |store, config, runtime| {
+    with_store(config, access, false, async |store, config, runtime| {
         let keepline = open_keepline_with_pipelines(global, store, plugin, config).await?;
         serve(keepline, config, runtime).await
     })
 }
 
-/// The same over the pipelines' component. `at`: the time that runs see, in place of now.
+/// The same over the pipelines' component. `at`: the time that runs see, in place of now. `project`: the folder whose files are the
+/// definitions of the owner; without one, of the configured project.
 pub fn with_pipelines(
     global: &GlobalArguments,
     access: StoreAccess,
     at: Option<jiff::Timestamp>,
-    serve: impl AsyncFnOnce(Pipelines, &Config) -> Result<()>,
+    (project, owner): (Option<&Path>, Option<&Owner>),
+    serve: impl AsyncFnOnce(Pipelines, Owner) -> Result<()>,
 ) -> Result<ExitCode> {
     let config = load_config(global)?;
     let plugin = load_pipelines(global, &config)?;
-    with_store(config, access, async |store, config, _| {
+    with_store(config, access, project.is_some(), async |store, config, _| {
+        let owner = owner.cloned().unwrap_or_else(|| Owner::project(&*config.host.project));
+        let store = match project {
+            Some(folder) => Arc::new(ProjectStore::new(store, folder, &owner)),
+            None => store,
+        };
         let pipelines = open_pipelines_on(store, plugin, config, at).await?;
-        serve(pipelines, config).await
+        serve(pipelines, owner).await
     })
 }
 
+/// `has_files`: what the command is about may lie outside the store.
 fn with_store(
     config: Config,
     access: StoreAccess,
+    has_files: bool,
     serve: impl AsyncFnOnce(Arc<dyn Store>, &Config, &Runtime) -> Result<()>,
 ) -> Result<ExitCode> {
-    if !config.is_durable() && access != StoreAccess::Untouched {
+    if !config.is_durable() && access != StoreAccess::Untouched && !has_files {
         terminal::print_note(
             "the \"memory\" backend lives only as long as this process: there are no earlier sessions, and none will \
              be kept; to keep them in a directory, add --dir PATH; for Redis, add --profile redis, or set \

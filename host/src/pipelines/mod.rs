@@ -33,6 +33,7 @@ mod assembly;
 mod custom;
 mod error;
 mod names;
+mod project;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -45,6 +46,7 @@ pub use self::{
     custom::{CustomError, CustomStep, CustomSteps, CustomWork},
     error::{PipelineError, PipelineErrorCode},
     names::{DatasetKind, DefinitionForm, DefinitionKind, Operation, OwnerKind},
+    project::{ProjectStore, indented_json},
 };
 use self::{assembly::LaneAssembler, custom::run_custom_step, error::printable};
 pub use crate::contract::pipelines::{

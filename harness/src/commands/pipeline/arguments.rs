@@ -14,6 +14,10 @@ pub struct PipelineArguments {
     /// Whose definitions and data: project/NAME, user/ID or tenant/NAME [default: the field project]
     #[arg(long, value_name = "KIND/NAME", global = true, value_parser = parse_owner)]
     pub owner: Option<Owner>,
+    /// Work on the definitions in this project's own files: PATH/.codebolt/PersistentMemory/ID.json, and
+    /// PATH/.codebolt/context-rule-engines/ID.json
+    #[arg(long, value_name = "PATH", global = true)]
+    pub project: Option<PathBuf>,
     #[command(subcommand)]
     pub command: PipelineCommand,
 }

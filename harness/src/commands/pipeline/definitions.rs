@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result};
-use keepline::pipelines::{Checked, Definition, DefinitionKind, Finding, PipelineError};
+use keepline::pipelines::{Checked, Definition, DefinitionKind, Finding, PipelineError, indented_json};
 use serde_json::{Value, json};
 
 use super::{PipelineContext, arguments::SourceArguments};
@@ -225,14 +225,6 @@ pub(super) fn explain_refused(context: &PipelineContext<'_>, error: PipelineErro
     }
     print_findings(&error.findings);
     coded_error("invalid", format!("the definition has {errors} errors, and was not stored"))
-}
-
-/// JSON with a line for each member, in the order in which they are stored.
-pub(super) fn indented_json(json: &str) -> Result<String> {
-    let mut indented = Vec::new();
-    let mut reader = serde_json::Deserializer::from_str(json);
-    serde_transcode::transcode(&mut reader, &mut serde_json::Serializer::pretty(&mut indented))?;
-    Ok(String::from_utf8(indented)?)
 }
 
 fn status_of(form: &Value) -> String {

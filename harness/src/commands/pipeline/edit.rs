@@ -8,11 +8,11 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use keepline::pipelines::{DefinitionForm, DefinitionKind};
+use keepline::pipelines::{DefinitionForm, DefinitionKind, indented_json};
 
 use super::{
     PipelineContext,
-    definitions::{indented_json, print_findings, report_stored},
+    definitions::{print_findings, report_stored},
 };
 use crate::{
     app::error::{coded_error, usage_error},

@@ -36,13 +36,13 @@ struct PipelineContext<'a> {
 }
 
 pub fn main(global: &GlobalArguments, arguments: &PipelineArguments) -> Result<ExitCode> {
-    let PipelineArguments { json, owner, command } = arguments;
+    let PipelineArguments { json, owner, project, command } = arguments;
     if let PipelineCommand::Delete { id, kind, yes: false, .. } = command {
         confirm_deletion(&format!("this deletes the {} {id}", kind.kind().noun()), "its id", id)?;
     }
+    let place = (project.as_deref(), owner.as_ref());
     let mut failed = false;
-    let done = with_pipelines(global, command.store_access(), command.at(), async |pipelines, config| {
-        let owner = owner.clone().unwrap_or_else(|| Owner::project(&*config.host.project));
+    let done = with_pipelines(global, command.store_access(), command.at(), place, async |pipelines, owner| {
         let context = PipelineContext { pipelines: &pipelines, owner, json: *json };
         failed = !run_command(&context, command).await?;
         Ok(())
