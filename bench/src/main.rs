@@ -13,6 +13,7 @@ mod conversation;
 mod directory;
 mod growth;
 mod measure;
+mod pipelines;
 mod recall;
 mod report;
 mod speed;
@@ -72,6 +73,8 @@ enum Part {
     Conversation,
     /// What recall costs a question, an answer and Redis
     Recall,
+    /// What a run of pipelines costs, by stored items and by memories
+    Pipelines,
     /// Growth with history, keys, sizes, sessions, users and pipes
     Growth,
 }
@@ -121,6 +124,7 @@ fn bench(arguments: &Arguments) -> Result<()> {
             Part::Directory => bench.all.block_on(directory::measure(&bench))?,
             Part::Conversation => bench.single.block_on(conversation::measure(&bench))?,
             Part::Recall => bench.single.block_on(recall::measure(&bench))?,
+            Part::Pipelines => bench.single.block_on(pipelines::measure(&bench))?,
             Part::Growth => growth::measure(&bench)?,
         });
     }

@@ -52,7 +52,7 @@ impl Stores {
 }
 
 /// Even 64 conversations that sync each by itself, on a slow disk, are measured and not cut short.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn open_directory(path: &Path, sync: DirectorySync) -> Result<Arc<DirectoryStore>> {
     let options = DirectoryOptions { sync, timeout: PATIENCE, ..DirectoryOptions::default() };
