@@ -3,6 +3,7 @@
 //! `tests/fuzz/run` looks for bytes for which it does not, guided by what they reach; `cargo test` replays what
 //! it found worth keeping (`corpus/`).
 
+mod definitions;
 mod entry;
 mod feed;
 mod load;
@@ -22,13 +23,18 @@ mod memory;
 #[allow(dead_code, reason = "of what it offers, the rest is for the filter's tests")]
 mod test_host;
 
+/// The host of the pipelines' own tests.
+#[path = "../../../pipelines/tests/cases/host.rs"]
+#[allow(dead_code, clippy::duplicate_mod, reason = "of what it offers, the rest is for the pipelines' tests")]
+mod pipelines_host;
+
 use keepline::store as stores;
 
 /// Asserts what must hold for some bytes.
 pub type Target = fn(&[u8]);
 
 /// All of them. Each has a directory of its name in `corpus/`.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("metadata", metadata::holds),
     ("messages", messages::holds),
     ("options", options::holds),
@@ -39,6 +45,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("returned", returned::holds),
     ("reply", reply::holds),
     ("load", load::holds),
+    ("definitions", definitions::holds),
 ];
 
 /// Several texts in one input: 0xff is in none.
