@@ -14,6 +14,8 @@ pub mod codes {
     pub const ALREADY_EXISTS: &str = "already-exists";
     /// A limit of the configuration.
     pub const LIMIT: &str = "limit";
+    /// A call is over a limit of the store, the subject.
+    pub const TOO_LARGE: &str = "too-large";
     /// Others kept writing in between, or it isn't as expected.
     pub const CONFLICT: &str = "conflict";
     /// The store, or the component, lacks it.

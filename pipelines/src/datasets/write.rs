@@ -8,9 +8,9 @@ use std::{collections::BTreeMap, rc::Rc};
 use keepline_options::bucket_names::to_map_key;
 use keepline_recall::{Embedding, extract_terms};
 use keepline_store_client::{
-    BucketId, Document, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, Operation, PositionedRecord,
+    BucketId, Document, Entry, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, Operation, PositionedRecord,
     Precondition, Problem, PutEntry, Span, Status, Transaction,
-    checked::{self, EntryPage, Outcomes},
+    checked::{self, EntriesOutcome, EntryPage, Outcomes},
     codes,
 };
 
@@ -69,6 +69,13 @@ pub struct ItemsChanged {
     pub added: u64,
     /// Replaced or removed.
     pub changed: u64,
+}
+
+impl ItemsChanged {
+    fn add(&mut self, more: Self) {
+        self.added += more.added;
+        self.changed += more.changed;
+    }
 }
 
 type Outcome<T> = Result<T, Box<Problem>>;
@@ -135,15 +142,13 @@ pub fn put_items(
     }
     let mut changed = ItemsChanged::default();
     for chunk in checked.chunks(CHUNK) {
-        let more = place.retry(|| match kind {
+        changed.add(place.in_parts(chunk, &|chunk| match kind {
             DataKind::Values => place.put_entries(values::ENTRIES, chunk),
             DataKind::Views => place.put_entries(graph::VIEWS, chunk),
             DataKind::Events => place.append_events(chunk),
             DataKind::Documents | DataKind::Nodes => place.put_indexed(chunk),
             DataKind::Edges => place.change_edges(chunk, true),
-        })?;
-        changed.added += more.added;
-        changed.changed += more.changed;
+        })?);
     }
     Ok(changed)
 }
@@ -162,7 +167,7 @@ pub fn remove_items(
     let place = place(host, owner, kind, collection)?;
     let mut changed = ItemsChanged::default();
     for chunk in ids.chunks(CHUNK) {
-        let removed = place.retry(|| match kind {
+        changed.add(place.in_parts(chunk, &|chunk| match kind {
             DataKind::Values => place.remove_entries(values::ENTRIES, chunk),
             DataKind::Views => place.remove_entries(graph::VIEWS, chunk),
             DataKind::Events => Err(Problem::invalid("kind", "events are kept: a log is only appended to")),
@@ -173,8 +178,7 @@ pub fn remove_items(
                     edges.ok_or_else(|| Problem::invalid("ids", "an edge's id is the list of from, kind and to"))?;
                 place.change_edges(&edges, false)
             }
-        })?;
-        changed.changed += removed.changed;
+        })?);
     }
     Ok(changed)
 }
@@ -301,6 +305,17 @@ fn edge_of_id(id: &Rc<str>) -> Option<Checked> {
     Some(Checked { id: Rc::clone(id), ends: [from.as_text()?.into(), to.as_text()?.into()], ..Checked::default() })
 }
 
+/// Entries that are about to be replaced: all of them, or none.
+fn take_all_entries(outcomes: &mut Outcomes) -> Outcome<Vec<Entry>> {
+    match outcomes.take_entries()? {
+        EntriesOutcome::Entries(found) => Ok(found.entries),
+        EntriesOutcome::Oversize(size) => {
+            let what = format!("{} bytes are stored where {ENTRY_BYTES} can be replaced at once", size.bytes);
+            Err(Box::new(Problem { limit: ENTRY_BYTES, ..*Problem::new(codes::LIMIT, "items", what) }))
+        }
+    }
+}
+
 /// Not written, because others wrote in between.
 fn raced() -> Box<Problem> {
     Problem::new(codes::CONFLICT, "", "Others kept writing in between")
@@ -321,6 +336,19 @@ impl<H: Host> Place<'_, H> {
             }
         }
         last
+    }
+
+    /// Write items at once, or in halves if the store takes no more.
+    fn in_parts<T>(&self, items: &[T], write: &impl Fn(&[T]) -> Outcome<ItemsChanged>) -> Outcome<ItemsChanged> {
+        match self.retry(|| write(items)) {
+            Err(problem) if [codes::LIMIT, codes::TOO_LARGE].contains(&&*problem.code) && items.len() > 1 => {
+                let (first, second) = items.split_at(items.len() / 2);
+                let mut changed = self.in_parts(first, write)?;
+                changed.add(self.in_parts(second, write)?);
+                Ok(changed)
+            }
+            done => done,
+        }
     }
 
     fn write(
@@ -422,7 +450,7 @@ impl<H: Host> Place<'_, H> {
         ];
         let (known, next, had_stale) = match self.read(&look)? {
             Some(mut outcomes) => {
-                let (known, extent) = (outcomes.take_readable_entries()?, outcomes.take_records()?.extent);
+                let (known, extent) = (take_all_entries(&mut outcomes)?, outcomes.take_records()?.extent);
                 (known, extent.next(), !outcomes.take_key_page()?.keys.is_empty())
             }
             None => (Vec::new(), 0, false),
@@ -504,7 +532,7 @@ impl<H: Host> Place<'_, H> {
         let Some(mut outcomes) = self.read(&[Operation::get_some(map, &keys, ENTRY_BYTES)])? else {
             return Ok(ItemsChanged::default());
         };
-        let known = outcomes.take_readable_entries()?;
+        let known = take_all_entries(&mut outcomes)?;
         let mut positions: Vec<u64> = known.iter().filter_map(|entry| Self::position(&entry.text)).collect();
         positions.sort_unstable();
         let expectations: Vec<_> = known.iter().map(|entry| Expectation::equal(map, &entry.key, &entry.text)).collect();
@@ -525,7 +553,7 @@ impl<H: Host> Place<'_, H> {
             Operation::get_some(graph::IN, &end_keys, ENTRY_BYTES),
         ];
         let (out, into) = match self.read(&look)? {
-            Some(mut outcomes) => (outcomes.take_readable_entries()?, outcomes.take_readable_entries()?),
+            Some(mut outcomes) => (take_all_entries(&mut outcomes)?, take_all_entries(&mut outcomes)?),
             None => (Vec::new(), Vec::new()),
         };
         let mut changed = ItemsChanged::default();

@@ -441,3 +441,20 @@ fn the_store_s_failure_is_no_part_of_a_reply() {
         assert!(matches!(error, RequestError::Store(problem) if problem.code == "unavailable"));
     }
 }
+
+#[test]
+fn items_that_are_too_much_for_one_call_are_written_in_several() {
+    let (host, owner) = (TestHost::new(), project());
+    let large = |number: usize| {
+        let node = format!(r#"{{"kind":"k","name":"{}"}}"#, "x".repeat(700_000));
+        DataItem { id: format!("n{number}").into(), value: Value::parse(&node).unwrap() }
+    };
+    let nodes: Vec<_> = (0..40).map(large).collect();
+    let put = || put_items(&host, &owner, DataKind::Nodes, &Collection::default(), &nodes);
+    assert_eq!(put().unwrap().added, 40);
+    // What is replaced is too much for one call as well.
+    assert_eq!(put().unwrap().changed, 40);
+    let ids: Vec<_> = nodes.iter().map(|node| Rc::clone(&node.id)).collect();
+    let removed = remove_items(&host, &owner, DataKind::Nodes, &Collection::default(), &ids).unwrap();
+    assert_eq!(removed.changed, 40);
+}
