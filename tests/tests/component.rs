@@ -1,13 +1,13 @@
-//! The bundled component: its imports, its exports and its size.
+//! The bundled components: their imports, their exports and their size.
 
 use std::path::Path;
 
-use keepline::plugin::{BUNDLED, Sandbox, inspect};
+use keepline::plugin::{BUNDLED, BUNDLED_PIPELINES, Sandbox, inspect};
 use wit_component::{DecodedWasm, decode, targets};
 use wit_parser::{Resolve, WorldId, WorldItem, WorldKey};
 
-fn decoded() -> (Resolve, WorldId) {
-    match decode(BUNDLED).unwrap() {
+fn decoded(component: &[u8]) -> (Resolve, WorldId) {
+    match decode(component).unwrap() {
         DecodedWasm::Component(resolve, world) => (resolve, world),
         DecodedWasm::WitPackage(..) => panic!("the bundled bytes are no component"),
     }
@@ -27,9 +27,9 @@ fn names<'a>(resolve: &Resolve, items: impl Iterator<Item = (&'a WorldKey, &'a W
     names
 }
 
-#[test]
-fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
-    let (resolve, world) = decoded();
+/// All functions that a component imports, by interface.
+fn imported_functions(component: &[u8]) -> Vec<String> {
+    let (resolve, world) = decoded(component);
     let mut functions = Vec::new();
     for (key, item) in &resolve.worlds[world].imports {
         let (name, WorldItem::Interface { id, .. }) = (resolve.name_world_key(key), item) else { panic!("{item:?}") };
@@ -37,8 +37,13 @@ fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
         functions.extend(resolve.interfaces[*id].functions.keys().map(|function| format!("{name}#{function}")));
     }
     functions.sort_unstable();
+    functions
+}
+
+#[test]
+fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
     assert_eq!(
-        functions,
+        imported_functions(BUNDLED),
         [
             "keepline:host/log#write",
             "keepline:store/core#about",
@@ -55,7 +60,7 @@ fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
 
 #[test]
 fn it_exports_lanes_tasks_and_administration_and_nothing_else() {
-    let (resolve, world) = decoded();
+    let (resolve, world) = decoded(BUNDLED);
     let exports = names(&resolve, resolve.worlds[world].exports.iter());
     let promised = ["admin/sessions", "admin/transcripts", "admin/users", "memory/lanes", "memory/tasks"];
     assert_eq!(exports, promised.map(|name| format!("keepline:{name}@0.3.0")));
@@ -63,7 +68,7 @@ fn it_exports_lanes_tasks_and_administration_and_nothing_else() {
 
 #[test]
 fn every_function_that_the_contract_promises_is_there() {
-    let ((resolve, world), (contract, promised)) = (decoded(), contract());
+    let ((resolve, world), (contract, promised)) = (decoded(BUNDLED), contract());
     let functions = |resolve: &Resolve, world: WorldId| -> Vec<String> {
         let mut functions = Vec::new();
         for item in resolve.worlds[world].exports.values() {
@@ -93,4 +98,26 @@ fn the_host_accepts_the_component() {
     assert_eq!(inspection.refusal, None);
     assert_eq!((inspection.trapping.len(), inspection.exports.len()), (0, 5));
     assert_eq!(inspection.size, BUNDLED.len());
+}
+
+#[test]
+fn pipelines_import_nothing_that_the_filter_does_not() {
+    let (filter, pipelines) = (imported_functions(BUNDLED), imported_functions(BUNDLED_PIPELINES));
+    assert!(pipelines.iter().all(|function| filter.contains(function)), "{pipelines:?}");
+    let (resolve, world) = decoded(BUNDLED_PIPELINES);
+    let exports = names(&resolve, resolve.worlds[world].exports.iter());
+    let promised = ["configuration", "datasets", "definitions", "runs"];
+    assert_eq!(exports, promised.map(|name| format!("keepline:pipelines/{name}@0.3.0")));
+}
+
+#[test]
+fn pipelines_target_their_world_and_are_smaller_than_a_mebibyte() {
+    let mut resolve = Resolve::default();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/pipelines");
+    let (package, _) = resolve.push_dir(directory).unwrap();
+    let world = resolve.select_world(&[package], Some("pipelines")).unwrap();
+    targets(&resolve, world, BUNDLED_PIPELINES).unwrap();
+    assert!(BUNDLED_PIPELINES.len() < 1 << 20, "{} bytes", BUNDLED_PIPELINES.len());
+    let inspection = inspect(BUNDLED_PIPELINES, &Sandbox::default()).unwrap();
+    assert_eq!(inspection.refusal, None);
 }
