@@ -20,5 +20,5 @@ pub use self::{
         open_keepline_on, open_keepline_with_pipelines, open_transfer_store, print_store_warnings, transfer_redis,
     },
     openai::completions::configured_completion_model as model,
-    with_keepline::{with_keepline, with_pipelines},
+    with_keepline::{PipelineScope, with_keepline, with_pipelines},
 };

@@ -39,24 +39,33 @@ pub fn with_keepline(
     })
 }
 
-/// The same over the pipelines' component. `at`: the time that runs see, in place of now. `project`: the folder whose files are the
-/// definitions of the owner; without one, of the configured project.
+/// Whose pipelines a command is about, and when.
+#[derive(Clone, Copy, Default)]
+pub struct PipelineScope<'a> {
+    /// None: the configured project.
+    pub owner: Option<&'a Owner>,
+    /// The folder whose files are the owner's definitions; none: they are in the store.
+    pub project: Option<&'a Path>,
+    /// The time that runs see; none: now.
+    pub at: Option<jiff::Timestamp>,
+}
+
+/// Runs one command over the configured store and the pipelines' component.
 pub fn with_pipelines(
     global: &GlobalArguments,
     access: StoreAccess,
-    at: Option<jiff::Timestamp>,
-    (project, owner): (Option<&Path>, Option<&Owner>),
+    scope: PipelineScope<'_>,
     serve: impl AsyncFnOnce(Pipelines, Owner) -> Result<()>,
 ) -> Result<ExitCode> {
     let config = load_config(global)?;
     let plugin = load_pipelines(global, &config)?;
-    with_store(config, access, project.is_some(), async |store, config, _| {
-        let owner = owner.cloned().unwrap_or_else(|| Owner::project(&*config.host.project));
-        let store = match project {
+    with_store(config, access, scope.project.is_some(), async |store, config, _| {
+        let owner = scope.owner.cloned().unwrap_or_else(|| Owner::project(&*config.host.project));
+        let store = match scope.project {
             Some(folder) => Arc::new(ProjectStore::new(store, folder, &owner)),
             None => store,
         };
-        let pipelines = open_pipelines_on(store, plugin, config, at).await?;
+        let pipelines = open_pipelines_on(store, plugin, config, scope.at).await?;
         serve(pipelines, owner).await
     })
 }

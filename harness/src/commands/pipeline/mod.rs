@@ -26,7 +26,11 @@ use self::{
     items::{list_items, put_items, remove_items},
     runs::run_request,
 };
-use crate::{app::with_pipelines, args::GlobalArguments, operations::confirm::confirm_deletion};
+use crate::{
+    app::{PipelineScope, with_pipelines},
+    args::GlobalArguments,
+    operations::confirm::confirm_deletion,
+};
 
 /// What every command works with.
 struct PipelineContext<'a> {
@@ -40,9 +44,9 @@ pub fn main(global: &GlobalArguments, arguments: &PipelineArguments) -> Result<E
     if let PipelineCommand::Delete { id, kind, yes: false, .. } = command {
         confirm_deletion(&format!("this deletes the {} {id}", kind.kind().noun()), "its id", id)?;
     }
-    let place = (project.as_deref(), owner.as_ref());
+    let scope = PipelineScope { owner: owner.as_ref(), project: project.as_deref(), at: command.at() };
     let mut failed = false;
-    let done = with_pipelines(global, command.store_access(), command.at(), place, async |pipelines, owner| {
+    let done = with_pipelines(global, command.store_access(), scope, async |pipelines, owner| {
         let context = PipelineContext { pipelines: &pipelines, owner, json: *json };
         failed = !run_command(&context, command).await?;
         Ok(())
