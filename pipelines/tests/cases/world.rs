@@ -10,6 +10,7 @@ use keepline_pipelines::{
     value::{Object, Value},
 };
 use keepline_recall::Embedding;
+use keepline_store_client::{BucketId, Host as _, Operation, Precondition, PutEntry, Transaction, VALUES, kind};
 
 use crate::{host::TestHost, matcher::mismatch};
 
@@ -38,8 +39,19 @@ impl World {
         let now = case.member("now").and_then(Value::as_text).unwrap_or("2026-03-01T12:00:00Z");
         let now = now.parse::<jiff::Timestamp>().unwrap().as_millisecond();
         let owner = Owner { kind: OwnerKind::Project, name: "default".into() };
-        let asker = Asker { owner, session: None, user: None };
+        let asking = |what: &str| case.member("asking").map(|asking| (object(asking, what), "asker".to_owned()));
+        let (session, user) = (asking("session"), asking("user"));
+        let name = |of: &Option<(Object, String)>| of.as_ref().map(|(_, name)| name.clone());
+        let asker = Asker { owner, session: name(&session), user: name(&user) };
         let host = TestHost::new();
+        for (kind, of) in [(kind::SESSION, session), (kind::USER, user)] {
+            let Some((values, name)) = of else { continue };
+            let texts: Vec<_> = values.iter().map(|(key, value)| (key, value.to_json())).collect();
+            let put: Vec<_> = texts.iter().map(|(key, text)| PutEntry { key, text }).collect();
+            let bucket = BucketId { kind, name: &name };
+            let (precondition, operations) = (Precondition::create(None), [Operation::put(VALUES, &put)]);
+            host.transact(&Transaction { bucket, precondition, expectations: &[], operations: &operations }).unwrap();
+        }
         let world = Self { host, asker, now, vectors: object(case, "vectors"), handlers: object(case, "handlers") };
         // As a file on disk would be: some are invalid on purpose.
         for (kind, name) in [(DefinitionKind::Memory, "definitions"), (DefinitionKind::Rules, "rule_engines")] {

@@ -176,7 +176,7 @@ pub fn each_case() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/pipelines/cases");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 359, "{} cases", files.len());
+    assert!(files.len() >= 366, "{} cases", files.len());
     let case = |file| json(&fs::read_to_string(file).unwrap());
     files.into_iter().map(case).map(|case| (text(&case, "name"), case)).collect()
 }

@@ -21,6 +21,8 @@ use crate::{
 /// A case at the command line.
 struct Door {
     arguments: Vec<String>,
+    /// Who asks, of a run.
+    asker: Vec<String>,
     environment: Vec<(&'static str, String)>,
     now: String,
 }
@@ -86,6 +88,7 @@ impl Door {
                 let or_empty = |name| request.member(name).map_or("{}".into(), Value::to_json);
                 let (intent, variables) = (or_empty("intent"), or_empty("variables"));
                 let mut arguments = vec!["run", id, "--intent", &intent, "--variables", &variables, "--at", &self.now];
+                arguments.extend(self.asker.iter().map(String::as_str));
                 arguments.extend(maybe(request, "thread_id").into_iter().flat_map(|id| ["--thread-id", id]));
                 self.call(&arguments, "")
             }
@@ -172,16 +175,20 @@ pub async fn every_case_holds_at_the_command_line(store: Arc<StoreUnderTest>) {
             skipped += 1;
             continue;
         }
-        drop(World::build(&store, &case).await);
+        let world = World::build(&store, &case).await;
         let mut arguments = vec!["--owner".into(), format!("project/{name}")];
         let model = model_of(&case);
         if let Some(model) = &model {
             let fields = [("embedding", "openai"), ("embedding_url", &model.url()), ("embedding_name", "m")];
             arguments.extend(fields.iter().map(|(field, value)| format!("--set={field}={value}")));
         }
+        let mut asker = Vec::new();
+        asker.extend(world.asker.session.iter().flat_map(|id| ["--session".to_owned(), id.clone()]));
+        asker.extend(world.asker.user.iter().flat_map(|id| ["--user".to_owned(), id.clone()]));
+        drop(world);
         let now = text(&case, "now");
         let now = if now.is_empty() { "2026-03-01T12:00:00Z".to_owned() } else { now };
-        let door = Door { arguments, environment: store.environment(), now };
+        let door = Door { arguments, asker, environment: store.environment(), now };
         let reply = door.reply(case.member("request").unwrap());
         if let Some(difference) = crate::matcher::mismatch(case.member("expect").unwrap(), Some(&reply)) {
             failures.push(format!("{name}: {difference}"));

@@ -119,7 +119,19 @@ impl World {
         options.custom_steps = Some(Arc::new(CaseHandlers(Value::from(object(case, "handlers")).to_json())));
         let pipelines = Pipelines::new(plugin(), store.store.clone(), options).await.unwrap();
         let owner = Owner::project(text(case, "name"));
-        let world = Self { pipelines, asker: Asker::new(owner.clone()), owner };
+        let mut asker = Asker::new(owner.clone());
+        if let Some(asking) = case.member("asking") {
+            // Other cases are in the same store.
+            let name = format!("asker-{}", text(case, "name"));
+            for (kind, of) in [(kind::SESSION, "session"), (kind::USER, "user")] {
+                let values: Vec<_> =
+                    object(asking, of).iter().map(|(key, value)| (key.to_string(), value.to_json())).collect();
+                let put = transaction(BucketId::new(kind, &*name), create(), put_in("values", &values));
+                assert_eq!(store.try_send(&put).await.unwrap().receipt.status, Status::Applied);
+            }
+            asker = asker.in_session(&*name).for_user(&*name);
+        }
+        let world = Self { pipelines, asker, owner };
         // As a file on disk would be: some are invalid on purpose.
         for (map, name) in [("memories", "definitions"), ("rules", "rule_engines")] {
             for form in list(case, name) {
