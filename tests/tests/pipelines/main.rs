@@ -2,6 +2,7 @@
 
 mod cases;
 mod command_line;
+mod commands;
 mod examples;
 mod hostile;
 mod lanes;
