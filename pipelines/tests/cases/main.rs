@@ -227,3 +227,20 @@ fn every_case_holds() {
     }
     assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), files.len(), failures.join("\n"));
 }
+
+#[test]
+fn each_case_that_the_seed_table_names_is_there() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/pipelines");
+    let table = fs::read_to_string(folder.join("SEED.md")).unwrap();
+    let mut named = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let held_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let names = held_by.split('`').skip(1).step_by(2).filter(|name| !name.contains("::"));
+        for name in names {
+            assert!(folder.join("cases").join(format!("{name}.json")).exists(), "{name}: {row}");
+            named += 1;
+        }
+        assert!(held_by == "service" || held_by.contains('`'), "{row}");
+    }
+    assert!(named > 100, "{named}");
+}
