@@ -4,14 +4,18 @@
 //! term weight that its text contains: 0 to 1. Vectors of the newest documents are compared, and those of documents with
 //! words of the query.
 
-use std::{cmp::Ordering, collections::BTreeMap, rc::Rc};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
-use keepline_recall::PassageQuery;
+use keepline_recall::{PassageQuery, extract_terms};
 use keepline_store_client::{FoundDocuments, LogRun, Span, kind};
 
 use super::{
     DataKind, STALE,
-    indexed::{hits, records},
+    indexed::{NARROW_BYTES, WIDE_BYTES, hits, records},
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
@@ -28,6 +32,8 @@ const RECALL: &str = "recall";
 const COMPARED: u64 = 2_048;
 /// So many documents with words of the query have their vectors compared, too.
 const CANDIDATES: usize = 256;
+/// A term is common where one of so many documents has it.
+const COMMON: u64 = 8;
 const BYTES: u64 = 4 << 20;
 
 /// Where a read has its documents. The collections `session` and `user` are the asking ones' passages.
@@ -38,7 +44,14 @@ pub(super) fn read(asker: &Asker, query: &DocumentQuery) -> Option<(Bucket, Box<
         _ => None,
     };
     let terms = PassageQuery::new(&query.text, 0, false).terms();
-    let work = |places| DocumentsRead { query: query.clone(), terms, places, progress: Progress::Start };
+    let work = |places| DocumentsRead {
+        query: query.clone(),
+        terms: terms.clone(),
+        places,
+        progress: Progress::Start,
+        weights: Vec::new(),
+        unsure: BTreeSet::new(),
+    };
     match own {
         Some((kind, bucket)) => Some(((kind, bucket?), Box::new(work(Places::Passages)))),
         None => {
@@ -61,10 +74,22 @@ struct DocumentsRead {
     terms: Vec<u32>,
     places: Places,
     progress: Progress,
+    /// The share of the query's weight that each term has.
+    weights: Vec<f64>,
+    /// Documents of which only the rare terms are known: they are ranked as if they had the common ones, and their texts tell.
+    unsure: BTreeSet<u64>,
 }
 
 enum Progress {
     Start,
+    /// The newest hits are known, and where the rare ones of the terms are is asked for.
+    Narrow {
+        found: FoundDocuments,
+        rare: Vec<u32>,
+        stale: Vec<u64>,
+        cosines: BTreeMap<u64, f64>,
+        is_cut: bool,
+    },
     /// Scores are known but for the vectors of these candidates.
     Ranked {
         words: BTreeMap<u64, f64>,
@@ -86,8 +111,8 @@ impl ReadTask for DocumentsRead {
         match &self.progress {
             Progress::Start => {
                 if !self.terms.is_empty() {
-                    let index = if self.places == Places::Collection { TERMS } else { RECALL };
-                    asks.push(Ask::Search { index, terms: self.terms.clone() });
+                    let index = self.index();
+                    asks.push(Ask::Search { index, terms: self.terms.clone(), bytes: NARROW_BYTES });
                 }
                 if self.places == Places::Collection {
                     asks.push(Ask::Keys { map: STALE });
@@ -95,6 +120,9 @@ impl ReadTask for DocumentsRead {
                 if is_compared && self.places == Places::Collection {
                     asks.push(Ask::Newest { log: VECTORS, records: COMPARED, bytes: BYTES });
                 }
+            }
+            Progress::Narrow { rare, .. } => {
+                asks.push(Ask::Search { index: self.index(), terms: rare.clone(), bytes: WIDE_BYTES });
             }
             Progress::Ranked { candidates, .. } if self.places == Places::Collection => {
                 let spans = candidates.iter().map(|position| Span { position: *position, count: 1 });
@@ -116,13 +144,13 @@ impl ReadTask for DocumentsRead {
     fn take(&mut self, replies: Vec<Reply>) -> Option<Found> {
         match std::mem::replace(&mut self.progress, Progress::Start) {
             Progress::Start => {
-                let (mut words, mut cosines, mut is_cut) = (BTreeMap::new(), BTreeMap::new(), false);
+                let (mut narrow, mut cosines, mut is_cut) = (None, BTreeMap::new(), false);
                 let mut stale = Vec::new();
                 for reply in replies {
                     match reply {
                         Reply::Search(found) => {
                             is_cut |= found.from_position > 0;
-                            words = self.word_scores(&found);
+                            narrow = Some(found);
                         }
                         Reply::Newest(run) => {
                             is_cut |= (run.records.len() as u64) < run.extent.length;
@@ -132,18 +160,22 @@ impl ReadTask for DocumentsRead {
                         _ => {}
                     }
                 }
-                words.retain(|position, _| !stale.contains(position));
-                cosines.retain(|position, _| !stale.contains(position));
-                let mut candidates: Vec<_> =
-                    words.iter().filter(|(position, _)| !cosines.contains_key(position)).collect();
-                candidates.sort_by(|(_, one), (_, two)| two.total_cmp(one));
-                let candidates: Vec<_> =
-                    candidates.into_iter().map(|(position, _)| *position).take(CANDIDATES).collect();
-                if self.query.vector.is_some() && !candidates.is_empty() {
-                    self.progress = Progress::Ranked { words, cosines, candidates, is_cut };
-                    return None;
+                let Some(found) = narrow else { return self.rank(BTreeMap::new(), cosines, &stale, is_cut) };
+                let rare = self.rare_terms(&found);
+                if rare.is_empty() {
+                    let words = self.word_scores(&found, None);
+                    return self.rank(words, cosines, &stale, is_cut);
                 }
-                self.choose(words, &cosines, is_cut)
+                self.progress = Progress::Narrow { found, rare, stale, cosines, is_cut };
+                None
+            }
+            Progress::Narrow { found, rare, stale, cosines, is_cut } => {
+                let wide = replies.into_iter().find_map(|reply| match reply {
+                    Reply::Search(wide) => Some(wide),
+                    _ => None,
+                });
+                let words = self.word_scores(&found, wide.as_ref().map(|wide| (wide, &*rare)));
+                self.rank(words, cosines, &stale, is_cut)
             }
             Progress::Ranked { words, mut cosines, is_cut, .. } => {
                 for reply in replies {
@@ -170,14 +202,82 @@ impl ReadTask for DocumentsRead {
 }
 
 impl DocumentsRead {
-    /// The share of the query's term weight at each position. A term weighs the more the fewer documents have it.
-    fn word_scores(&self, found: &FoundDocuments) -> BTreeMap<u64, f64> {
+    fn index(&self) -> &'static str {
+        if self.places == Places::Collection { TERMS } else { RECALL }
+    }
+
+    /// Of a search that did not come to the oldest documents, the terms that few of those have which it came to: they weigh
+    /// most, and the others' hits would fill the reply. None: it came to all, or all terms are common.
+    fn rare_terms(&self, found: &FoundDocuments) -> Vec<u32> {
+        if found.from_position == 0 {
+            return Vec::new();
+        }
+        let looked_at = found.extent.next.saturating_sub(found.from_position);
+        let is_rare = |hits: usize| (hits as u64).saturating_mul(COMMON) < looked_at;
+        let terms = self.terms.iter().zip(&found.terms).filter(|(_, places)| is_rare(places.offsets.len()));
+        terms.map(|(term, _)| *term).collect()
+    }
+
+    /// The share of the query's term weight at each position. A term weighs the more the fewer documents have it. `wide`: a
+    /// search for some of the terms that came further.
+    fn word_scores(&mut self, found: &FoundDocuments, wide: Option<(&FoundDocuments, &[u32])>) -> BTreeMap<u64, f64> {
+        let looked_at = found.extent.next.saturating_sub(found.from_position).max(1);
         #[expect(clippy::cast_precision_loss, reason = "counts of documents")]
-        let weight = |hits: usize| (1.0 + (found.extent.documents as f64 + 1.0) / (hits as f64 + 0.5)).ln();
-        let weights: Vec<_> = found.terms.iter().map(|places| weight(places.offsets.len())).collect();
+        let weight = |hits: usize, of_all: bool| {
+            // Where only the newest were looked at, the older ones are as they are.
+            let share = if of_all { 1.0 } else { found.extent.next.max(1) as f64 / looked_at as f64 };
+            (1.0 + (found.extent.documents as f64 + 1.0) / (hits as f64 * share + 0.5)).ln()
+        };
+        let wide_hits = |term: u32| {
+            let (wide, terms) = wide?;
+            wide.terms.get(terms.iter().position(|other| *other == term)?)
+        };
+        let of_terms = self.terms.iter().zip(&found.terms);
+        let weights: Vec<_> = of_terms
+            .map(|(term, narrow)| match wide_hits(*term) {
+                Some(wide) => weight(wide.offsets.len(), true),
+                None => weight(narrow.offsets.len(), found.from_position == 0),
+            })
+            .collect();
         let total: f64 = weights.iter().sum();
-        let share = |terms: Vec<usize>| terms.iter().filter_map(|term| weights.get(*term)).sum::<f64>() / total;
-        hits(found).into_iter().map(|(position, terms)| (position, share(terms))).collect()
+        let weights: Vec<f64> = weights.into_iter().map(|weight| weight / total).collect();
+        let share = |terms: Vec<usize>| terms.iter().filter_map(|term| weights.get(*term)).sum::<f64>();
+        let mut shares: BTreeMap<u64, f64> =
+            hits(found).into_iter().map(|(position, terms)| (position, share(terms))).collect();
+        if let Some((wide, terms)) = wide {
+            // What both found is counted already.
+            let missing = |of_wide: &[usize]| {
+                let missing =
+                    (0..terms.len()).filter(|place| !of_wide.contains(place)).filter_map(|place| terms.get(place));
+                share(missing.filter_map(|term| self.terms.iter().position(|other| other == term)).collect())
+            };
+            for (position, of_wide) in hits(wide).range(..found.from_position) {
+                shares.insert(*position, 1.0 - missing(of_wide));
+                self.unsure.insert(*position);
+            }
+        }
+        self.weights = weights;
+        shares
+    }
+
+    /// Goes on with the scores by words, and with vectors for the best of them.
+    fn rank(
+        &mut self,
+        mut words: BTreeMap<u64, f64>,
+        mut cosines: BTreeMap<u64, f64>,
+        stale: &[u64],
+        is_cut: bool,
+    ) -> Option<Found> {
+        words.retain(|position, _| !stale.contains(position));
+        cosines.retain(|position, _| !stale.contains(position));
+        let mut candidates: Vec<_> = words.iter().filter(|(position, _)| !cosines.contains_key(position)).collect();
+        candidates.sort_by(|(_, one), (_, two)| two.total_cmp(one));
+        let candidates: Vec<_> = candidates.into_iter().map(|(position, _)| *position).take(CANDIDATES).collect();
+        if self.query.vector.is_some() && !candidates.is_empty() {
+            self.progress = Progress::Ranked { words, cosines, candidates, is_cut };
+            return None;
+        }
+        self.choose(words, &cosines, is_cut)
     }
 
     fn cosines(&self, runs: Vec<LogRun>) -> BTreeMap<u64, f64> {
@@ -190,6 +290,7 @@ impl DocumentsRead {
     /// The best of those that score enough; of equals, more than are wanted, for ids decide.
     fn choose(&mut self, words: BTreeMap<u64, f64>, cosines: &BTreeMap<u64, f64>, is_cut: bool) -> Option<Found> {
         let mut scores = words;
+        self.unsure.retain(|position| !cosines.contains_key(position));
         scores.extend(cosines.iter().map(|(position, cosine)| (*position, *cosine)));
         let mut best: Vec<_> = scores.into_iter().filter(|(_, score)| *score >= self.query.min_score).collect();
         best.sort_by(|(_, one), (_, two)| two.total_cmp(one));
@@ -204,19 +305,32 @@ impl DocumentsRead {
         None
     }
 
+    /// The share of the query's term weight that a text contains.
+    fn share_of(&self, text: &str) -> f64 {
+        let terms = extract_terms(text);
+        let weights = self.terms.iter().zip(&self.weights).filter(|(term, _)| terms.contains(term));
+        weights.map(|(_, weight)| weight).sum()
+    }
+
     fn documents(&self, runs: Vec<LogRun>, best: &[(u64, f64)], is_cut: bool) -> Found {
         let scores: BTreeMap<u64, f64> = best.iter().copied().collect();
         let mut bytes = 0;
         let mut documents: Vec<(f64, Rc<str>, Value)> = Vec::new();
         for (position, record, length) in records(runs) {
-            let Some(score) = scores.get(&position) else { continue };
+            let Some(mut score) = scores.get(&position).copied() else { continue };
+            if self.unsure.contains(&position) {
+                score = self.share_of(record.member("text").and_then(Value::as_text).unwrap_or_default());
+                if score < self.query.min_score {
+                    continue;
+                }
+            }
             let id = match self.places {
                 Places::Collection => record.member("id").and_then(Value::as_text).unwrap_or_default().into(),
                 Places::Passages => Rc::from(position.to_string()),
             };
             bytes += length;
             let text = record.member("text").cloned().unwrap_or_default();
-            let mut members = vec![("id", Value::Text(Rc::clone(&id))), ("text", text), ("score", Value::from(*score))];
+            let mut members = vec![("id", Value::Text(Rc::clone(&id))), ("text", text), ("score", Value::from(score))];
             match self.places {
                 Places::Collection => {
                     members.extend(record.member("metadata").map(|metadata| ("metadata", metadata.clone())));
@@ -226,7 +340,7 @@ impl DocumentsRead {
                     members.extend(record.member("role").map(|role| ("role", role.clone())));
                 }
             }
-            documents.push((*score, id, Value::object(members)));
+            documents.push((score, id, Value::object(members)));
         }
         documents.sort_by(|(one, first, _), (two, second, _)| two.total_cmp(one).then_with(|| first.cmp(second)));
         documents.truncate(self.query.top_k);

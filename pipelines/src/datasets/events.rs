@@ -9,7 +9,7 @@ use keepline_store_client::{LogRun, Span, kind};
 
 use super::{
     DataKind,
-    indexed::{hits, member_term, records},
+    indexed::{NARROW_BYTES, WIDE_BYTES, hits, member_term, records},
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
@@ -33,7 +33,10 @@ pub(super) fn read(asker: &Asker, query: &EventQuery) -> Option<(Bucket, Box<dyn
         "user" => None,
         instance => {
             let name = asker.owner.dataset_bucket(DataKind::Events, &[instance]);
-            Some(((kind::DATASET, name), Box::new(EventsRead { query, positions: None, is_cut: false })))
+            Some((
+                (kind::DATASET, name),
+                Box::new(EventsRead { query, positions: None, is_wide: false, is_cut: false }),
+            ))
         }
     }
 }
@@ -59,6 +62,8 @@ struct EventsRead {
     query: EventQuery,
     /// Where events of the streams and types stand, once that is known.
     positions: Option<Vec<Span>>,
+    /// Whether the newest hits were too few, and more of them are asked for.
+    is_wide: bool,
     is_cut: bool,
 }
 
@@ -84,7 +89,8 @@ impl ReadTask for EventsRead {
         if terms.is_empty() {
             return vec![Ask::Newest { log: EVENTS, records: self.query.scanned() as u64, bytes: BYTES }];
         }
-        vec![Ask::Search { index: FACETS, terms: terms.into_iter().collect() }]
+        let bytes = if self.is_wide { WIDE_BYTES } else { NARROW_BYTES };
+        vec![Ask::Search { index: FACETS, terms: terms.into_iter().collect(), bytes }]
     }
 
     fn take(&mut self, replies: Vec<Reply>) -> Option<Found> {
@@ -100,6 +106,10 @@ impl ReadTask for EventsRead {
                 let wanted = hits.iter().filter(|(_, terms)| is_wanted(terms)).map(|(position, _)| *position);
                 let positions: Vec<_> = wanted.rev().take(self.query.scanned()).collect();
                 self.is_cut = found.from_position > 0 && positions.len() < self.query.scanned();
+                if self.is_cut && !self.is_wide {
+                    self.is_wide = true;
+                    return None;
+                }
                 if positions.is_empty() {
                     return Some(Found { items: Some(Rc::default()), is_cut: self.is_cut, bytes: 0 });
                 }

@@ -7,7 +7,7 @@ use keepline_store_client::{Entry, Span, kind};
 
 use super::{
     DataKind, STALE, entry_keys,
-    indexed::{as_terms, hits, member_term, records, spans},
+    indexed::{WIDE_BYTES, as_terms, hits, member_term, records, spans},
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
@@ -115,7 +115,10 @@ impl ReadTask for MatchingRead {
             None if self.terms.is_empty() => {
                 vec![Ask::Newest { log: NODES, records: MATCHING as u64, bytes: BYTES }, Ask::Keys { map: STALE }]
             }
-            None => vec![Ask::Search { index: FACETS, terms: self.terms.clone() }, Ask::Keys { map: STALE }],
+            None => vec![
+                Ask::Search { index: FACETS, terms: self.terms.clone(), bytes: WIDE_BYTES },
+                Ask::Keys { map: STALE },
+            ],
         }
     }
 

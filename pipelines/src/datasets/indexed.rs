@@ -11,8 +11,11 @@ use crate::value::Value;
 pub(super) const NEWEST: u64 = 131_072;
 /// Terms of a record at most.
 const TERMS: usize = 512;
-/// Bytes of what a search replies at most.
-pub(super) const SEARCH_BYTES: u64 = 1 << 20;
+/// Bytes of what a search replies at first: some 3,000 of the newest hits. That is enough where many records have what is
+/// looked for, and all where few have it, so that a search costs about the same however much is stored.
+pub(super) const NARROW_BYTES: u64 = 48 << 10;
+/// The same where the newest hits are not enough.
+pub(super) const WIDE_BYTES: u64 = 1 << 20;
 
 /// A term for a member with this value. Others may have the same: whoever finds something by it compares.
 pub(super) fn member_term(member: &str, value: &Value) -> u32 {

@@ -8,11 +8,7 @@ use keepline_store_client::{
     codes,
 };
 
-use super::{
-    Owner, documents, events, graph,
-    indexed::{NEWEST, SEARCH_BYTES},
-    values,
-};
+use super::{Owner, documents, events, graph, indexed::NEWEST, values};
 use crate::run::{Found, Known, Read};
 
 /// Reads of a call that are no single entries: the store's limit.
@@ -42,8 +38,8 @@ pub(super) enum Ask {
     Newest { log: &'static str, records: u64, bytes: u64 },
     /// Records at ascending positions.
     At { log: &'static str, spans: Vec<Span>, bytes: u64 },
-    /// Terms of an index, each once.
-    Search { index: &'static str, terms: Vec<u32> },
+    /// Terms of an index, each once, with at most so many bytes of hits.
+    Search { index: &'static str, terms: Vec<u32>, bytes: u64 },
 }
 
 /// What a bucket answers to an [`Ask`].
@@ -229,8 +225,8 @@ fn operations<'a>(asks: &[&'a Ask], keys: &'a [Vec<&'a str>]) -> (Vec<Operation<
                 operations.push(Operation::read(log, LogEnd::Newest, *records, *bytes));
             }
             Ask::At { log, spans, bytes } => operations.push(Operation::read_at(log, spans, *bytes)),
-            Ask::Search { index, terms } => {
-                let (newest, max_bytes) = (NEWEST, SEARCH_BYTES);
+            Ask::Search { index, terms, bytes } => {
+                let (newest, max_bytes) = (NEWEST, *bytes);
                 steps.push(IndexStep::Search(SearchStep { index, terms, newest, around: 0, max_bytes }));
             }
         }

@@ -458,3 +458,46 @@ fn items_that_are_too_much_for_one_call_are_written_in_several() {
     let removed = remove_items(&host, &owner, DataKind::Nodes, &Collection::default(), &ids).unwrap();
     assert_eq!(removed.changed, 40);
 }
+
+#[test]
+fn what_few_have_is_found_among_what_many_have_however_old_it_is() {
+    let (host, owner) = (TestHost::new(), project());
+    let collection = |name: &str| Collection { name: name.into(), ..Collection::default() };
+    let document = |number: usize| {
+        let text = if number == 3 { "the gateway port is quartz" } else { "the gateway port" };
+        let value = Value::object([("text", Value::from(text))]);
+        DataItem { id: format!("d{number}").into(), value }
+    };
+    let documents: Vec<_> = (0..8_000).map(document).collect();
+    put_items(&host, &owner, DataKind::Documents, &collection("notes"), &documents).unwrap();
+    let event = |number: usize| {
+        let kind = if number < 5 { "rare" } else { "common" };
+        let at = format!("2026-01-01T{:02}:{:02}:{:02}Z", number / 3600, number / 60 % 60, number % 60);
+        let value = Value::object([("timestamp", Value::from(&*at)), ("event_type", Value::from(kind))]);
+        DataItem { id: "".into(), value }
+    };
+    let events: Vec<_> = (0..8_000).map(event).collect();
+    put_items(&host, &owner, DataKind::Events, &collection("log"), &events).unwrap();
+    let search =
+        r#"[{"type":"vector_search","alias":"v","collection":"notes","query":"QUERY","topK":1,"minScore":0.1}]"#;
+    define(&host, &owner, "rare", &search.replace("QUERY", "gateway port quartz"));
+    define(&host, &owner, "common", &search.replace("QUERY", "gateway port"));
+    let log = r#"[{"type":"log_search","alias":"l","instance":"log","eventTypes":TYPES,"limit":20}]"#;
+    define(&host, &owner, "log-rare", &log.replace("TYPES", r#"["rare"]"#));
+    define(&host, &owner, "log-common", &log.replace("TYPES", r#"["common"]"#));
+    let run = |id: &str| run(&host, &asker(owner.clone()), id, "{}", RunLimits::default());
+    let (found, waits) = run("rare");
+    assert!(
+        shown(&found, "v").contains("\"d3\"") && shown(&found, "v").contains("\"score\":1"),
+        "{}",
+        shown(&found, "v")
+    );
+    // The definition, the newest hits, those of the rare word, and the documents.
+    assert_eq!(waits, 4);
+    let (found, waits) = run("common");
+    assert_eq!((found.items.len(), waits), (1, 3));
+    let (found, _) = run("log-rare");
+    assert_eq!(found.items.len(), 5);
+    let (found, waits) = run("log-common");
+    assert_eq!((found.items.len(), waits), (20, 3));
+}
