@@ -15,7 +15,7 @@ use keepline_store_client::{FoundDocuments, LogRun, Span, kind};
 
 use super::{
     DataKind, STALE,
-    indexed::{NARROW_BYTES, WIDE_BYTES, hits, records},
+    indexed::{Reach, hits, records},
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
@@ -28,8 +28,6 @@ pub(super) const VECTORS: &str = "vectors";
 pub(super) const TERMS: &str = "terms";
 const PASSAGES: &str = "passages";
 const RECALL: &str = "recall";
-/// So many of the newest vectors are compared.
-const COMPARED: u64 = 2_048;
 /// So many documents with words of the query have their vectors compared, too.
 const CANDIDATES: usize = 256;
 /// A term is common where one of so many documents has it.
@@ -80,6 +78,7 @@ struct DocumentsRead {
     unsure: BTreeSet<u64>,
 }
 
+/// `unseen` is the most that a document can score which was not looked at; none, if there is no such document.
 enum Progress {
     Start,
     /// The newest hits are known, and where the rare ones of the terms are is asked for.
@@ -88,19 +87,19 @@ enum Progress {
         rare: Vec<u32>,
         stale: Vec<u64>,
         cosines: BTreeMap<u64, f64>,
-        is_cut: bool,
+        unseen: Option<f64>,
     },
     /// Scores are known but for the vectors of these candidates.
     Ranked {
         words: BTreeMap<u64, f64>,
         cosines: BTreeMap<u64, f64>,
         candidates: Vec<u64>,
-        is_cut: bool,
+        unseen: Option<f64>,
     },
     /// The best, whose texts are read.
     Chosen {
         best: Vec<(u64, f64)>,
-        is_cut: bool,
+        unseen: Option<f64>,
     },
 }
 
@@ -112,17 +111,17 @@ impl ReadTask for DocumentsRead {
             Progress::Start => {
                 if !self.terms.is_empty() {
                     let index = self.index();
-                    asks.push(Ask::Search { index, terms: self.terms.clone(), bytes: NARROW_BYTES });
+                    asks.push(Ask::Search { index, terms: self.terms.clone(), reach: Reach::Newest });
                 }
                 if self.places == Places::Collection {
                     asks.push(Ask::Keys { map: STALE });
                 }
                 if is_compared && self.places == Places::Collection {
-                    asks.push(Ask::Newest { log: VECTORS, records: COMPARED, bytes: BYTES });
+                    asks.push(Ask::Newest { log: VECTORS, records: Reach::Newest.positions(), bytes: BYTES });
                 }
             }
             Progress::Narrow { rare, .. } => {
-                asks.push(Ask::Search { index: self.index(), terms: rare.clone(), bytes: WIDE_BYTES });
+                asks.push(Ask::Search { index: self.index(), terms: rare.clone(), reach: Reach::All });
             }
             Progress::Ranked { candidates, .. } if self.places == Places::Collection => {
                 let spans = candidates.iter().map(|position| Span { position: *position, count: 1 });
@@ -144,40 +143,40 @@ impl ReadTask for DocumentsRead {
     fn take(&mut self, replies: Vec<Reply>) -> Option<Found> {
         match std::mem::replace(&mut self.progress, Progress::Start) {
             Progress::Start => {
-                let (mut narrow, mut cosines, mut is_cut) = (None, BTreeMap::new(), false);
+                let (mut narrow, mut cosines, mut unseen) = (None, BTreeMap::new(), None);
                 let mut stale = Vec::new();
                 for reply in replies {
                     match reply {
-                        Reply::Search(found) => {
-                            is_cut |= found.from_position > 0;
-                            narrow = Some(found);
-                        }
+                        Reply::Search(found) => narrow = Some(found),
                         Reply::Newest(run) => {
-                            is_cut |= (run.records.len() as u64) < run.extent.length;
+                            unseen = ((run.records.len() as u64) < run.extent.length).then_some(1.0);
                             cosines = self.cosines(vec![run]);
                         }
                         Reply::Keys(keys) => stale.extend(keys.iter().filter_map(|key| key.parse::<u64>().ok())),
                         _ => {}
                     }
                 }
-                let Some(found) = narrow else { return self.rank(BTreeMap::new(), cosines, &stale, is_cut) };
-                let rare = self.rare_terms(&found);
+                let Some(found) = narrow else { return self.rank(BTreeMap::new(), cosines, &stale, unseen) };
+                let rare = self.rare_terms(&found, &stale);
                 if rare.is_empty() {
                     let words = self.word_scores(&found, None);
-                    return self.rank(words, cosines, &stale, is_cut);
+                    let unseen = unseen.or_else(|| (found.from_position > 0).then_some(1.0));
+                    return self.rank(words, cosines, &stale, unseen);
                 }
-                self.progress = Progress::Narrow { found, rare, stale, cosines, is_cut };
+                self.progress = Progress::Narrow { found, rare, stale, cosines, unseen };
                 None
             }
-            Progress::Narrow { found, rare, stale, cosines, is_cut } => {
+            Progress::Narrow { found, rare, stale, cosines, unseen } => {
                 let wide = replies.into_iter().find_map(|reply| match reply {
                     Reply::Search(wide) => Some(wide),
                     _ => None,
                 });
                 let words = self.word_scores(&found, wide.as_ref().map(|wide| (wide, &*rare)));
-                self.rank(words, cosines, &stale, is_cut)
+                let is_whole = wide.is_some_and(|wide| wide.from_position == 0);
+                let unseen = unseen.or_else(|| Some(if is_whole { self.weight_without(&rare) } else { 1.0 }));
+                self.rank(words, cosines, &stale, unseen)
             }
-            Progress::Ranked { words, mut cosines, is_cut, .. } => {
+            Progress::Ranked { words, mut cosines, unseen, .. } => {
                 for reply in replies {
                     match reply {
                         Reply::At(runs) => cosines.extend(self.cosines(runs)),
@@ -191,11 +190,11 @@ impl ReadTask for DocumentsRead {
                         _ => {}
                     }
                 }
-                self.choose(words, &cosines, is_cut)
+                self.choose(words, &cosines, unseen)
             }
-            Progress::Chosen { best, is_cut } => {
+            Progress::Chosen { best, unseen } => {
                 let Some(Reply::At(runs)) = replies.into_iter().next() else { return Some(Found::default()) };
-                Some(self.documents(runs, &best, is_cut))
+                Some(self.documents(runs, &best, unseen))
             }
         }
     }
@@ -207,15 +206,30 @@ impl DocumentsRead {
     }
 
     /// Of a search that did not come to the oldest documents, the terms that few of those have which it came to: they weigh
-    /// most, and the others' hits would fill the reply. None: it came to all, or all terms are common.
-    fn rare_terms(&self, found: &FoundDocuments) -> Vec<u32> {
+    /// most, and the others' hits would fill the reply. None: it came to all, all terms are common, or as many documents as
+    /// are wanted have all terms, so that no older one is better.
+    fn rare_terms(&self, found: &FoundDocuments, stale: &[u64]) -> Vec<u32> {
         if found.from_position == 0 {
             return Vec::new();
+        }
+        if self.query.vector.is_none() {
+            let hits = hits(found);
+            let has_all =
+                |(position, terms): &(&u64, &Vec<usize>)| terms.len() == self.terms.len() && !stale.contains(position);
+            if hits.iter().filter(has_all).count() >= self.query.top_k {
+                return Vec::new();
+            }
         }
         let looked_at = found.extent.next.saturating_sub(found.from_position);
         let is_rare = |hits: usize| (hits as u64).saturating_mul(COMMON) < looked_at;
         let terms = self.terms.iter().zip(&found.terms).filter(|(_, places)| is_rare(places.offsets.len()));
         terms.map(|(term, _)| *term).collect()
+    }
+
+    /// The share of the query's weight that the other terms have.
+    fn weight_without(&self, rare: &[u32]) -> f64 {
+        let others = self.terms.iter().zip(&self.weights).filter(|(term, _)| !rare.contains(term));
+        others.map(|(_, weight)| weight).sum()
     }
 
     /// The share of the query's term weight at each position. A term weighs the more the fewer documents have it. `wide`: a
@@ -266,7 +280,7 @@ impl DocumentsRead {
         mut words: BTreeMap<u64, f64>,
         mut cosines: BTreeMap<u64, f64>,
         stale: &[u64],
-        is_cut: bool,
+        unseen: Option<f64>,
     ) -> Option<Found> {
         words.retain(|position, _| !stale.contains(position));
         cosines.retain(|position, _| !stale.contains(position));
@@ -274,10 +288,10 @@ impl DocumentsRead {
         candidates.sort_by(|(_, one), (_, two)| two.total_cmp(one));
         let candidates: Vec<_> = candidates.into_iter().map(|(position, _)| *position).take(CANDIDATES).collect();
         if self.query.vector.is_some() && !candidates.is_empty() {
-            self.progress = Progress::Ranked { words, cosines, candidates, is_cut };
+            self.progress = Progress::Ranked { words, cosines, candidates, unseen };
             return None;
         }
-        self.choose(words, &cosines, is_cut)
+        self.choose(words, &cosines, unseen)
     }
 
     fn cosines(&self, runs: Vec<LogRun>) -> BTreeMap<u64, f64> {
@@ -288,7 +302,12 @@ impl DocumentsRead {
     }
 
     /// The best of those that score enough; of equals, more than are wanted, for ids decide.
-    fn choose(&mut self, words: BTreeMap<u64, f64>, cosines: &BTreeMap<u64, f64>, is_cut: bool) -> Option<Found> {
+    fn choose(
+        &mut self,
+        words: BTreeMap<u64, f64>,
+        cosines: &BTreeMap<u64, f64>,
+        mut unseen: Option<f64>,
+    ) -> Option<Found> {
         let mut scores = words;
         self.unsure.retain(|position| !cosines.contains_key(position));
         scores.extend(cosines.iter().map(|(position, cosine)| (*position, *cosine)));
@@ -296,13 +315,26 @@ impl DocumentsRead {
         best.sort_by(|(_, one), (_, two)| two.total_cmp(one));
         if let Some((_, last)) = best.get(self.query.top_k.saturating_sub(1)).copied() {
             let ties = best.iter().take_while(|(_, score)| score.total_cmp(&last) != Ordering::Less).count();
-            best.truncate(ties.min(self.query.top_k.saturating_mul(2).max(CANDIDATES)));
+            let read = ties.min(self.query.top_k.saturating_mul(2).max(CANDIDATES));
+            // What is not read may turn out better than what was ranked by its rare terms alone.
+            if let Some((_, next)) = best.get(read) {
+                unseen = Some(unseen.map_or(*next, |unseen| unseen.max(*next)));
+            }
+            best.truncate(read);
         }
         if best.is_empty() {
-            return Some(Found { items: Some(Rc::default()), bytes: 0, is_cut });
+            return Some(self.found(Vec::new(), 0, unseen));
         }
-        self.progress = Progress::Chosen { best, is_cut };
+        self.progress = Progress::Chosen { best, unseen };
         None
+    }
+
+    /// What is found, best first, is cut where a document that was not looked at may be better.
+    fn found(&self, documents: Vec<(f64, Rc<str>, Value)>, bytes: usize, unseen: Option<f64>) -> Found {
+        let last = documents.get(self.query.top_k.saturating_sub(1)).map(|(score, ..)| *score);
+        let is_better = |unseen: f64| unseen >= self.query.min_score && last.is_none_or(|last| unseen > last);
+        let items = documents.into_iter().map(|(_, _, document)| document).collect();
+        Found { items: Some(Rc::new(items)), bytes, is_cut: unseen.is_some_and(is_better) }
     }
 
     /// The share of the query's term weight that a text contains.
@@ -312,7 +344,7 @@ impl DocumentsRead {
         weights.map(|(_, weight)| weight).sum()
     }
 
-    fn documents(&self, runs: Vec<LogRun>, best: &[(u64, f64)], is_cut: bool) -> Found {
+    fn documents(&self, runs: Vec<LogRun>, best: &[(u64, f64)], unseen: Option<f64>) -> Found {
         let scores: BTreeMap<u64, f64> = best.iter().copied().collect();
         let mut bytes = 0;
         let mut documents: Vec<(f64, Rc<str>, Value)> = Vec::new();
@@ -344,7 +376,6 @@ impl DocumentsRead {
         }
         documents.sort_by(|(one, first, _), (two, second, _)| two.total_cmp(one).then_with(|| first.cmp(second)));
         documents.truncate(self.query.top_k);
-        let items = documents.into_iter().map(|(_, _, document)| document).collect();
-        Found { items: Some(Rc::new(items)), bytes, is_cut }
+        self.found(documents, bytes, unseen)
     }
 }

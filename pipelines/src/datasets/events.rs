@@ -9,7 +9,7 @@ use keepline_store_client::{LogRun, Span, kind};
 
 use super::{
     DataKind,
-    indexed::{NARROW_BYTES, WIDE_BYTES, hits, member_term, records},
+    indexed::{Reach, hits, member_term, records},
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
@@ -89,8 +89,8 @@ impl ReadTask for EventsRead {
         if terms.is_empty() {
             return vec![Ask::Newest { log: EVENTS, records: self.query.scanned() as u64, bytes: BYTES }];
         }
-        let bytes = if self.is_wide { WIDE_BYTES } else { NARROW_BYTES };
-        vec![Ask::Search { index: FACETS, terms: terms.into_iter().collect(), bytes }]
+        let reach = if self.is_wide { Reach::All } else { Reach::Newest };
+        vec![Ask::Search { index: FACETS, terms: terms.into_iter().collect(), reach }]
     }
 
     fn take(&mut self, replies: Vec<Reply>) -> Option<Found> {

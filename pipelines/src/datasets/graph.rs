@@ -7,7 +7,7 @@ use keepline_store_client::{Entry, Span, kind};
 
 use super::{
     DataKind, STALE, entry_keys,
-    indexed::{WIDE_BYTES, as_terms, hits, member_term, records, spans},
+    indexed::{Reach, as_terms, hits, member_term, records, spans},
     reader::{Ask, Asker, Bucket, ReadTask, Reply},
 };
 use crate::{
@@ -116,7 +116,7 @@ impl ReadTask for MatchingRead {
                 vec![Ask::Newest { log: NODES, records: MATCHING as u64, bytes: BYTES }, Ask::Keys { map: STALE }]
             }
             None => vec![
-                Ask::Search { index: FACETS, terms: self.terms.clone(), bytes: WIDE_BYTES },
+                Ask::Search { index: FACETS, terms: self.terms.clone(), reach: Reach::All },
                 Ask::Keys { map: STALE },
             ],
         }

@@ -7,15 +7,35 @@ use keepline_store_client::{FoundDocuments, LogRun, Span};
 
 use crate::value::Value;
 
-/// Positions from the newest back that a search looks at, at most: the store's own limit.
-pub(super) const NEWEST: u64 = 131_072;
 /// Terms of a record at most.
 const TERMS: usize = 512;
-/// Bytes of what a search replies at first: some 3,000 of the newest hits. That is enough where many records have what is
-/// looked for, and all where few have it, so that a search costs about the same however much is stored.
-pub(super) const NARROW_BYTES: u64 = 48 << 10;
-/// The same where the newest hits are not enough.
-pub(super) const WIDE_BYTES: u64 = 1 << 20;
+/// How far back a search looks.
+#[derive(Clone, Copy)]
+pub(super) enum Reach {
+    /// The newest 2,048 positions: enough where many records have what is looked for, and it costs the same however much is
+    /// stored.
+    Newest,
+    /// As far as a store searches.
+    All,
+}
+
+impl Reach {
+    /// So many positions from the newest back.
+    pub(super) fn positions(self) -> u64 {
+        match self {
+            Self::Newest => 2_048,
+            Self::All => 131_072,
+        }
+    }
+
+    /// The most bytes of hits that are asked for. The oldest hits are left out until they fit.
+    pub(super) fn bytes(self) -> u64 {
+        match self {
+            Self::Newest => 48 << 10,
+            Self::All => 1 << 20,
+        }
+    }
+}
 
 /// A term for a member with this value. Others may have the same: whoever finds something by it compares.
 pub(super) fn member_term(member: &str, value: &Value) -> u32 {

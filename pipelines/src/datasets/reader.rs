@@ -8,7 +8,7 @@ use keepline_store_client::{
     codes,
 };
 
-use super::{Owner, documents, events, graph, indexed::NEWEST, values};
+use super::{Owner, documents, events, graph, indexed::Reach, values};
 use crate::run::{Found, Known, Read};
 
 /// Reads of a call that are no single entries: the store's limit.
@@ -38,8 +38,8 @@ pub(super) enum Ask {
     Newest { log: &'static str, records: u64, bytes: u64 },
     /// Records at ascending positions.
     At { log: &'static str, spans: Vec<Span>, bytes: u64 },
-    /// Terms of an index, each once, with at most so many bytes of hits.
-    Search { index: &'static str, terms: Vec<u32>, bytes: u64 },
+    /// Terms of an index, each once.
+    Search { index: &'static str, terms: Vec<u32>, reach: Reach },
 }
 
 /// What a bucket answers to an [`Ask`].
@@ -225,8 +225,8 @@ fn operations<'a>(asks: &[&'a Ask], keys: &'a [Vec<&'a str>]) -> (Vec<Operation<
                 operations.push(Operation::read(log, LogEnd::Newest, *records, *bytes));
             }
             Ask::At { log, spans, bytes } => operations.push(Operation::read_at(log, spans, *bytes)),
-            Ask::Search { index, terms, bytes } => {
-                let (newest, max_bytes) = (NEWEST, *bytes);
+            Ask::Search { index, terms, reach } => {
+                let (newest, max_bytes) = (reach.positions(), reach.bytes());
                 steps.push(IndexStep::Search(SearchStep { index, terms, newest, around: 0, max_bytes }));
             }
         }

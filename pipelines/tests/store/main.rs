@@ -493,11 +493,36 @@ fn what_few_have_is_found_among_what_many_have_however_old_it_is() {
         shown(&found, "v")
     );
     // The definition, the newest hits, those of the rare word, and the documents.
-    assert_eq!(waits, 4);
+    assert_eq!((found.warnings.len(), waits), (0, 4));
     let (found, waits) = run("common");
-    assert_eq!((found.items.len(), waits), (1, 3));
+    assert_eq!((found.items.len(), found.warnings.len(), waits), (1, 0, 3));
     let (found, _) = run("log-rare");
     assert_eq!(found.items.len(), 5);
     let (found, waits) = run("log-common");
     assert_eq!((found.items.len(), waits), (20, 3));
+}
+
+#[test]
+fn a_search_warns_where_an_older_document_may_be_better() {
+    let (host, owner) = (TestHost::new(), project());
+    let notes = Collection { name: "notes".into(), ..Collection::default() };
+    // One old document has both words, each of which is common.
+    let document = |number: usize| {
+        let text = if number == 0 { "alpha beta" } else { ["alpha", "beta"][number % 2] };
+        DataItem { id: format!("d{number}").into(), value: Value::object([("text", Value::from(text))]) }
+    };
+    let documents: Vec<_> = (0..4_000).map(document).collect();
+    put_items(&host, &owner, DataKind::Documents, &notes, &documents).unwrap();
+    let define_search = |id: &str, query: &str| {
+        let search = r#"[{"type":"vector_search","collection":"notes","query":"QUERY","topK":3,"minScore":0.1}]"#;
+        define(&host, &owner, id, &search.replace("QUERY", query));
+    };
+    define_search("both", "alpha beta");
+    define_search("one", "alpha");
+    let run = |id: &str| run(&host, &asker(owner.clone()), id, "{}", RunLimits::default()).0;
+    let messages = |id: &str| run(id).warnings.iter().map(|warning| warning.message.to_string()).collect::<Vec<_>>();
+    assert_eq!(run("both").items.len(), 3);
+    assert_eq!(messages("both").len(), 1, "{:?}", messages("both"));
+    assert!(messages("both").concat().contains("newest"), "{:?}", messages("both"));
+    assert_eq!(messages("one"), Vec::<String>::new());
 }

@@ -73,7 +73,7 @@ impl Lanes {
         options.filter = r#"{"conversation":true}"#.into();
         options.log = self.log.clone();
         options.assembly = Some(self.pipelines.assembly(assembly));
-        let filter = Plugin::bundled(&Sandbox::default()).unwrap();
+        let filter = keepline_tests::lanes::plugin();
         Keepline::new(filter, self.store.clone(), options).await.unwrap()
     }
 }

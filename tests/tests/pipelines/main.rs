@@ -5,6 +5,7 @@ mod command_line;
 mod commands;
 mod examples;
 mod hostile;
+mod kills;
 mod lanes;
 #[path = "../../../pipelines/tests/cases/matcher.rs"]
 mod matcher;

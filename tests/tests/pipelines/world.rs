@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use keepline::{
-    Plugin, Sandbox,
+    Plugin,
     embedding::{Embedder, Embedding, EmbeddingError},
     logging::Clock,
     pipelines::{
@@ -19,6 +19,7 @@ use keepline_stores_tests::{
     requests::{create, put_in, transaction},
     stores::StoreUnderTest,
 };
+use keepline_tests::lanes::sandbox;
 
 use crate::matcher::mismatch;
 
@@ -96,7 +97,7 @@ impl CustomSteps for CaseHandlers {
 
 pub fn plugin() -> Plugin {
     static PLUGIN: std::sync::LazyLock<Plugin> =
-        std::sync::LazyLock::new(|| Plugin::bundled_pipelines(&Sandbox::default()).unwrap());
+        std::sync::LazyLock::new(|| Plugin::bundled_pipelines(&sandbox()).unwrap());
     PLUGIN.clone()
 }
 
