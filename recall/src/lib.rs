@@ -14,6 +14,7 @@
 mod fold;
 mod mark;
 mod passages;
+mod posting_text;
 mod query;
 mod rank;
 mod select;
@@ -25,6 +26,7 @@ use std::collections::BinaryHeap;
 
 pub use mark::DocumentMark;
 pub use passages::{PASSAGE_TOKENS, WHOLE_TOKENS, count_tokens, cut_passages};
+pub use posting_text::{PostingNumber, encode_posting_number, split_posting};
 pub use query::{MAX_TERMS, PassageQuery, QueryTerm, TermKind};
 pub use rank::{IndexMatches, MatchReasons, PassageCandidate, rank_documents};
 pub use select::select_passages;

@@ -3,7 +3,10 @@
 //! Promises that what is written is read. Refuses what is neither: nothing is made of it.
 
 use keepline_json::{self as json, ObjectWriter};
-use keepline_recall::{DOCUMENT_TERMS, PassageDocument, Posting, TERM_LIMIT, count_tokens, cut_passages, facet_term};
+use keepline_recall::{
+    DOCUMENT_TERMS, PassageDocument, Posting, count_tokens, cut_passages, encode_posting_number, facet_term,
+    split_posting,
+};
 use std::borrow::Cow;
 
 use crate::context::Context;
@@ -124,7 +127,7 @@ impl PassageBatch<'_> {
             let label = if index == 0 && named.is_some() { 0 } else { count_tokens(role) + 1 };
             let posting =
                 PassageDocument { text, speaker, time, first, tokens: count_tokens(text) + label }.to_posting();
-            self.terms.push(write_terms(with_facets(posting, &facets)));
+            self.terms.push(with_facets(posting, &facets).to_text());
             let source = record.source.clone().or_else(|| (record.role == Role::Tool).then_some("tool".into()));
             let has_low_trust = record.trust.as_deref() == Some("low");
             let (at, text) = ((*record.at).into(), text.into());
@@ -165,45 +168,7 @@ fn with_facets(mut posting: Posting, facets: &[u32]) -> Posting {
     posting
 }
 
-/// A number of 24 bits takes so many characters.
-const DIGITS: usize = 4;
-
-/// The characters from here on stand for 0 to 63, so that numbers are in the order of their texts.
-const ZERO: u8 = b'0';
-
-fn write_number(number: u32) -> [u8; DIGITS] {
-    [18, 12, 6, 0].map(|shift| ZERO + u8::try_from(number >> shift & 63).unwrap_or(0))
-}
-
-fn read_number(digits: &[u8; DIGITS]) -> u32 {
-    digits.iter().fold(0, |number, digit| number << 6 | u32::from(digit.wrapping_sub(ZERO) & 63))
-}
-
-/// A mark, then terms in ascending order, as one text.
-fn write_terms(Posting { mark, terms }: Posting) -> String {
-    let mut out = String::with_capacity(DIGITS * (terms.len() + 1));
-    for number in std::iter::once(u32::from(mark)).chain(terms) {
-        out.extend(write_number(number).map(char::from));
-    }
-    out
-}
-
-/// The mark, and the rest of the text. None: the passage was taken out.
-fn read_mark(text: &str) -> Option<(u16, &[[u8; DIGITS]])> {
-    let (mark, terms) = text.as_bytes().as_chunks().0.split_first()?;
-    let mark = u16::try_from(read_number(mark)).ok().filter(|mark| *mark > 0)?;
-    Some((mark, terms))
-}
-
-/// A mark and terms. None: there are none, for the passage was taken out.
-pub(crate) fn decode_posting(text: &str) -> Option<Posting> {
-    let (mark, terms) = read_mark(text)?;
-    let terms: Vec<u32> = terms.iter().map(read_number).collect();
-    let is_good = terms.is_sorted_by(|one, other| one < other) && terms.last().is_none_or(|last| *last < TERM_LIMIT);
-    is_good.then_some(Posting { mark, terms })
-}
-
-/// Terms to look for in what [`write_terms`] wrote, without reading it.
+/// Terms to look for in what [`Posting::to_text`] wrote, without reading it.
 pub(crate) struct TermMatcher {
     /// As they are written, in ascending order; below each, where it stands among those that were asked for.
     terms: Vec<u64>,
@@ -211,14 +176,15 @@ pub(crate) struct TermMatcher {
 
 impl TermMatcher {
     pub(crate) fn of(terms: &[u32]) -> Self {
-        let key = |(place, term): (u64, &u32)| u64::from(u32::from_be_bytes(write_number(*term))) << 32 | place;
+        let key =
+            |(place, term): (u64, &u32)| u64::from(u32::from_be_bytes(encode_posting_number(*term))) << 32 | place;
         Self { terms: store::heap_sorted((0..).zip(terms).map(key).collect()) }
     }
 
     /// The mark of a passage, once each of its terms that is sought was handed to `each` as its place. None: it was taken
     /// out.
     pub(crate) fn match_passage(&self, text: &str, mut each: impl FnMut(usize)) -> Option<u16> {
-        let (mark, terms) = read_mark(text)?;
+        let (mark, terms) = split_posting(text)?;
         let mut sought = self.terms.iter();
         let Some(mut next) = sought.next() else { return Some(mark) };
         // Both are in ascending order.

@@ -9,11 +9,12 @@ use crate::contract::{
     Precondition, Problem, Span, Status, StoreLimits, Transaction,
 };
 use crate::options::conversation::bounded;
-use crate::recall::passage::{Passage, decode_posting};
+use crate::recall::passage::Passage;
 use crate::recall::schema::{ALL_POSITIONS, INDEX, MATCH_BYTES, PASSAGES, RUN, TERMS};
 use crate::recall::vectors::{RESET_VECTORS, VECTORS, vector_keys};
 use crate::store;
 use crate::store::Outcomes;
+use keepline_recall::Posting;
 
 /// What is read at once of terms that no index has yet, and of passages.
 const TAIL: u32 = 2000;
@@ -88,7 +89,7 @@ impl PassageRemoval<'_> {
         let offsets = found.terms.iter().flat_map(|term| &term.offsets);
         let mut candidates: Vec<u64> = offsets.map(|offset| found.from_position + u64::from(*offset)).collect();
         let has_facet = |text: &String| {
-            decode_posting(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
+            Posting::from_text(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
         };
         let mut is_whole = true;
         while is_whole {

@@ -4,10 +4,11 @@
 //! of the asking session is looked up anyway.
 
 use crate::contract::{FoundDocuments, IndexStep, IndexedReceipt, LogRecords, Operation, Outcome};
-use crate::recall::passage::{decode_posting, session_facet};
+use crate::recall::passage::session_facet;
 use crate::recall::schema::TERMS;
 use crate::recall::vectors::VECTORS;
 use crate::text::json_values::parse_count;
+use keepline_recall::Posting;
 
 /// Leave of what was found only what is from the session.
 pub(crate) fn keep_only_session(
@@ -63,7 +64,7 @@ fn keep_found(found: &mut FoundDocuments, row: Option<usize>, own: &mut Vec<u64>
 fn keep_terms(tail: &mut LogRecords, facet: u32, own: &mut Vec<u64>) {
     for run in &mut tail.runs {
         for (position, record) in (run.first..).zip(&mut run.records) {
-            if decode_posting(record).is_some_and(|posting| posting.terms.binary_search(&facet).is_ok()) {
+            if Posting::from_text(record).is_some_and(|posting| posting.terms.binary_search(&facet).is_ok()) {
                 own.push(position);
             } else {
                 record.clear();

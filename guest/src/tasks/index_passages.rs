@@ -8,7 +8,7 @@ use crate::contract::{
 };
 use crate::recall::cursor;
 use crate::recall::cursor::{CutStretch, IndexCursor, TranscriptStretch};
-use crate::recall::passage::{Passage, PassageBatch, decode_posting, is_older_than, oldest_at};
+use crate::recall::passage::{Passage, PassageBatch, is_older_than, oldest_at};
 use crate::recall::remove::{RESET_PASSAGES, WHERE_PASSAGES_ARE, find_orphans};
 use crate::recall::schema::{
     COMPACT_BATCH, INDEX, KEPT_PASSAGES_MAX, PASSAGES, READ_OLDEST_PASSAGE, RECALLED, RUN, TERMS, WHERE_TERMS_ARE,
@@ -20,6 +20,7 @@ use crate::tasks::job::{Progress, Step};
 use crate::tasks::task::{StepEnd, StepResult, TaskStep};
 use crate::transcript::schema::{IMPORT, OWNER, REVISION, SESSION, parse_import};
 use keepline_options::words::Recall;
+use keepline_recall::Posting;
 
 /// The task, and its lease.
 pub(crate) const TASK: &str = "recall";
@@ -184,7 +185,7 @@ fn compact_terms(step: &TaskStep<'_, impl Host>, home: &PassageHome<'_>) -> Step
     let run = home.read(step, &[Operation::read(TERMS, LogEnd::Oldest, COMPACT_BATCH, 1 << 20)])?.take_records()?;
     let (mut found, mut count, mut terms) = (Vec::new(), 0, 0);
     for (position, text) in (run.first..).zip(&run.records) {
-        if let Some(posting) = decode_posting(text) {
+        if let Some(posting) = Posting::from_text(text) {
             terms += posting.terms.len() as u64;
             if terms > step.options.limits.call_terms {
                 break;

@@ -3,15 +3,18 @@
 //! A document's score is the cosine where it and the query have vectors of one model, otherwise the share of the query's
 //! term weight that its text contains: 0 to 1. Vectors of the newest documents are compared, and those of documents with
 //! words of the query.
+//!
+//! The filter writes a passage's terms to a log first, and moves them into the index in batches: both are searched.
 
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     rc::Rc,
 };
 
-use keepline_recall::{PassageQuery, extract_terms};
-use keepline_store_client::{FoundDocuments, LogRun, Span, kind};
+use keepline_recall::{PassageQuery, Posting, extract_terms};
+use keepline_store_client::{Entry, FoundDocuments, LogRun, Span, bindings::keepline::store::indexes::TermHits, kind};
 
 use super::{
     DataKind, STALE,
@@ -28,6 +31,14 @@ pub(super) const VECTORS: &str = "vectors";
 pub(super) const TERMS: &str = "terms";
 const PASSAGES: &str = "passages";
 const RECALL: &str = "recall";
+/// The newest passages' terms, which the index does not have yet.
+const PASSAGE_TERMS: &str = "terms";
+const UNINDEXED: u64 = 512;
+const UNINDEXED_BYTES: u64 = 1 << 20;
+/// Passages whose vectors are all compared, if there are no more.
+const FEW_VECTORS: u64 = 512;
+/// So many of the newest vectors are compared.
+const COMPARED: u64 = 2_048;
 /// So many documents with words of the query have their vectors compared, too.
 const CANDIDATES: usize = 256;
 /// A term is common where one of so many documents has it.
@@ -47,6 +58,7 @@ pub(super) fn read(asker: &Asker, query: &DocumentQuery) -> Option<(Bucket, Box<
         terms: terms.clone(),
         places,
         progress: Progress::Start,
+        newest: 0..0,
         weights: Vec::new(),
         unsure: BTreeSet::new(),
     };
@@ -74,6 +86,8 @@ struct DocumentsRead {
     progress: Progress,
     /// The share of the query's weight that each term has.
     weights: Vec<f64>,
+    /// The newest passages, whose vectors are still to be compared.
+    newest: Range<u64>,
     /// Documents of which only the rare terms are known: they are ranked as if they had the common ones, and their texts tell.
     unsure: BTreeSet<u64>,
 }
@@ -93,7 +107,7 @@ enum Progress {
     Ranked {
         words: BTreeMap<u64, f64>,
         cosines: BTreeMap<u64, f64>,
-        candidates: Vec<u64>,
+        candidates: BTreeSet<u64>,
         unseen: Option<f64>,
     },
     /// The best, whose texts are read.
@@ -101,6 +115,23 @@ enum Progress {
         best: Vec<(u64, f64)>,
         unseen: Option<f64>,
     },
+}
+
+/// What a search found, and what the newest passages have of the terms, which stand behind all that is in the index.
+fn with_unindexed(mut found: FoundDocuments, terms: &[u32], run: &LogRun) -> FoundDocuments {
+    found.terms.resize_with(terms.len(), || TermHits { offsets: Vec::new() });
+    for (position, text) in (run.first..).zip(&run.records) {
+        let Some(posting) = Posting::from_text(text) else { continue };
+        let Ok(offset) = u32::try_from(position.saturating_sub(found.from_position)) else { continue };
+        found.extent.documents += 1;
+        for (term, hits) in terms.iter().zip(&mut found.terms) {
+            if posting.terms.binary_search(term).is_ok() {
+                hits.offsets.push(offset);
+            }
+        }
+    }
+    found.extent.next = found.extent.next.max(run.extent.next());
+    found
 }
 
 impl ReadTask for DocumentsRead {
@@ -113,11 +144,19 @@ impl ReadTask for DocumentsRead {
                     let index = self.index();
                     asks.push(Ask::Search { index, terms: self.terms.clone(), reach: Reach::Newest });
                 }
-                if self.places == Places::Collection {
-                    asks.push(Ask::Keys { map: STALE });
-                }
-                if is_compared && self.places == Places::Collection {
-                    asks.push(Ask::Newest { log: VECTORS, records: Reach::Newest.positions(), bytes: BYTES });
+                match self.places {
+                    Places::Collection => {
+                        asks.push(Ask::Keys { map: STALE });
+                        if is_compared {
+                            asks.push(Ask::Newest { log: VECTORS, records: COMPARED, bytes: BYTES });
+                        }
+                    }
+                    Places::Passages => {
+                        asks.push(Ask::Newest { log: PASSAGE_TERMS, records: UNINDEXED, bytes: UNINDEXED_BYTES });
+                        if is_compared {
+                            asks.push(Ask::All { map: VECTORS, entries: FEW_VECTORS });
+                        }
+                    }
                 }
             }
             Progress::Narrow { rare, .. } => {
@@ -144,10 +183,17 @@ impl ReadTask for DocumentsRead {
         match std::mem::replace(&mut self.progress, Progress::Start) {
             Progress::Start => {
                 let (mut narrow, mut cosines, mut unseen) = (None, BTreeMap::new(), None);
-                let mut stale = Vec::new();
+                let (mut stale, mut has_many) = (Vec::new(), false);
                 for reply in replies {
                     match reply {
                         Reply::Search(found) => narrow = Some(found),
+                        Reply::Newest(run) if self.places == Places::Passages => {
+                            let next = run.extent.next();
+                            self.newest = next.saturating_sub(CANDIDATES as u64)..next;
+                            narrow = narrow.map(|found| with_unindexed(found, &self.terms, &run));
+                        }
+                        Reply::All(Some(entries)) => cosines = self.cosines_of_entries(&entries),
+                        Reply::All(None) => has_many = true,
                         Reply::Newest(run) => {
                             unseen = ((run.records.len() as u64) < run.extent.length).then_some(1.0);
                             cosines = self.cosines(vec![run]);
@@ -155,6 +201,11 @@ impl ReadTask for DocumentsRead {
                         Reply::Keys(keys) => stale.extend(keys.iter().filter_map(|key| key.parse::<u64>().ok())),
                         _ => {}
                     }
+                }
+                if has_many {
+                    unseen = Some(1.0);
+                } else {
+                    self.newest = 0..0;
                 }
                 let Some(found) = narrow else { return self.rank(BTreeMap::new(), cosines, &stale, unseen) };
                 let rare = self.rare_terms(&found, &stale);
@@ -180,13 +231,7 @@ impl ReadTask for DocumentsRead {
                 for reply in replies {
                     match reply {
                         Reply::At(runs) => cosines.extend(self.cosines(runs)),
-                        Reply::Entries(entries) => {
-                            let similarity = |text: &str| self.query.vector.as_ref()?.similarity(text);
-                            let each = entries.iter().filter_map(|entry| {
-                                Some((entry.key.parse().ok()?, f64::from(similarity(&entry.text)?)))
-                            });
-                            cosines.extend(each);
-                        }
+                        Reply::Entries(entries) => cosines.extend(self.cosines_of_entries(&entries)),
                         _ => {}
                     }
                 }
@@ -286,7 +331,8 @@ impl DocumentsRead {
         cosines.retain(|position, _| !stale.contains(position));
         let mut candidates: Vec<_> = words.iter().filter(|(position, _)| !cosines.contains_key(position)).collect();
         candidates.sort_by(|(_, one), (_, two)| two.total_cmp(one));
-        let candidates: Vec<_> = candidates.into_iter().map(|(position, _)| *position).take(CANDIDATES).collect();
+        let best = candidates.into_iter().map(|(position, _)| *position).take(CANDIDATES);
+        let candidates: BTreeSet<_> = best.chain(self.newest.clone()).collect();
         if self.query.vector.is_some() && !candidates.is_empty() {
             self.progress = Progress::Ranked { words, cosines, candidates, unseen };
             return None;
@@ -299,6 +345,12 @@ impl DocumentsRead {
         let each = records(runs)
             .filter_map(|(position, record, _)| Some((position, f64::from(vector.similarity(record.as_text()?)?))));
         each.collect()
+    }
+
+    fn cosines_of_entries(&self, entries: &[Entry]) -> BTreeMap<u64, f64> {
+        let Some(vector) = &self.query.vector else { return BTreeMap::new() };
+        let cosine = |entry: &Entry| Some((entry.key.parse().ok()?, f64::from(vector.similarity(&entry.text)?)));
+        entries.iter().filter_map(cosine).collect()
     }
 
     /// The best of those that score enough; of equals, more than are wanted, for ids decide.

@@ -128,7 +128,7 @@ impl ReadTask for EventsRead {
                 self.is_cut = is_cut(&run, self.query.scanned());
                 vec![run]
             }
-            Reply::Entries(_) | Reply::Keys(_) => Vec::new(),
+            Reply::Entries(_) | Reply::All(_) | Reply::Keys(_) => Vec::new(),
         };
         let (events, bytes) = parsed(runs);
         let items = self.query.choose(events.into_iter());

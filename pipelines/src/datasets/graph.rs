@@ -150,7 +150,7 @@ impl ReadTask for MatchingRead {
                 self.is_cut = (run.records.len() as u64) < run.extent.length.min(MATCHING as u64);
                 vec![run]
             }
-            Reply::Entries(_) | Reply::Keys(_) => Vec::new(),
+            Reply::Entries(_) | Reply::All(_) | Reply::Keys(_) => Vec::new(),
         };
         let mut bytes = 0;
         let live = records(runs).filter(|(position, ..)| !self.stale.contains(position));

@@ -12,7 +12,7 @@ const TERMS: usize = 512;
 /// How far back a search looks.
 #[derive(Clone, Copy)]
 pub(super) enum Reach {
-    /// The newest 2,048 positions: enough where many records have what is looked for, and it costs the same however much is
+    /// The newest 1,024 positions: enough where many records have what is looked for, and it costs the same however much is
     /// stored.
     Newest,
     /// As far as a store searches.
@@ -23,7 +23,7 @@ impl Reach {
     /// So many positions from the newest back.
     pub(super) fn positions(self) -> u64 {
         match self {
-            Self::Newest => 2_048,
+            Self::Newest => 1_024,
             Self::All => 131_072,
         }
     }

@@ -32,6 +32,8 @@ pub struct Asker {
 pub(super) enum Ask {
     /// Entries of a map by key.
     Entries { map: &'static str, keys: Vec<String> },
+    /// All entries of a map, unless it has more.
+    All { map: &'static str, entries: u64 },
     /// Keys of a map that has few.
     Keys { map: &'static str },
     /// The newest records of a log.
@@ -45,6 +47,8 @@ pub(super) enum Ask {
 /// What a bucket answers to an [`Ask`].
 pub(super) enum Reply {
     Entries(Vec<Entry>),
+    /// None: there are more than were asked for.
+    All(Option<Vec<Entry>>),
     Keys(Vec<String>),
     Newest(LogRun),
     At(Vec<LogRun>),
@@ -220,6 +224,7 @@ fn operations<'a>(asks: &[&'a Ask], keys: &'a [Vec<&'a str>]) -> (Vec<Operation<
     for (ask, keys) in asks.iter().zip(keys) {
         match ask {
             Ask::Entries { map, .. } => operations.push(Operation::get_some(map, keys, ENTRY_BYTES)),
+            Ask::All { map, entries } => operations.push(Operation::get_all(map, *entries, ENTRY_BYTES)),
             Ask::Keys { map } => operations.push(Operation::page_keys(map, "", KEYS, ENTRY_BYTES)),
             Ask::Newest { log, records, bytes } => {
                 operations.push(Operation::read(log, LogEnd::Newest, *records, *bytes));
@@ -249,6 +254,10 @@ fn replies(group: Group, receipt: IndexedReceipt) -> Result<Vec<(Task, Vec<Reply
                         return Err(Box::new(Problem { limit: ENTRY_BYTES, ..*Problem::new(codes::LIMIT, map, what) }));
                     }
                 },
+                Ask::All { .. } => Reply::All(match outcomes.take_entries()? {
+                    EntriesOutcome::Entries(found) => Some(found.entries),
+                    EntriesOutcome::Oversize(_) => None,
+                }),
                 Ask::Keys { .. } => Reply::Keys(outcomes.take_key_page()?.keys),
                 Ask::Newest { .. } => Reply::Newest(outcomes.take_records()?),
                 Ask::At { .. } => Reply::At(outcomes.take_spans()?),

@@ -109,7 +109,10 @@ impl Operator {
 /// # Errors
 /// What is wrong with it, or which limit it exceeds.
 pub fn compile_pattern(pattern: &str) -> Result<regex_lite::Regex, String> {
-    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build().map_err(|error| error.to_string())
+    RegexBuilder::new(pattern)
+        .size_limit(PATTERN_BYTES)
+        .build()
+        .map_err(|error| format!("not a pattern that can be used: {error}"))
 }
 
 /// A field that is compared.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
+mod case_data;
 mod host;
 mod matcher;
 mod world;
@@ -21,7 +22,7 @@ use keepline_pipelines::{
     value::{Object, Value},
 };
 
-use crate::{matcher::mismatch, world::World};
+use crate::{case_data::unplaced_findings, matcher::mismatch, world::World};
 
 const LIMITS: &DefinitionLimits = &DefinitionLimits::DEFAULT;
 
@@ -215,12 +216,15 @@ fn every_case_holds() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/pipelines/cases");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 366, "{} cases", files.len());
+    assert!(files.len() >= 381, "{} cases", files.len());
     let mut failures = Vec::new();
     for file in &files {
         let case = Value::parse(&fs::read_to_string(file).unwrap()).unwrap();
         let world = World::build(&case);
         let reply = world.reply(case.member("request").unwrap());
+        for finding in unplaced_findings(&reply) {
+            failures.push(format!("{}: no path: {finding}", text(&case, "name").unwrap()));
+        }
         if let Some(difference) = mismatch(case.member("expect").unwrap(), Some(&reply)) {
             failures.push(format!("{}: {difference}", text(&case, "name").unwrap()));
         }

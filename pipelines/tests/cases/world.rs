@@ -12,7 +12,11 @@ use keepline_pipelines::{
 use keepline_recall::Embedding;
 use keepline_store_client::{BucketId, Host as _, Operation, Precondition, PutEntry, Transaction, VALUES, kind};
 
-use crate::{host::TestHost, matcher::mismatch};
+use crate::{
+    case_data::{AskingData, asking_data, base64, list, object, stored_document, text},
+    host::TestHost,
+    matcher::mismatch,
+};
 
 pub struct World {
     pub host: TestHost,
@@ -22,16 +26,22 @@ pub struct World {
     handlers: Object,
 }
 
-fn text(value: &Value, name: &str) -> String {
-    value.member(name).and_then(Value::as_text).unwrap_or_default().to_owned()
-}
+/// The bucket of the asking session, and of the asking user.
+const ASKER: &str = "asker";
 
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value.member(name).and_then(Value::as_list).unwrap_or_default()
-}
-
-fn object(value: &Value, name: &str) -> Object {
-    value.member(name).and_then(Value::as_object).cloned().unwrap_or_default()
+fn put_asking(host: &TestHost, kind: &str, data: &AskingData) {
+    fn entries(texts: &[(String, String)]) -> Vec<PutEntry<'_>> {
+        texts.iter().map(|(key, text)| PutEntry { key, text }).collect()
+    }
+    let (values, vectors) = (entries(&data.values), entries(&data.vectors));
+    let logs: Vec<(_, Vec<&str>)> =
+        data.logs.iter().map(|(log, records)| (*log, records.iter().map(String::as_str).collect())).collect();
+    let mut operations = vec![Operation::put(VALUES, &values), Operation::put("vectors", &vectors)];
+    operations.extend(logs.iter().map(|(log, records)| Operation::append(log, records, &[])));
+    let bucket = BucketId { kind, name: ASKER };
+    let transaction =
+        Transaction { bucket, precondition: Precondition::create(None), expectations: &[], operations: &operations };
+    host.transact(&transaction).unwrap();
 }
 
 impl World {
@@ -39,18 +49,12 @@ impl World {
         let now = case.member("now").and_then(Value::as_text).unwrap_or("2026-03-01T12:00:00Z");
         let now = now.parse::<jiff::Timestamp>().unwrap().as_millisecond();
         let owner = Owner { kind: OwnerKind::Project, name: "default".into() };
-        let asking = |what: &str| case.member("asking").map(|asking| (object(asking, what), "asker".to_owned()));
-        let (session, user) = (asking("session"), asking("user"));
-        let name = |of: &Option<(Object, String)>| of.as_ref().map(|(_, name)| name.clone());
-        let asker = Asker { owner, session: name(&session), user: name(&user) };
         let host = TestHost::new();
-        for (kind, of) in [(kind::SESSION, session), (kind::USER, user)] {
-            let Some((values, name)) = of else { continue };
-            let texts: Vec<_> = values.iter().map(|(key, value)| (key, value.to_json())).collect();
-            let put: Vec<_> = texts.iter().map(|(key, text)| PutEntry { key, text }).collect();
-            let bucket = BucketId { kind, name: &name };
-            let (precondition, operations) = (Precondition::create(None), [Operation::put(VALUES, &put)]);
-            host.transact(&Transaction { bucket, precondition, expectations: &[], operations: &operations }).unwrap();
+        let mut asker = Asker { owner, session: None, user: None };
+        if let Some([session, user]) = asking_data(case) {
+            put_asking(&host, kind::SESSION, &session);
+            put_asking(&host, kind::USER, &user);
+            (asker.session, asker.user) = (Some(ASKER.into()), Some(ASKER.into()));
         }
         let world = Self { host, asker, now, vectors: object(case, "vectors"), handlers: object(case, "handlers") };
         // As a file on disk would be: some are invalid on purpose.
@@ -80,14 +84,8 @@ impl World {
             self.put_item(DataKind::Events, &text(event, "instance"), "", "", event.clone());
         }
         for document in list(data, "documents") {
-            let mut value = document.as_object().unwrap().clone();
-            let collection = text(document, "collection");
-            value.shift_remove("collection");
-            if let Some(vector) = value.shift_remove("vector") {
-                let vector = Value::object([("model", Value::from("m")), ("data", base64(&vector).into())]);
-                value.insert("vector".into(), vector);
-            }
-            self.put_item(DataKind::Documents, &collection, "", &text(document, "id"), value.into());
+            let value = stored_document(document);
+            self.put_item(DataKind::Documents, &text(document, "collection"), "", &text(document, "id"), value);
         }
         let graph = data.member("graph").cloned().unwrap_or_default();
         for (kind, name) in [(DataKind::Nodes, "nodes"), (DataKind::Edges, "edges"), (DataKind::Views, "views")] {
@@ -122,17 +120,4 @@ impl World {
             Need::InlineCode { .. } => Answer::Refused("there is no interpreter".into()),
         }
     }
-}
-
-/// A list of numbers as 32-bit little-endian floats in base64.
-fn base64(vector: &Value) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let numbers = vector.as_list().unwrap().iter().map(|number| number.as_number().unwrap() as f32);
-    let bytes: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let number = chunk.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        text.extend((0..=chunk.len()).map(|digit| char::from(DIGITS[(number >> (18 - 6 * digit)) as usize & 63])));
-    }
-    text
 }

@@ -267,9 +267,12 @@ fn session_and_user_are_the_asking_ones_and_no_data_set_takes_their_names() {
     let nobody = Asker { owner: project(), session: None, user: None };
     let (report, _) = run(&host, &nobody, "m", "{}", RunLimits::default());
     assert_eq!([shown(&report, "s"), shown(&report, "u")], ["[]", "[]"]);
-    for (kind, name) in [(DataKind::Values, "session"), (DataKind::Events, "user"), (DataKind::Documents, "session")] {
-        let collection = Collection { name: name.into(), namespace: "n".into() };
-        assert_eq!(put_items(&host, &project(), kind, &collection, &[]).unwrap_err().code, "invalid");
+    for kind in [DataKind::Values, DataKind::Events, DataKind::Documents] {
+        for name in ["session", "user"] {
+            let collection = Collection { name: name.into(), namespace: "n".into() };
+            assert_eq!(put_items(&host, &project(), kind, &collection, &[]).unwrap_err().code, "invalid");
+            assert_eq!(remove_items(&host, &project(), kind, &collection, &[]).unwrap_err().code, "invalid");
+        }
     }
 }
 

@@ -8,10 +8,7 @@ use keepline::pipelines::{
 use keepline_pipelines::value::{Object, Value};
 use keepline_stores_tests::stores::StoreUnderTest;
 
-use crate::{
-    matcher::mismatch,
-    world::{World, text},
-};
+use crate::{case_data::text, matcher::mismatch, world::World};
 
 type Reply = Result<Vec<(&'static str, Value)>, PipelineError>;
 
@@ -176,7 +173,7 @@ pub fn each_case() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/pipelines/cases");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 366, "{} cases", files.len());
+    assert!(files.len() >= 381, "{} cases", files.len());
     let case = |file| json(&fs::read_to_string(file).unwrap());
     files.into_iter().map(case).map(|case| (text(&case, "name"), case)).collect()
 }

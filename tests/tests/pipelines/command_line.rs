@@ -14,8 +14,9 @@ use keepline_tests::{
 };
 
 use crate::{
+    case_data::{floats, text, unplaced_findings},
     cases::{each_case, flag, json, maybe},
-    world::{World, text},
+    world::World,
 };
 
 /// A case at the command line.
@@ -153,10 +154,7 @@ fn run(command: &mut Command, input: &str) -> Output {
 /// A server that gives a case's vectors, and refuses every other text.
 fn model_of(case: &Value) -> Option<ModelServer> {
     let vectors = case.member("vectors").and_then(Value::as_object)?;
-    let numbers = |vector: &Value| -> Vec<f32> {
-        vector.as_list().unwrap().iter().map(|number| number.as_number().unwrap() as f32).collect()
-    };
-    let vectors: Vec<_> = vectors.iter().map(|(text, vector)| (text.to_string(), numbers(vector))).collect();
+    let vectors: Vec<_> = vectors.iter().map(|(text, vector)| (text.to_string(), floats(vector))).collect();
     Some(ModelServer::start(move |asked| {
         let vector = |text: &str| vectors.iter().find(|(known, _)| known == text).map(|(_, vector)| vector.clone());
         match asked.texts().into_iter().map(vector).collect() {
@@ -190,6 +188,7 @@ pub async fn every_case_holds_at_the_command_line(store: Arc<StoreUnderTest>) {
         let now = if now.is_empty() { "2026-03-01T12:00:00Z".to_owned() } else { now };
         let door = Door { arguments, asker, environment: store.environment(), now };
         let reply = door.reply(case.member("request").unwrap());
+        failures.extend(unplaced_findings(&reply).iter().map(|finding| format!("{name}: no path: {finding}")));
         if let Some(difference) = crate::matcher::mismatch(case.member("expect").unwrap(), Some(&reply)) {
             failures.push(format!("{name}: {difference}"));
         }

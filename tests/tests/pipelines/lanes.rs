@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use keepline::{
-    Keepline, Options, Pipelines, Plugin, Sandbox,
+    Keepline, Options, Pipelines,
     pipe::Effect,
     pipelines::{
         AssemblyOptions, CustomError, CustomStep, CustomSteps, DatasetKind, DefinitionForm, DefinitionKind, Item,

@@ -1,5 +1,7 @@
 //! Pipelines through the compiled component, on every store, and through the command line.
 
+#[path = "../../../pipelines/tests/cases/case_data.rs"]
+mod case_data;
 mod cases;
 mod command_line;
 mod commands;
@@ -9,6 +11,7 @@ mod kills;
 mod lanes;
 #[path = "../../../pipelines/tests/cases/matcher.rs"]
 mod matcher;
+mod recall;
 mod world;
 
 use cases::every_case_holds;

@@ -14,14 +14,17 @@ use keepline::{
     store::{BucketId, Status, kind},
 };
 use keepline_options::bucket_names::definitions_bucket_name;
-use keepline_pipelines::value::{Object, Value};
+use keepline_pipelines::value::Value;
 use keepline_stores_tests::{
-    requests::{create, put_in, transaction},
+    requests::{append, create, put_in, transaction},
     stores::StoreUnderTest,
 };
 use keepline_tests::lanes::sandbox;
 
-use crate::matcher::mismatch;
+use crate::{
+    case_data::{AskingData, asking_data, floats, list, object, stored_document, text},
+    matcher::mismatch,
+};
 
 /// A run has as much time as it needs on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -30,18 +33,6 @@ pub struct World {
     pub pipelines: Pipelines,
     pub asker: Asker,
     pub owner: Owner,
-}
-
-pub fn text(value: &Value, name: &str) -> String {
-    value.member(name).and_then(Value::as_text).unwrap_or_default().to_owned()
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value.member(name).and_then(Value::as_list).unwrap_or_default()
-}
-
-fn object(value: &Value, name: &str) -> Object {
-    value.member(name).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 /// A clock that stands still.
@@ -111,25 +102,18 @@ impl World {
         options.host.entry_timeout = LONG;
         let vectors = object(case, "vectors");
         if !vectors.is_empty() {
-            let numbers = |vector: &Value| {
-                vector.as_list().unwrap().iter().map(|number| number.as_number().unwrap() as f32).collect()
-            };
-            let vectors = vectors.iter().map(|(text, vector)| (text.to_string(), numbers(vector)));
+            let vectors = vectors.iter().map(|(text, vector)| (text.to_string(), floats(vector)));
             options.host.embedder = Some(Arc::new(CaseVectors(vectors.collect())));
         }
         options.custom_steps = Some(Arc::new(CaseHandlers(Value::from(object(case, "handlers")).to_json())));
         let pipelines = Pipelines::new(plugin(), store.store.clone(), options).await.unwrap();
         let owner = Owner::project(text(case, "name"));
         let mut asker = Asker::new(owner.clone());
-        if let Some(asking) = case.member("asking") {
+        if let Some([session, user]) = asking_data(case) {
             // Other cases are in the same store.
             let name = format!("asker-{}", text(case, "name"));
-            for (kind, of) in [(kind::SESSION, "session"), (kind::USER, "user")] {
-                let values: Vec<_> =
-                    object(asking, of).iter().map(|(key, value)| (key.to_string(), value.to_json())).collect();
-                let put = transaction(BucketId::new(kind, &*name), create(), put_in("values", &values));
-                assert_eq!(store.try_send(&put).await.unwrap().receipt.status, Status::Applied);
-            }
+            put_asking(store, BucketId::new(kind::SESSION, &*name), &session).await;
+            put_asking(store, BucketId::new(kind::USER, &*name), &user).await;
             asker = asker.in_session(&*name).for_user(&*name);
         }
         let world = Self { pipelines, asker, owner };
@@ -161,14 +145,8 @@ impl World {
             self.put_item(&of(DatasetKind::Events).named(text(event, "instance")), "", event).await;
         }
         for document in list(data, "documents") {
-            let mut value = document.as_object().unwrap().clone();
-            value.shift_remove("collection");
-            if let Some(vector) = value.shift_remove("vector") {
-                let vector = Value::object([("model", Value::from("m")), ("data", base64(&vector).into())]);
-                value.insert("vector".into(), vector);
-            }
             let documents = of(DatasetKind::Documents).named(text(document, "collection"));
-            self.put_item(&documents, &text(document, "id"), &value.into()).await;
+            self.put_item(&documents, &text(document, "id"), &stored_document(document)).await;
         }
         let graph = data.member("graph").cloned().unwrap_or_default();
         for (kind, name) in
@@ -181,23 +159,17 @@ impl World {
     }
 }
 
+async fn put_asking(store: &StoreUnderTest, bucket: BucketId, data: &AskingData) {
+    let mut operations = vec![put_in("values", &data.values), put_in("vectors", &data.vectors)];
+    operations.extend(data.logs.iter().map(|(log, records)| append(log, records)));
+    let put = transaction(&bucket, create(), operations);
+    assert_eq!(store.try_send(&put).await.unwrap().receipt.status, Status::Applied);
+}
+
 /// A definition, whatever is in it, past the component.
 async fn put_raw(store: &StoreUnderTest, owner: &Owner, map: &str, form: &Value) {
     let bucket = BucketId::new(kind::DEFINITION, definitions_bucket_name(&owner.kind, &owner.name));
     let stored = Value::object([("revision", 1_u64.into()), ("form", form.clone())]).to_json();
     let put = transaction(&bucket, create(), put_in(map, &[(text(form, "id"), stored)]));
     assert_eq!(store.try_send(&put).await.unwrap().receipt.status, Status::Applied);
-}
-
-/// A list of numbers as 32-bit little-endian floats in base64.
-fn base64(vector: &Value) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let numbers = vector.as_list().unwrap().iter().map(|number| number.as_number().unwrap() as f32);
-    let bytes: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let number = chunk.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        text.extend((0..=chunk.len()).map(|digit| char::from(DIGITS[(number >> (18 - 6 * digit)) as usize & 63])));
-    }
-    text
 }
