@@ -3,6 +3,7 @@
 
 mod error;
 mod hashed_ids;
+mod owned_data;
 mod ownership;
 mod search;
 mod stored_json;
@@ -194,9 +195,6 @@ impl Sessions {
         /// Store a JSON text as a value of a user; none: remove it.
         put_user_value(user: &str, key: &str, value: Option<&str>) in CallScope::for_user(user)
             => users.call_put(user, key, value, None) -> ValueChanged;
-        /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
-        /// until nothing is `remaining`.
-        forget_user(user: &str) in CallScope::for_forgetting(user) => users.call_forget(user, None) -> UserForgotten;
     }
 
     // What their owner's memory has of it, is corrected with them.
@@ -231,6 +229,20 @@ impl Sessions {
 
     pub(crate) fn new(inner: Arc<KeeplineInner>, store: Arc<StoreGuard>) -> Self {
         Self { inner, store, deadline: None, writer: None }
+    }
+
+    /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
+    /// until nothing is `remaining`; then the definitions and data sets that the user owns are gone, too.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn forget_user(&mut self, user: &str) -> Result<UserForgotten, SessionError> {
+        let scope = CallScope::for_forgetting(user).with_session_ids(self.inner.session_ids);
+        let forgotten: UserForgotten = call!(self, scope, users.call_forget(user, None)).await?;
+        if forgotten.remaining == 0 {
+            owned_data::delete_owned_data(self, user).await?;
+        }
+        Ok(forgotten)
     }
 
     /// A page of session ids, from the empty cursor on; a limit of 0 means 100. Of a session whose name is a hash, the id that

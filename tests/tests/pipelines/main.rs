@@ -6,6 +6,7 @@ mod cases;
 mod command_line;
 mod commands;
 mod examples;
+mod forgetting;
 mod hostile;
 mod kills;
 mod lanes;
@@ -16,8 +17,9 @@ mod world;
 
 use cases::every_case_holds;
 use command_line::every_case_holds_at_the_command_line;
+use forgetting::a_forgotten_user_owns_nothing;
 
-keepline_stores_tests::on_every_store![every_case_holds,];
+keepline_stores_tests::on_every_store![every_case_holds, a_forgotten_user_owns_nothing,];
 
 mod programs {
     keepline_stores_tests::on_stores![run on directory: [every_case_holds_at_the_command_line,]];
