@@ -102,6 +102,12 @@ pub fn node_bucket_name(app: Option<&str>, session: &str, node: &str) -> String 
     hashed(&[app, "\0", session, "\0", node].concat())
 }
 
+/// Whether a text is the id of a definition, and so can name its file: 1 to 128 of `A-Za-z0-9_.-`, not beginning with a dot.
+pub fn is_definition_id(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(is_part) && !text.starts_with('.')
+}
+
 /// The name of the bucket with the definitions of an owner: a project, user or tenant.
 pub fn definitions_bucket_name(owner_kind: &str, owner: &str) -> String {
     hashed_parts(&[owner_kind, owner])

@@ -5,9 +5,10 @@
 use std::rc::Rc;
 
 use indexmap::IndexSet;
+use keepline_options::bucket_names::is_definition_id;
 
 use crate::{
-    definition::{Checked, Definition, DefinitionLimits, Form, Scope, check, is_id, parse_text},
+    definition::{Checked, Definition, DefinitionLimits, Form, Scope, check, parse_text},
     finding::Finding,
     language::template,
     named::named,
@@ -42,9 +43,7 @@ impl DefinitionKind {
         match self {
             Self::Memory => {
                 let Checked { findings, definition } = check(form, limits);
-                let has_errors = findings.iter().any(|finding| finding.is_error);
-                let accepted = definition.map(|Definition { id, form, .. }| Accepted { id, form });
-                (findings, accepted.filter(|_| !has_errors))
+                (findings, definition.map(|Definition { id, form, .. }| Accepted { id, form }))
             }
             Self::Rules => {
                 let checked = check_rule_engine(form, limits);
@@ -133,8 +132,7 @@ impl Checked {
     /// # Errors
     /// `invalid`.
     pub fn accept(self) -> Result<Definition, CatalogFault> {
-        let has_errors = self.findings.iter().any(|finding| finding.is_error);
-        self.definition.filter(|_| !has_errors).ok_or_else(|| CatalogFault::of_findings(self.findings))
+        self.definition.ok_or_else(|| CatalogFault::of_findings(self.findings))
     }
 }
 
@@ -172,7 +170,7 @@ pub fn duplicate(
     new_id: &str,
     limits: &DefinitionLimits,
 ) -> Result<Accepted, CatalogFault> {
-    if !is_id(new_id) {
+    if !is_definition_id(new_id) {
         return Err(CatalogFault::new("invalid", "new_id", format!("{new_id:?} is no id")));
     }
     let mut members = stored.as_object().cloned().unwrap_or_default();

@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
+use keepline_options::bucket_names::is_definition_id;
+
 use crate::{
-    definition::{DefinitionLimits, Scope, is_id},
+    definition::{DefinitionLimits, Scope},
     finding::Finding,
     language::comparison::{Operator, compile_pattern},
     language::template,
@@ -141,7 +143,7 @@ impl Check {
             return None;
         };
         let id = members.get("id").and_then(Value::as_text).unwrap_or_default();
-        if !is_id(id) {
+        if !is_definition_id(id) {
             self.error("id", "an id of 1 to 128 of A-Z a-z 0-9 _ . - is required, which does not begin with a dot");
         }
         let enabled = match members.get("enabled") {
@@ -210,7 +212,7 @@ impl Check {
         }
         let mut memories = Vec::new();
         for (position, memory) in list.iter().enumerate() {
-            match memory.as_text().filter(|id| is_id(id)) {
+            match memory.as_text().filter(|id| is_definition_id(id)) {
                 Some(id) => memories.push(id.into()),
                 None => self.error(format!("{path}[{position}]"), format!("{} is no id of a memory", memory.to_json())),
             }

@@ -1,6 +1,7 @@
 //! Opens the configured store, plugin and filter.
 
 use std::{
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use keepline::{
     config::{Config, FIELDS, StoreError, WithoutEffect},
     logging::Clock,
     pipelines::PipelineOptions,
-    plugin::Compiler,
+    plugin::{Compiler, PluginError},
     store::{DirectoryStore, MemoryStore, RedisStore, Store, TransferStore},
 };
 
@@ -63,27 +64,30 @@ pub fn configured_sandbox(config: &Config) -> Result<Sandbox> {
 
 /// Loads the component of `--plugin`, or the bundled one.
 pub fn load_plugin(global: &GlobalArguments, config: &Config) -> Result<Plugin> {
+    load_component(plugin_file(global), config, Plugin::bundled)
+}
+
+/// Loads the component of `--pipelines`, or the bundled one.
+pub fn load_pipelines(global: &GlobalArguments, config: &Config) -> Result<Plugin> {
+    load_component(pipelines_file(global), config, Plugin::bundled_pipelines)
+}
+
+fn load_component(
+    file: Option<PathBuf>,
+    config: &Config,
+    bundled: fn(&Sandbox) -> Result<Plugin, PluginError>,
+) -> Result<Plugin> {
     let (sandbox, began) = (configured_sandbox(config)?, Instant::now());
-    let (plugin, name) = match plugin_file(global) {
+    let (plugin, name) = match file {
         Some(path) => {
             let plugin = Plugin::from_file(&path, &sandbox)
                 .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?;
             (plugin, path.display().to_string())
         }
-        None => (Plugin::bundled(&sandbox)?, "the bundled component".to_owned()),
+        None => (bundled(&sandbox)?, "the bundled component".to_owned()),
     };
     tracing::debug!(target: "keepline", "{name} was loaded in {} ms", began.elapsed().as_millis());
     Ok(plugin)
-}
-
-/// Loads the component of `--pipelines`, or the bundled one.
-pub fn load_pipelines(global: &GlobalArguments, config: &Config) -> Result<Plugin> {
-    let sandbox = configured_sandbox(config)?;
-    Ok(match pipelines_file(global) {
-        Some(path) => Plugin::from_file(&path, &sandbox)
-            .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?,
-        None => Plugin::bundled_pipelines(&sandbox)?,
-    })
 }
 
 /// A clock that stands still.
@@ -102,9 +106,7 @@ pub async fn open_pipelines_on(
     config: &Config,
     at: Option<jiff::Timestamp>,
 ) -> Result<Pipelines> {
-    let mut options = PipelineOptions::default();
-    options.host = keepline_options(config)?;
-    options.host.filter = config.pipeline_options();
+    let mut options = pipeline_options(keepline_options(config)?, config);
     // A person waits for a command, and no entry does.
     options.host.entry_timeout = options.host.entry_timeout.max(COMMAND_TIMEOUT);
     if let Some(at) = at {
@@ -129,6 +131,13 @@ pub fn keepline_options(config: &Config) -> Result<Options> {
     Ok(options)
 }
 
+fn pipeline_options(host: Options, config: &Config) -> PipelineOptions {
+    let mut options = PipelineOptions::default();
+    options.host = host;
+    options.host.filter = config.pipeline_options();
+    options
+}
+
 /// As [`open_keepline_on`], for questions that gain what memories contribute.
 pub async fn open_keepline_with_pipelines(
     global: &GlobalArguments,
@@ -139,10 +148,7 @@ pub async fn open_keepline_with_pipelines(
     let mut options = keepline_options(config)?;
     if let Some(assembly) = config.assembly() {
         let pipelines = load_pipelines(global, config)?;
-        let mut of_entries = PipelineOptions::default();
-        of_entries.host = options.clone();
-        of_entries.host.filter = config.pipeline_options();
-        let pipelines = Pipelines::new(pipelines, store.clone(), of_entries).await?;
+        let pipelines = Pipelines::new(pipelines, store.clone(), pipeline_options(options.clone(), config)).await?;
         options.assembly = Some(pipelines.assembly(assembly));
     }
     open_keepline_of(store, plugin, config, options).await

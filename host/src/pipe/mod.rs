@@ -14,7 +14,10 @@ pub use crate::entry::{
 };
 use crate::{
     contract::lanes::{AnswerReply, QuestionReply, TurnQuestion},
-    entry::metadata::{AttachedRanges, EntryMetadata},
+    entry::{
+        metadata::{AttachedRanges, EntryMetadata},
+        sections::append_sections,
+    },
     keepline::inner::KeeplineInner,
     logging::LogLevel,
     options::OnStoreError,
@@ -174,7 +177,10 @@ impl Pipe {
                 let metadata = self.inner.with_files(metadata, &places, due).await;
                 // Of a session that the question may not read, nothing is told.
                 let is_asking = matches!(effect, Effect::Resumed | Effect::Enriched | Effect::Limited);
-                let metadata = self.inner.with_sections(own_metadata, metadata, sections.filter(|_| is_asking));
+                let with_sections = sections
+                    .filter(|_| is_asking)
+                    .and_then(|sections| append_sections(metadata.as_deref().unwrap_or(own_metadata), &sections));
+                let metadata = with_sections.or(metadata);
                 let problem = problem.map(Problem::from);
                 self.record_outcome(Passed { metadata, effect, attached, has_vector, due: tasks, problem })
             }

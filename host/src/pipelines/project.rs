@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use keepline_options::bucket_names::definitions_bucket_name;
+use keepline_options::bucket_names::{definitions_bucket_name, is_definition_id};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -143,7 +143,7 @@ impl ProjectStore {
             };
             for entry in entries.into_iter().flatten() {
                 let path = entry.map_err(|error| self.failed("read", map, "", &error))?.path();
-                let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_id(stem));
+                let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_definition_id(stem));
                 let is_json = path.extension().is_some_and(|extension| extension == "json");
                 if let (Some(id), true, Ok(metadata)) = (stem, is_json, fs::metadata(&path)) {
                     let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -256,16 +256,10 @@ fn changes_of(transaction: &IndexedTransaction) -> Result<Vec<Change<'_>>, Failu
         let removed = set.remove.iter().map(|id| Change { map, id, text: None });
         changes.extend(removed.chain(set.put.iter().map(|put| Change { map, id: &put.key, text: Some(&put.text) })));
     }
-    match changes.iter().find(|change| !is_id(change.id)) {
+    match changes.iter().find(|change| !is_definition_id(change.id)) {
         Some(_) => Err(refused("a definition of such an id")),
         None => Ok(changes),
     }
-}
-
-/// Whether this can be an id, and so a file's name: 1 to 128 of `A-Za-z0-9_.-`, not beginning with a dot.
-fn is_id(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    (1..=128).contains(&text.len()) && text.bytes().all(is_part) && !text.starts_with('.')
 }
 
 /// The definition in a file, in compact JSON.
@@ -462,7 +456,7 @@ mod tests {
     fn only_an_id_names_a_file() {
         for (id, is) in [("a.b-c_1", true), ("", false), (".a", false), ("../a", false), ("a/b", false), ("é", false)]
         {
-            assert_eq!(is_id(id), is, "{id}");
+            assert_eq!(is_definition_id(id), is, "{id}");
         }
     }
 }

@@ -26,6 +26,8 @@ const MAX_PROGRESS_STATE: usize = 1 << 20;
 /// Of a bucket that a task works on.
 const MAX_BUCKET_KIND: usize = 32;
 const MAX_BUCKET_NAME: usize = 128;
+/// Of a pipeline's need.
+const MAX_DIGEST: usize = 128;
 const MAX_TASK_NAME: usize = 64;
 /// Of one step: how many, how many texts to be embedded in all of them, and bytes of these texts and of prompts.
 const MAX_NEEDS: usize = 64;
@@ -69,48 +71,34 @@ impl BoundedReply for Progress {
     fn check_bounds(&self, scope: &CallScope) -> Result<(), PluginFault> {
         check_task(&self.task, MAX_PROGRESS_STATE)?;
         in_scope(&self.task, scope)?;
-        if self.needs.len() > MAX_NEEDS {
-            return Err(PluginFault::from_reason(format!("it needs more than {MAX_NEEDS} things at a time")));
-        }
-        let (mut texts, mut bytes) = (0_usize, 0_usize);
-        for need in &self.needs {
-            match need {
-                Need::Completion(need) => bytes += need.instructions.len() + need.input.len(),
-                Need::Call(need) => bytes += need.name.len() + need.input.len(),
-                Need::Vectors(need) => {
-                    texts += need.texts.len();
-                    bytes += need.texts.iter().map(String::len).sum::<usize>();
-                }
-            }
-        }
-        check_needed(texts, bytes)
+        check_needs(self.needs.iter().map(|need| match need {
+            Need::Completion(need) => (0, need.instructions.len() + need.input.len()),
+            Need::Call(need) => (0, need.name.len() + need.input.len()),
+            Need::Vectors(need) => (need.texts.len(), need.texts.iter().map(String::len).sum()),
+        }))
     }
 }
 
 impl BoundedReply for Result<runs::Reply, Refusal> {
     fn check_bounds(&self, _: &CallScope) -> Result<(), PluginFault> {
         let Ok(reply) = self else { return Ok(()) };
-        if reply.needs.len() > MAX_NEEDS {
-            return Err(PluginFault::from_reason(format!("it needs more than {MAX_NEEDS} things at a time")));
-        }
-        let (mut texts, mut bytes) = (0_usize, 0_usize);
         for pending in &reply.needs {
-            check_printable("need's digest", &pending.digest, MAX_BUCKET_NAME)?;
-            match &pending.need {
-                pipeline_needs::Need::Completion(need) => bytes += need.instructions.len() + need.input.len(),
-                pipeline_needs::Need::Call(need) => bytes += need.name.len() + need.input.len(),
-                pipeline_needs::Need::Vectors(need) => {
-                    texts += need.texts.len();
-                    bytes += need.texts.iter().map(String::len).sum::<usize>();
-                }
-            }
+            check_printable("need's digest", &pending.digest, MAX_DIGEST)?;
         }
-        check_needed(texts, bytes)
+        check_needs(reply.needs.iter().map(|pending| match &pending.need {
+            pipeline_needs::Need::Completion(need) => (0, need.instructions.len() + need.input.len()),
+            pipeline_needs::Need::Call(need) => (0, need.name.len() + need.input.len()),
+            pipeline_needs::Need::Vectors(need) => (need.texts.len(), need.texts.iter().map(String::len).sum()),
+        }))
     }
 }
 
-/// What needs ask for together.
-fn check_needed(texts: usize, bytes: usize) -> Result<(), PluginFault> {
+/// Each need is given by its texts to be embedded, and its bytes.
+fn check_needs(needs: impl ExactSizeIterator<Item = (usize, usize)>) -> Result<(), PluginFault> {
+    if needs.len() > MAX_NEEDS {
+        return Err(PluginFault::from_reason(format!("it needs more than {MAX_NEEDS} things at a time")));
+    }
+    let (texts, bytes) = needs.fold((0, 0), |(texts, bytes), need| (texts + need.0, bytes + need.1));
     if texts > MAX_TEXTS {
         return Err(PluginFault::from_reason(format!("it needs embeddings of more than {MAX_TEXTS} texts at a time")));
     }

@@ -11,7 +11,6 @@ mod yaml;
 
 pub use names::{ItemFormat, Priority, Scope, Section, Status};
 pub use step_specs::{STEP_SPECS, StepKind, StepSpec, describe_steps};
-pub use validate::is_id;
 
 use std::rc::Rc;
 

@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeSet, rc::Rc};
 
+use keepline_options::bucket_names::is_definition_id;
+
 use super::{
     AdditionalVariable, Checked, Contribution, Definition, DefinitionLimits, ItemFormat, Priority, Scope, Section,
     Status, Step, StepKind, sdk,
@@ -36,12 +38,6 @@ const MEMBERS: [&str; 11] = [
     "updatedAt",
 ];
 const INTENT_FIELDS: [&str; 4] = ["keywords", "action", "context", "query"];
-
-/// Whether a text is an id: 1 to 128 of `A-Za-z0-9_.-`, not beginning with a dot.
-pub fn is_id(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    (1..=128).contains(&text.len()) && text.bytes().all(is_part) && !text.starts_with('.')
-}
 
 pub(super) fn check(value: &Value, limits: &DefinitionLimits) -> Checked {
     let mut check = Check { limits: *limits, ..Check::default() };
@@ -84,7 +80,7 @@ impl Check {
             return None;
         };
         let id = self.text(members, "id").unwrap_or_default();
-        if !is_id(&id) {
+        if !is_definition_id(&id) {
             self.error("id", "an id of 1 to 128 of A-Z a-z 0-9 _ . - is required, which does not begin with a dot");
         }
         let label = self.text(members, "label").unwrap_or_default();

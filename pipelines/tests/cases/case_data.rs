@@ -50,8 +50,7 @@ pub fn unplaced_findings(reply: &Value) -> Vec<String> {
     let all = lists.into_iter().flatten().chain(reply.member("error"));
     let is_whole = |finding: &Value| {
         let message = text(finding, "message");
-        message.contains("a definition, an object, is required")
-            || text(finding, "code") != "" && text(finding, "code") != "invalid"
+        message.contains("a definition, an object, is required") || !["", "invalid"].contains(&&*text(finding, "code"))
     };
     all.filter(|finding| text(finding, "path").is_empty() && !is_whole(finding)).map(Value::to_json).collect()
 }

@@ -6,18 +6,23 @@ use std::{
     sync::Arc,
 };
 
+use futures::future::join_all;
 use keepline_pipelines::value::{Object, Value};
 use keepline_stores_tests::stores::StoreUnderTest;
 use keepline_tests::{
     models::{ModelServer, Reply},
     programs::{self, program},
 };
+use tokio::{runtime::Handle, task::spawn_blocking};
 
 use crate::{
     case_data::{floats, text, unplaced_findings},
     cases::{each_case, flag, json, maybe},
     world::World,
 };
+
+/// Cases that are under way at a time.
+const LANES: usize = 4;
 
 /// A case at the command line.
 struct Door {
@@ -164,33 +169,49 @@ fn model_of(case: &Value) -> Option<ModelServer> {
     }))
 }
 
+/// What differs in a case. None: no handler can be registered at this door, and the case needs one.
+async fn failures_of(store: &Arc<StoreUnderTest>, name: &str, case: &Value) -> Option<Vec<String>> {
+    if case.member("handlers").is_some() {
+        return None;
+    }
+    let world = World::build(store, case).await;
+    let mut arguments = vec!["--owner".into(), format!("project/{name}")];
+    let model = model_of(case);
+    if let Some(model) = &model {
+        let fields = [("embedding", "openai"), ("embedding_url", &model.url()), ("embedding_name", "m")];
+        arguments.extend(fields.iter().map(|(field, value)| format!("--set={field}={value}")));
+    }
+    let mut asker = Vec::new();
+    asker.extend(world.asker.session.iter().flat_map(|id| ["--session".to_owned(), id.clone()]));
+    asker.extend(world.asker.user.iter().flat_map(|id| ["--user".to_owned(), id.clone()]));
+    drop(world);
+    let now = text(case, "now");
+    let now = if now.is_empty() { "2026-03-01T12:00:00Z".to_owned() } else { now };
+    let door = Door { arguments, asker, environment: store.environment(), now };
+    let reply = door.reply(case.member("request").unwrap());
+    let mut failures: Vec<_> =
+        unplaced_findings(&reply).iter().map(|finding| format!("{name}: no path: {finding}")).collect();
+    let difference = crate::matcher::mismatch(case.member("expect").unwrap(), Some(&reply));
+    failures.extend(difference.map(|difference| format!("{name}: {difference}")));
+    Some(failures)
+}
+
 pub async fn every_case_holds_at_the_command_line(store: Arc<StoreUnderTest>) {
-    let mut skipped = 0;
-    let mut failures = Vec::new();
-    for (name, case) in each_case() {
-        // No handler can be registered at this door.
-        if case.member("handlers").is_some() {
-            skipped += 1;
-            continue;
-        }
-        let world = World::build(&store, &case).await;
-        let mut arguments = vec!["--owner".into(), format!("project/{name}")];
-        let model = model_of(&case);
-        if let Some(model) = &model {
-            let fields = [("embedding", "openai"), ("embedding_url", &model.url()), ("embedding_name", "m")];
-            arguments.extend(fields.iter().map(|(field, value)| format!("--set={field}={value}")));
-        }
-        let mut asker = Vec::new();
-        asker.extend(world.asker.session.iter().flat_map(|id| ["--session".to_owned(), id.clone()]));
-        asker.extend(world.asker.user.iter().flat_map(|id| ["--user".to_owned(), id.clone()]));
-        drop(world);
-        let now = text(&case, "now");
-        let now = if now.is_empty() { "2026-03-01T12:00:00Z".to_owned() } else { now };
-        let door = Door { arguments, asker, environment: store.environment(), now };
-        let reply = door.reply(case.member("request").unwrap());
-        failures.extend(unplaced_findings(&reply).iter().map(|finding| format!("{name}: no path: {finding}")));
-        if let Some(difference) = crate::matcher::mismatch(case.member("expect").unwrap(), Some(&reply)) {
-            failures.push(format!("{name}: {difference}"));
+    // Most of the time a case waits for its processes.
+    let lanes = (0..LANES).map(|lane| {
+        let (store, runtime) = (store.clone(), Handle::current());
+        spawn_blocking(move || {
+            let cases = each_case().into_iter().skip(lane).step_by(LANES);
+            cases.map(|(name, case)| runtime.block_on(failures_of(&store, &name, &case))).collect::<Vec<_>>()
+        })
+    });
+    let (mut skipped, mut failures) = (0, Vec::new());
+    for lane in join_all(lanes).await {
+        for found in lane.unwrap() {
+            match found {
+                Some(found) => failures.extend(found),
+                None => skipped += 1,
+            }
         }
     }
     println!("{skipped} cases need handlers");

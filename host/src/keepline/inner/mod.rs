@@ -16,7 +16,7 @@ use crate::{
     entry::{
         files::{FileResolver, resolve_files},
         metadata::AttachedRanges,
-        sections::{Assembly, append_sections},
+        sections::Assembly,
         tokens::{TokenCounter, count_tokens_within},
     },
     logging::{LogLevel, RateLimitedLog},
@@ -117,17 +117,6 @@ impl KeeplineInner {
         let message = format!("memory_sections are left out of a question: {problem}");
         self.log().log_from_host(LogLevel::Warn, "keepline.pipeline", &message);
         None
-    }
-
-    /// A question's metadata with what declared memories contribute; none: as the entry had them.
-    pub(crate) fn with_sections(
-        &self,
-        own: &str,
-        metadata: Option<String>,
-        sections: Option<String>,
-    ) -> Option<String> {
-        let Some(sections) = sections else { return metadata };
-        append_sections(metadata.as_deref().unwrap_or(own), &sections).or(metadata)
     }
 
     /// A question's metadata with its files resolved; as it is where that takes too long.
