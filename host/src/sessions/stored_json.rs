@@ -62,7 +62,8 @@ impl HistoryRecord {
             object.json("keys_touched", Some(&json!(keys).to_string()));
         } else {
             object.json("key", Some(&json!(key).to_string()));
-            object.json("cleared", key.is_none().then(|| json!(cleared).to_string()).as_deref());
+            let is_whole = operation == "clear" && key.is_none();
+            object.json("cleared", is_whole.then(|| json!(cleared).to_string()).as_deref());
         }
         object.json("timestamp", Some(&to_seconds(*at)));
         object.finish()
