@@ -1,6 +1,11 @@
 //! Processes that are killed while they write data sets: each item is there whole and once, and is found by what it says.
 
-use std::{collections::BTreeMap, env, process::Stdio, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    process::Stdio,
+    time::Duration,
+};
 
 use keepline::{
     Pipelines,
@@ -11,6 +16,7 @@ use keepline::{
 };
 use keepline_tests::{
     place::{PLACE, store_at},
+    proxy::Proxy,
     servers,
     watch::{child, is_child},
 };
@@ -189,4 +195,61 @@ fn killed_processes_leave_each_item_once_in_redis() {
     tokio::runtime::Runtime::new()
         .unwrap()
         .block_on(killed_again_and_again("kills::killed_processes_leave_each_item_once_in_redis", &place));
+}
+
+/// Connections are cut while data are written and read: what was acknowledged is there once, and a run says what it would
+/// have said, or that the store failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn cut_connections_lose_and_repeat_nothing() {
+    const BATCH: usize = 10;
+    let server = servers::start();
+    let proxy = Proxy::start(server.port()).await;
+    let (pipelines, direct) = (open(&proxy.port().to_string()).await, open(&server.port().to_string()).await);
+    let log = owner().dataset(DatasetKind::Events).named("log");
+    define(&direct, "newest", json!({"type": "log_search", "instance": "log", "limit": 1})).await;
+    proxy.cut_at_random(Some(6), 7);
+    let (mut acknowledged, mut failed, mut runs) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for batch in 0..60 {
+        let numbers = batch * BATCH..(batch + 1) * BATCH;
+        let event = |number: usize| {
+            let at = format!("2026-01-01T{:02}:{:02}:{:02}Z", number / 3600, number / 60 % 60, number % 60);
+            let event = json!({"timestamp": at, "event_type": "t", "payload": {"number": number}});
+            Item { id: String::new(), text: event.to_string() }
+        };
+        match pipelines.put_items(&log, &numbers.clone().map(event).collect::<Vec<_>>()).await {
+            Ok(_) => acknowledged.extend(numbers),
+            Err(error) => {
+                assert!(matches!(error.code, PipelineErrorCode::Store(_)), "{error}");
+                failed.extend(numbers);
+            }
+        }
+        let expected = run(&direct, "newest", json!({})).await["output"].clone();
+        let input = json!({"id": "newest"}).to_string();
+        match pipelines.run(&Asker::new(owner()), Operation::Execute, &input, None).await {
+            Ok(output) => {
+                let output: Value = serde_json::from_str(&output).unwrap();
+                assert_eq!(output["output"], expected);
+                runs += 1;
+            }
+            Err(error) => assert!(matches!(error.code, PipelineErrorCode::Store(_)), "{error}"),
+        }
+    }
+    proxy.cut_at_random(None, 0);
+    assert!(proxy.cuts() > 10 && runs > 10 && acknowledged.len() > 100, "{} {runs}", proxy.cuts());
+    let mut found = BTreeMap::new();
+    let mut cursor = String::new();
+    loop {
+        let page = direct.list_items(&log, &cursor, 100).await.unwrap();
+        for item in page.items {
+            let event: Value = serde_json::from_str(&item.text).unwrap();
+            *found.entry(event["payload"]["number"].as_u64().unwrap() as usize).or_insert(0) += 1;
+        }
+        cursor = page.cursor;
+        if cursor.is_empty() {
+            break;
+        }
+    }
+    assert!(found.values().all(|count| *count == 1), "{found:?}");
+    assert!(acknowledged.iter().all(|number| found.contains_key(number)), "an acknowledged event is gone");
+    assert!(found.keys().all(|number| acknowledged.contains(number) || failed.contains(number)));
 }
