@@ -14,8 +14,9 @@ use keepline_tests::{
 };
 
 use crate::{
-    case_data::{floats, text, unplaced_findings},
-    cases::{each_case, flag, json, maybe},
+    case_data::{each_case, flag, floats, list, maybe, text, texts, unplaced_findings},
+    cases::json,
+    matcher::mismatch,
     world::World,
 };
 
@@ -81,9 +82,8 @@ impl Door {
             "step_specs" if flag(request, "userConfigurable") => self.call(&["steps", "--configurable"], ""),
             "step_specs" => self.call(&["steps"], ""),
             "required_variables" => {
-                let ids = request.member("ids").and_then(Value::as_list).unwrap();
-                let ids = ids.iter().map(|id| id.as_text().unwrap());
-                self.call(&["variables"].into_iter().chain(ids).collect::<Vec<_>>(), "")
+                let ids = texts(request, "ids");
+                self.call(&["variables"].into_iter().chain(ids.iter().map(String::as_str)).collect::<Vec<_>>(), "")
             }
             "execute" => {
                 let or_empty = |name| request.member(name).map_or("{}".into(), Value::to_json);
@@ -95,8 +95,21 @@ impl Door {
             }
             "assemble" => self.call(&["assemble", "--request", "-", "--at", &self.now], &request.to_json()),
             "evaluate_rules" => self.call(&["evaluate", "--request", "-", "--at", &self.now], &request.to_json()),
+            "put_items" => {
+                let lines: String = list(request, "items").iter().map(|item| item.to_json() + "\n").collect();
+                self.change_items("put", request, &[], &lines)
+            }
+            "remove_items" => self.change_items("remove", request, &texts(request, "ids"), ""),
             other => panic!("no operation is called {other}"),
         }
+    }
+
+    fn change_items(&self, command: &str, request: &Value, ids: &[String], lines: &str) -> Came {
+        let mut arguments = vec![command, maybe(request, "kind").unwrap()];
+        arguments.extend(maybe(request, "collection"));
+        arguments.extend(maybe(request, "namespace").into_iter().flat_map(|name| ["--namespace", name]));
+        arguments.extend(ids.iter().flat_map(|id| ["--id", id]));
+        self.call(&arguments, lines)
     }
 
     fn reply(&self, request: &Value) -> Value {
@@ -188,10 +201,9 @@ pub async fn every_case_holds_at_the_command_line(store: Arc<StoreUnderTest>) {
         let now = if now.is_empty() { "2026-03-01T12:00:00Z".to_owned() } else { now };
         let door = Door { arguments, asker, environment: store.environment(), now };
         let reply = door.reply(case.member("request").unwrap());
-        failures.extend(unplaced_findings(&reply).iter().map(|finding| format!("{name}: no path: {finding}")));
-        if let Some(difference) = crate::matcher::mismatch(case.member("expect").unwrap(), Some(&reply)) {
-            failures.push(format!("{name}: {difference}"));
-        }
+        let expected = case.member("expect").unwrap();
+        failures.extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
+        failures.extend(mismatch(expected, Some(&reply)).map(|difference| format!("{name}: {difference}")));
     }
     println!("{skipped} cases need handlers");
     assert!(skipped < 30, "{skipped} cases were skipped");
