@@ -231,7 +231,8 @@ fn every_case_holds() {
         let world = World::build(case);
         let reply = world.reply(case.member("request").unwrap());
         let expected = case.member("expect").unwrap();
-        failures.extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
+        failures
+            .extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
         failures.extend(mismatch(expected, Some(&reply)).map(|difference| format!("{name}: {difference}")));
     }
     assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), cases.len(), failures.join("\n"));

@@ -175,7 +175,8 @@ pub async fn every_case_holds(store: Arc<StoreUnderTest>) {
         let world = World::build(&store, &case).await;
         let reply = world.reply(case.member("request").unwrap()).await;
         let expected = case.member("expect").unwrap();
-        failures.extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
+        failures
+            .extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
         failures.extend(mismatch(expected, Some(&reply)).map(|difference| format!("{name}: {difference}")));
     }
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));

@@ -202,7 +202,8 @@ pub async fn every_case_holds_at_the_command_line(store: Arc<StoreUnderTest>) {
         let door = Door { arguments, asker, environment: store.environment(), now };
         let reply = door.reply(case.member("request").unwrap());
         let expected = case.member("expect").unwrap();
-        failures.extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
+        failures
+            .extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
         failures.extend(mismatch(expected, Some(&reply)).map(|difference| format!("{name}: {difference}")));
     }
     println!("{skipped} cases need handlers");
