@@ -90,6 +90,22 @@ pub fn timed(mut members: Object) -> Value {
     members.into()
 }
 
+/// The same assembly over the same state is the same bytes, but for the time it took.
+pub fn assert_repeated_replies(requests: &[Value], replies: &[Value]) {
+    let untimed = |reply: &Value| {
+        let mut reply = reply.as_object().unwrap().clone();
+        if let Some(Value::Object(meta)) = reply.get_mut("meta") {
+            Rc::make_mut(meta).shift_remove("duration_ms");
+        }
+        Value::from(reply).to_json()
+    };
+    for (at, request) in requests.iter().enumerate().filter(|(_, request)| maybe(request, "op") == Some("assemble")) {
+        if let Some(earlier) = requests[..at].iter().position(|earlier| earlier == request) {
+            assert_eq!(untimed(&replies[earlier]), untimed(&replies[at]));
+        }
+    }
+}
+
 /// Errors and warnings without a path, in each reply whose case does not expect one: then the whole is what is wrong.
 pub fn unplaced_findings(expected: &Value, reply: &Value) -> Vec<String> {
     if let Some(replies) = reply.member("replies").and_then(Value::as_list) {

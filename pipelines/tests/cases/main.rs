@@ -24,7 +24,7 @@ use keepline_pipelines::{
 };
 
 use crate::{
-    case_data::{each_case, flag, items, maybe, text, texts, timed, unplaced_findings},
+    case_data::{assert_repeated_replies, each_case, flag, items, maybe, text, texts, timed, unplaced_findings},
     matcher::mismatch,
     world::World,
 };
@@ -142,13 +142,7 @@ impl World {
             "sequence" => {
                 let requests = request.member("requests").and_then(Value::as_list).unwrap();
                 let replies: Vec<_> = requests.iter().map(|request| self.reply(request)).collect();
-                // The same state and request give the same bytes.
-                for (at, other) in requests.iter().enumerate() {
-                    let same = requests[..at].iter().position(|earlier| earlier == other && op_of(other) == "assemble");
-                    if let Some(earlier) = same {
-                        assert_eq!(replies[earlier].to_json(), replies[at].to_json());
-                    }
-                }
+                assert_repeated_replies(requests, &replies);
                 return Value::object([("replies", Value::from(replies))]);
             }
             "validate" => {
@@ -195,10 +189,6 @@ impl World {
         let id = maybe(request, "id").unwrap();
         self.finish(|context| execute_memory(context, id, &run)).map(|report| report.to_value())
     }
-}
-
-fn op_of(request: &Value) -> &str {
-    maybe(request, "op").unwrap_or_default()
 }
 
 fn object(members: Vec<(&'static str, Value)>) -> Object {

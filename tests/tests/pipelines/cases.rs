@@ -10,7 +10,7 @@ use keepline_pipelines::value::{Object, Value};
 use keepline_stores_tests::stores::StoreUnderTest;
 
 use crate::{
-    case_data::{each_case, flag, items, maybe, text, texts, timed, unplaced_findings},
+    case_data::{assert_repeated_replies, each_case, flag, items, list, maybe, text, texts, timed, unplaced_findings},
     matcher::mismatch,
     world::World,
 };
@@ -92,9 +92,11 @@ impl World {
         let operation = match op {
             "sequence" => {
                 let mut replies = Vec::new();
-                for request in request.member("requests").and_then(Value::as_list).unwrap() {
+                let requests = list(request, "requests");
+                for request in requests {
                     replies.push(Box::pin(self.reply(request)).await);
                 }
+                assert_repeated_replies(requests, &replies);
                 return Value::object([("replies", Value::from(replies))]);
             }
             "validate" => return self.validate(MEMORY, request.member("definition").unwrap()).await,

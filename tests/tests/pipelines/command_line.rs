@@ -14,7 +14,7 @@ use keepline_tests::{
 };
 
 use crate::{
-    case_data::{each_case, flag, floats, list, maybe, text, texts, unplaced_findings},
+    case_data::{assert_repeated_replies, each_case, flag, floats, list, maybe, text, texts, unplaced_findings},
     cases::json,
     matcher::mismatch,
     world::World,
@@ -115,8 +115,9 @@ impl Door {
     fn reply(&self, request: &Value) -> Value {
         let op = maybe(request, "op").unwrap();
         if op == "sequence" {
-            let requests = request.member("requests").and_then(Value::as_list).unwrap();
+            let requests = list(request, "requests");
             let replies: Vec<_> = requests.iter().map(|request| self.reply(request)).collect();
+            assert_repeated_replies(requests, &replies);
             return Value::object([("replies", Value::from(replies))]);
         }
         let mut members = Object::new();
