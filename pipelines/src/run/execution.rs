@@ -413,7 +413,7 @@ fn may_exit(step: &Step) -> bool {
     step.kind == StepKind::EarlyExit || step.then_steps.iter().chain(&step.else_steps).any(may_exit)
 }
 
-fn too_much(what: &str, count: usize, limit: usize, option: &str) -> StepFault {
+pub(super) fn too_much(what: &str, count: usize, limit: usize, option: &str) -> StepFault {
     StepFault::new(format!("{count} {what} are over the limit of {limit} ({option})"))
 }
 

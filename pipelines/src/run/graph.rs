@@ -7,7 +7,7 @@ use std::{cmp::Ordering, collections::BTreeMap, rc::Rc};
 use indexmap::{IndexMap, IndexSet};
 
 use super::{
-    execution::{Execution, StepOutcome},
+    execution::{Execution, StepOutcome, too_much},
     reads::{Direction, Read},
     retrieval::{required, text, texts, whole},
 };
@@ -241,7 +241,7 @@ impl Execution<'_> {
     fn check_count(&self, count: usize) -> StepResult<()> {
         let limit = self.request.limits.items;
         if count > limit {
-            return Err(StepFault::new(format!("{count} items are over the limit of {limit}")));
+            return Err(too_much("items", count, limit, "max_items"));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use keepline_recall::Embedding;
 use keepline_store_client::{BucketId, Host as _, Operation, Precondition, PutEntry, Transaction, VALUES, kind};
 
 use crate::{
-    case_data::{AskingData, asking_data, base64, list, object, stored_document, text},
+    case_data::{Kept, KeptData, asking, base64, list, object, others, stored_document, text},
     host::TestHost,
     matcher::mismatch,
 };
@@ -26,10 +26,12 @@ pub struct World {
     handlers: Object,
 }
 
-/// The bucket of the asking session, and of the asking user.
-const ASKER: &str = "asker";
+fn put_kept(host: &TestHost, kept: &Kept) {
+    put_bucket(host, BucketId { kind: kind::SESSION, name: &kept.name }, &kept.session);
+    put_bucket(host, BucketId { kind: kind::USER, name: &kept.name }, &kept.user);
+}
 
-fn put_asking(host: &TestHost, kind: &str, data: &AskingData) {
+fn put_bucket(host: &TestHost, bucket: BucketId<'_>, data: &KeptData) {
     fn entries(texts: &[(String, String)]) -> Vec<PutEntry<'_>> {
         texts.iter().map(|(key, text)| PutEntry { key, text }).collect()
     }
@@ -38,7 +40,6 @@ fn put_asking(host: &TestHost, kind: &str, data: &AskingData) {
         data.logs.iter().map(|(log, records)| (*log, records.iter().map(String::as_str).collect())).collect();
     let mut operations = vec![Operation::put(VALUES, &values), Operation::put("vectors", &vectors)];
     operations.extend(logs.iter().map(|(log, records)| Operation::append(log, records, &[])));
-    let bucket = BucketId { kind, name: ASKER };
     let transaction =
         Transaction { bucket, precondition: Precondition::create(None), expectations: &[], operations: &operations };
     host.transact(&transaction).unwrap();
@@ -51,11 +52,11 @@ impl World {
         let owner = Owner { kind: OwnerKind::Project, name: "default".into() };
         let host = TestHost::new();
         let mut asker = Asker { owner, session: None, user: None };
-        if let Some([session, user]) = asking_data(case) {
-            put_asking(&host, kind::SESSION, &session);
-            put_asking(&host, kind::USER, &user);
-            (asker.session, asker.user) = (Some(ASKER.into()), Some(ASKER.into()));
+        if let Some(kept) = asking(case) {
+            put_kept(&host, &kept);
+            (asker.session, asker.user) = (Some(kept.name.clone()), Some(kept.name));
         }
+        others(case).iter().for_each(|kept| put_kept(&host, kept));
         let world = Self { host, asker, now, vectors: object(case, "vectors"), handlers: object(case, "handlers") };
         // As a file on disk would be: some are invalid on purpose.
         for (kind, name) in [(DefinitionKind::Memory, "definitions"), (DefinitionKind::Rules, "rule_engines")] {

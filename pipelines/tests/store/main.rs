@@ -311,6 +311,19 @@ fn limits_end_a_run_with_an_error_that_names_them() {
     assert!(failure("fewer", RunLimits { reads: 3, ..RunLimits::default() }).message.contains('3'));
     define(&host, &project(), "bytes", r#"[{"type":"kv_get","instance":"ctx","namespace":"n","keys":["k1","k2"]}]"#);
     assert!(failure("bytes", small).message.contains("limit of 8"));
+
+    // Rows without ids are added for each item: two items, and three rows twice, though five items are read.
+    put(&host, &project(), DataKind::Views, "", "", &[("names", r#"{"match":{"kind":"service"},"return":["name"]}"#)]);
+    define(
+        &host,
+        &project(),
+        "rows",
+        r#"[{"type":"kv_get","instance":"ctx","namespace":"n","keys":["k1","k2"]},
+        {"type":"graph_view_expand","viewId":"names"}]"#,
+    );
+    let failed = failure("rows", RunLimits { items: 7, ..RunLimits::default() });
+    let told = (&*failed.path, &*failed.message);
+    assert_eq!(told, ("retrieval.pipeline[1]", "8 items are over the limit of 7 (max_items)"));
 }
 
 #[test]

@@ -1,14 +1,19 @@
 //! Every case of `conformance/pipelines/` through the library and the compiled component.
 
-use std::{fs, path::Path, rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use keepline::pipelines::{
-    Checked, DefinitionForm, DefinitionKind, Finding, Operation, PipelineError, PipelineErrorCode,
+    Checked, Dataset, DatasetKind, DefinitionForm, DefinitionKind, Finding, Item, Operation, PipelineError,
+    PipelineErrorCode,
 };
 use keepline_pipelines::value::{Object, Value};
 use keepline_stores_tests::stores::StoreUnderTest;
 
-use crate::{case_data::text, matcher::mismatch, world::World};
+use crate::{
+    case_data::{assert_repeated_replies, each_case, flag, items, list, maybe, text, texts, timed, unplaced_findings},
+    matcher::mismatch,
+    world::World,
+};
 
 type Reply = Result<Vec<(&'static str, Value)>, PipelineError>;
 
@@ -16,14 +21,6 @@ const MEMORY: DefinitionKind = DefinitionKind::Memory;
 
 pub fn json(text: &str) -> Value {
     Value::parse(text).unwrap()
-}
-
-pub fn flag(request: &Value, name: &str) -> bool {
-    request.member(name).and_then(Value::as_bool).unwrap_or(false)
-}
-
-pub fn maybe<'a>(request: &'a Value, name: &str) -> Option<&'a str> {
-    request.member(name).and_then(Value::as_text)
 }
 
 impl World {
@@ -65,16 +62,29 @@ impl World {
             }
             "step_specs" => ("specs", json(&pipelines.describe_steps(flag(request, "userConfigurable")).await?)),
             "required_variables" => {
-                let ids = request.member("ids").and_then(Value::as_list).unwrap();
-                let ids: Vec<_> = ids.iter().map(|id| id.as_text().unwrap().to_owned()).collect();
-                let required = pipelines.required_variables(owner, &ids).await?;
+                let required = pipelines.required_variables(owner, &texts(request, "ids")).await?;
                 let texts = |texts: Vec<String>| texts.into_iter().map(Value::from).collect::<Vec<_>>();
                 let scopes = required.scopes.into_iter().map(|scope| (scope.scope, texts(scope.variables).into()));
                 let scopes = Value::object(scopes.collect::<Vec<(String, Value)>>());
                 return Ok(vec![("scopes", scopes), ("additional_variables", texts(required.additional).into())]);
             }
+            "put_items" => {
+                let item = |(id, value): (String, Value)| Item { id, text: value.to_json() };
+                let items: Vec<_> = items(request).into_iter().map(item).collect();
+                let changed = pipelines.put_items(&self.dataset(request), &items).await?;
+                return Ok(vec![("added", changed.added.into()), ("changed", changed.changed.into())]);
+            }
+            "remove_items" => {
+                let removed = pipelines.remove_items(&self.dataset(request), &texts(request, "ids")).await?;
+                ("removed", removed.changed.into())
+            }
             other => panic!("no operation is called {other}"),
         }])
+    }
+
+    fn dataset(&self, request: &Value) -> Dataset {
+        let of_kind = Dataset { kind: text(request, "kind"), ..self.owner.dataset(DatasetKind::Values) };
+        of_kind.named(text(request, "collection")).in_namespace(text(request, "namespace"))
     }
 
     async fn reply(&self, request: &Value) -> Value {
@@ -82,9 +92,11 @@ impl World {
         let operation = match op {
             "sequence" => {
                 let mut replies = Vec::new();
-                for request in request.member("requests").and_then(Value::as_list).unwrap() {
+                let requests = list(request, "requests");
+                for request in requests {
                     replies.push(Box::pin(self.reply(request)).await);
                 }
+                assert_repeated_replies(requests, &replies);
                 return Value::object([("replies", Value::from(replies))]);
             }
             "validate" => return self.validate(MEMORY, request.member("definition").unwrap()).await,
@@ -159,33 +171,15 @@ fn error_object(error: &PipelineError) -> Object {
     members
 }
 
-/// A library's reply has no time taken, so the runner adds it.
-fn timed(mut members: Object) -> Value {
-    match members.get_mut("meta") {
-        Some(Value::Object(meta)) => drop(Rc::make_mut(meta).insert("duration_ms".into(), 0_u64.into())),
-        _ => drop(members.insert("duration_ms".into(), 0_u64.into())),
-    }
-    members.into()
-}
-
-/// Every case, by name.
-pub fn each_case() -> Vec<(String, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/pipelines/cases");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
-    assert!(files.len() >= 381, "{} cases", files.len());
-    let case = |file| json(&fs::read_to_string(file).unwrap());
-    files.into_iter().map(case).map(|case| (text(&case, "name"), case)).collect()
-}
-
 pub async fn every_case_holds(store: Arc<StoreUnderTest>) {
     let mut failures = Vec::new();
     for (name, case) in each_case() {
         let world = World::build(&store, &case).await;
         let reply = world.reply(case.member("request").unwrap()).await;
-        if let Some(difference) = mismatch(case.member("expect").unwrap(), Some(&reply)) {
-            failures.push(format!("{name}: {difference}"));
-        }
+        let expected = case.member("expect").unwrap();
+        failures
+            .extend(unplaced_findings(expected, &reply).iter().map(|finding| format!("{name}: no path: {finding}")));
+        failures.extend(mismatch(expected, Some(&reply)).map(|difference| format!("{name}: {difference}")));
     }
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
 }

@@ -16,8 +16,9 @@ use keepline_tests::{
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use crate::{
-    case_data::{floats, text, unplaced_findings},
-    cases::{each_case, flag, json, maybe},
+    case_data::{assert_repeated_replies, each_case, flag, floats, list, maybe, text, texts, unplaced_findings},
+    cases::json,
+    matcher::mismatch,
     world::World,
 };
 
@@ -86,9 +87,8 @@ impl Door {
             "step_specs" if flag(request, "userConfigurable") => self.call(&["steps", "--configurable"], ""),
             "step_specs" => self.call(&["steps"], ""),
             "required_variables" => {
-                let ids = request.member("ids").and_then(Value::as_list).unwrap();
-                let ids = ids.iter().map(|id| id.as_text().unwrap());
-                self.call(&["variables"].into_iter().chain(ids).collect::<Vec<_>>(), "")
+                let ids = texts(request, "ids");
+                self.call(&["variables"].into_iter().chain(ids.iter().map(String::as_str)).collect::<Vec<_>>(), "")
             }
             "execute" => {
                 let or_empty = |name| request.member(name).map_or("{}".into(), Value::to_json);
@@ -100,15 +100,29 @@ impl Door {
             }
             "assemble" => self.call(&["assemble", "--request", "-", "--at", &self.now], &request.to_json()),
             "evaluate_rules" => self.call(&["evaluate", "--request", "-", "--at", &self.now], &request.to_json()),
+            "put_items" => {
+                let lines: String = list(request, "items").iter().map(|item| item.to_json() + "\n").collect();
+                self.change_items("put", request, &[], &lines)
+            }
+            "remove_items" => self.change_items("remove", request, &texts(request, "ids"), ""),
             other => panic!("no operation is called {other}"),
         }
+    }
+
+    fn change_items(&self, command: &str, request: &Value, ids: &[String], lines: &str) -> Came {
+        let mut arguments = vec![command, maybe(request, "kind").unwrap()];
+        arguments.extend(maybe(request, "collection"));
+        arguments.extend(maybe(request, "namespace").into_iter().flat_map(|name| ["--namespace", name]));
+        arguments.extend(ids.iter().flat_map(|id| ["--id", id]));
+        self.call(&arguments, lines)
     }
 
     fn reply(&self, request: &Value) -> Value {
         let op = maybe(request, "op").unwrap();
         if op == "sequence" {
-            let requests = request.member("requests").and_then(Value::as_list).unwrap();
+            let requests = list(request, "requests");
             let replies: Vec<_> = requests.iter().map(|request| self.reply(request)).collect();
+            assert_repeated_replies(requests, &replies);
             return Value::object([("replies", Value::from(replies))]);
         }
         let mut members = Object::new();
@@ -189,10 +203,10 @@ async fn failures_of(store: &Arc<StoreUnderTest>, name: &str, case: &Value) -> O
     let now = if now.is_empty() { "2026-03-01T12:00:00Z".to_owned() } else { now };
     let door = Door { arguments, asker, environment: store.environment(), now };
     let reply = door.reply(case.member("request").unwrap());
-    let mut failures: Vec<_> =
-        unplaced_findings(&reply).iter().map(|finding| format!("{name}: no path: {finding}")).collect();
-    let difference = crate::matcher::mismatch(case.member("expect").unwrap(), Some(&reply));
-    failures.extend(difference.map(|difference| format!("{name}: {difference}")));
+    let expected = case.member("expect").unwrap();
+    let unplaced = unplaced_findings(expected, &reply);
+    let mut failures: Vec<_> = unplaced.iter().map(|finding| format!("{name}: no path: {finding}")).collect();
+    failures.extend(mismatch(expected, Some(&reply)).map(|difference| format!("{name}: {difference}")));
     Some(failures)
 }
 

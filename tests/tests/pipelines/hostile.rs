@@ -43,10 +43,14 @@ async fn run(pipelines: &Pipelines, variables: Value) -> Value {
     serde_json::from_str(&output).unwrap()
 }
 
-/// Of a run that failed: the message.
-fn failure(output: &Value) -> &str {
-    assert!(output["success"] == false, "it succeeded");
-    output["error"]["message"].as_str().unwrap()
+/// A run failed at this place, and tells this.
+fn assert_failed(output: &Value, path: &str, told: &str) {
+    let error = &output["error"];
+    assert_eq!(
+        (&output["success"], &error["code"], &error["path"]),
+        (&json!(false), &json!("step_failed"), &json!(path))
+    );
+    assert!(error["message"].as_str().unwrap().contains(told), "{error}");
 }
 
 #[tokio::test]
@@ -75,7 +79,10 @@ async fn nesting_of_any_depth_is_an_error_or_no_matter() {
             }
             let values = owner().dataset(DatasetKind::Values).named("i").in_namespace("n");
             let item = Item { id: format!("k{depth}{}", open.len()), text: nested };
-            match pipelines.put_items(&values, std::slice::from_ref(&item)).await {
+            let levels = depth * open.matches(['[', '{']).count();
+            let put = pipelines.put_items(&values, std::slice::from_ref(&item)).await;
+            assert_eq!(put.is_ok(), levels <= 100, "{depth} {open}: {put:?}");
+            match put {
                 Ok(_) => {
                     define(
                         &pipelines,
@@ -101,13 +108,19 @@ async fn a_definition_beyond_its_limits_names_them() {
     let many = memory(&json!(vec![step.clone(); 101])).to_string();
     let mut deep = step;
     for _ in 0..9 {
-        deep = json!({"type": "conditional", "condition": "true", "thenSteps": [deep]});
+        deep = json!({"type": "conditional", "condition": "1 == 1", "thenSteps": [deep]});
     }
     let deep = memory(&json!([deep])).to_string();
-    for (text, told) in [(long, "262144 bytes"), (many, "limit of 100"), (deep, "8 levels")] {
+    let deepest = format!("retrieval.pipeline[0]{}.thenSteps", ".thenSteps[0]".repeat(7));
+    let beyond = [
+        (long, "", "limit of 262144 bytes (max_definition_bytes)"),
+        (many, "retrieval.pipeline", "101 steps are over the limit of 100 (max_steps)"),
+        (deep, &*deepest, "more than 8 levels of steps (max_levels)"),
+    ];
+    for (text, path, told) in beyond {
         let error = put(&pipelines, &text).await.unwrap_err();
-        let all = format!("{error} {:?}", error.findings);
-        assert!(error.code == PipelineErrorCode::Invalid && all.contains(told), "{told}: {all}");
+        assert_eq!((error.code, &*error.path), (PipelineErrorCode::Invalid, path), "{error}");
+        assert!(error.message.contains(told), "{error}");
     }
 }
 
@@ -127,18 +140,19 @@ async fn runs_that_grow_end_with_an_error_that_names_the_limit() {
         json!({"type": "merge", "alias": format!("r{n}"), "sources": [before, before]})
     }));
     define(&pipelines, &json!(steps)).await;
+    // 200 items, doubled five times, are 6,400.
     let output = run(&pipelines, json!({})).await;
-    assert!(failure(&output).contains("10000"));
+    assert_failed(&output, "retrieval.pipeline[6]", "12800 items are over the limit of 10000 (max_items)");
     // Each label is 400,000 characters on each of 200 items.
     let label = |times: usize| json!({"type": "annotate", "label": "${big}".repeat(times)});
     let long = json!({"big": "y".repeat(100_000)});
     define(&pipelines, &json!([read, label(4)])).await;
     let output = run(&pipelines, long.clone()).await;
-    assert!(failure(&output).contains("max_run_bytes"), "{}", failure(&output));
+    assert_failed(&output, "retrieval.pipeline[1]", "limit of 16777216 bytes (max_run_bytes)");
     // One text that grows beyond the limit has no item to stand in.
     define(&pipelines, &json!([label(400)])).await;
     let output = run(&pipelines, long).await;
-    assert!(failure(&output).contains("1048576 bytes"), "{}", failure(&output));
+    assert_failed(&output, "retrieval.pipeline[0]", "limit of 1048576 bytes");
 }
 
 /// A rule engine that adds the memory `m` where the text of the request matches.
@@ -175,9 +189,13 @@ async fn patterns_that_would_backtrack_for_ever_are_matched() {
 #[tokio::test]
 async fn patterns_that_are_too_long_too_large_or_unbounded_are_refused() {
     let pipelines = pipelines().await;
-    put_pattern(&pipelines, &"a".repeat(1_000)).await.unwrap();
+    // Characters count, not bytes.
+    for longest in ["a", "é", "🦀"] {
+        put_pattern(&pipelines, &longest.repeat(1_000)).await.unwrap();
+    }
     let refused = [
-        ("a".repeat(1_001), "limit of 1000 (max_pattern_characters)"),
+        ("a".repeat(1_001), "1001 characters is over the limit of 1000 (max_pattern_characters)"),
+        ("é".repeat(1_001), "1001 characters is over the limit of 1000 (max_pattern_characters)"),
         ("(a{1000}){1000}".into(), "not a pattern that can be used"),
         ("(a)\\1".into(), "not a pattern that can be used"),
         ("(?=a)b".into(), "not a pattern that can be used"),

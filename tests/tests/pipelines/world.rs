@@ -22,7 +22,7 @@ use keepline_stores_tests::{
 use keepline_tests::lanes::sandbox;
 
 use crate::{
-    case_data::{AskingData, asking_data, floats, list, object, stored_document, text},
+    case_data::{Kept, KeptData, asking, floats, list, object, others, stored_document, text},
     matcher::mismatch,
 };
 
@@ -109,12 +109,12 @@ impl World {
         let pipelines = Pipelines::new(plugin(), store.store.clone(), options).await.unwrap();
         let owner = Owner::project(text(case, "name"));
         let mut asker = Asker::new(owner.clone());
-        if let Some([session, user]) = asking_data(case) {
-            // Other cases are in the same store.
-            let name = format!("asker-{}", text(case, "name"));
-            put_asking(store, BucketId::new(kind::SESSION, &*name), &session).await;
-            put_asking(store, BucketId::new(kind::USER, &*name), &user).await;
-            asker = asker.in_session(&*name).for_user(&*name);
+        if let Some(kept) = asking(case) {
+            put_kept(store, &kept).await;
+            asker = asker.in_session(&*kept.name).for_user(&*kept.name);
+        }
+        if let Some(kept) = others(case) {
+            put_kept(store, &kept).await;
         }
         let world = Self { pipelines, asker, owner };
         // As a file on disk would be: some are invalid on purpose.
@@ -159,7 +159,12 @@ impl World {
     }
 }
 
-async fn put_asking(store: &StoreUnderTest, bucket: BucketId, data: &AskingData) {
+async fn put_kept(store: &StoreUnderTest, kept: &Kept) {
+    put_bucket(store, BucketId::new(kind::SESSION, &*kept.name), &kept.session).await;
+    put_bucket(store, BucketId::new(kind::USER, &*kept.name), &kept.user).await;
+}
+
+async fn put_bucket(store: &StoreUnderTest, bucket: BucketId, data: &KeptData) {
     let mut operations = vec![put_in("values", &data.values), put_in("vectors", &data.vectors)];
     operations.extend(data.logs.iter().map(|(log, records)| append(log, records)));
     let put = transaction(&bucket, create(), operations);
