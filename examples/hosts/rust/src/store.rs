@@ -1,18 +1,18 @@
-//! A store in memory: `core` with `positions`, and `listing`. Nothing in it expires.
+//! A store in memory: `core` with `positions` and `expiring`, and `listing`.
 
 mod check;
 mod read;
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use wasmtime::Result;
 
 use crate::bindings::listing::BucketPage;
 use crate::bindings::types::{
     AppendOperation, BucketPart, ChangedEntries, CounterValue, DeleteRequest, Deletion, Description, EntryState, Expectation, LogExtent,
-    Operation, Outcome, Precondition, Receipt, ReplaceOldestOperation, RewriteOperation, SetOperation, Status, StoreInfo, Transaction,
+    Operation, Outcome, Precondition, Receipt, ReplaceOldestOperation, RewriteOperation, SetOperation, Status, StoreInfo, TimeToLive, Transaction,
 };
 use crate::bindings::Problem;
 use crate::filter::KeepStore;
@@ -20,17 +20,25 @@ use crate::filter::KeepStore;
 type Id = (String, String);
 
 /// The buckets.
-#[derive(Default)]
 pub struct MemoryStore {
     buckets: BTreeMap<Id, Bucket>,
     created: u64,
+    /// The clock can't be set: the time that has passed since the store was made counts from then.
+    start: (SystemTime, Instant),
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self { buckets: BTreeMap::new(), created: 0, start: (SystemTime::now(), Instant::now()) }
+    }
 }
 
 #[derive(Clone, Default)]
 struct Bucket {
     generation: String,
     created_at: u64,
-    now: u64,
+    time_to_live: Option<TimeToLive>,
+    expires_at: Option<u64>,
     maps: BTreeMap<String, BTreeMap<String, String>>,
     logs: BTreeMap<String, Log>,
 }
@@ -49,7 +57,7 @@ impl Log {
 
 impl KeepStore for MemoryStore {
     fn about(&self) -> StoreInfo {
-        let capabilities = ["atomic", "compare", "positions", "listing"];
+        let capabilities = ["atomic", "compare", "positions", "expiring", "listing"];
         StoreInfo { capabilities: capabilities.map(Into::into).into(), limits: Vec::new() }
     }
 
@@ -70,7 +78,8 @@ impl KeepStore for MemoryStore {
     fn list_buckets(&mut self, kind: &str, cursor: &str, limit: u32) -> Result<BucketPage> {
         check::name("kind", kind)?;
         let limit = if limit == 0 { 100 } else { limit.min(10_000) as usize };
-        let all = self.buckets.keys().filter(|id| id.0 == kind).map(|id| &id.1);
+        let now = self.now();
+        let all = self.buckets.iter().filter(|(id, bucket)| id.0 == kind && bucket.is_there(now)).map(|(id, _)| &id.1);
         let mut names: Vec<String> = all.filter(|name| name.as_str() > cursor).take(limit + 1).cloned().collect();
         let has_more = names.len() > limit;
         names.truncate(limit);
@@ -80,31 +89,40 @@ impl KeepStore for MemoryStore {
 }
 
 impl MemoryStore {
+    /// Milliseconds since 1970.
+    fn now(&self) -> u64 {
+        let start = self.start.0.duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from((start + self.start.1.elapsed()).as_millis()).unwrap_or(u64::MAX)
+    }
+
     fn transact(&mut self, transaction: &Transaction) -> Result<Receipt, Problem> {
         check::transaction(transaction)?;
         let id = (transaction.bucket.kind.clone(), transaction.bucket.name.clone());
-        let old = self.buckets.get(&id);
+        let now = self.now();
+        let stored = self.buckets.get(&id);
+        let old = stored.filter(|bucket| bucket.is_there(now));
         let mut receipt = Receipt {
             status: Status::Applied,
-            now: milliseconds().max(old.map_or(0, |bucket| bucket.now)),
+            now,
             generation: old.map(|bucket| bucket.generation.clone()),
             created: false,
             unmet: None,
             outcomes: Vec::new(),
         };
-        let (status, is_new) = match (&transaction.precondition, old) {
-            (Precondition::Existing(_), None) => (Status::Absent, false),
-            (Precondition::Existing(existing), Some(old)) => match &existing.generation {
-                Some(generation) if *generation != old.generation => (Status::GenerationMismatch, false),
-                Some(_) => {
+        let mut is_use = true;
+        let (status, new) = match (&transaction.precondition, old) {
+            (Precondition::Existing(_), None) => (if stored.is_some() { Status::Expired } else { Status::Absent }, None),
+            (Precondition::Existing(existing), Some(old)) => {
+                is_use = existing.renew;
+                let is_another = existing.generation.as_ref().is_some_and(|generation| *generation != old.generation);
+                if !is_another && existing.generation.is_some() {
                     receipt.generation = None;
-                    (Status::Applied, false)
                 }
-                None => (Status::Applied, false),
-            },
-            (Precondition::CreateNew(_), Some(_)) => (Status::Exists, false),
-            (Precondition::Replace(_), _) | (_, None) => (Status::Applied, true),
-            (Precondition::Create(_), Some(_)) => (Status::Applied, false),
+                (if is_another { Status::GenerationMismatch } else { Status::Applied }, None)
+            }
+            (Precondition::CreateNew(_), Some(_)) => (Status::Exists, None),
+            (Precondition::Create(_), Some(_)) => (Status::Applied, None),
+            (Precondition::Create(new) | Precondition::CreateNew(new) | Precondition::Replace(new), _) => (Status::Applied, Some(new)),
         };
         receipt.status = status;
         if status != Status::Applied {
@@ -117,31 +135,42 @@ impl MemoryStore {
             return Ok(Receipt { status: Status::Unmet, unmet: Some(unmet), ..receipt });
         }
         // All or none: operations are applied to a copy.
-        let mut bucket = if is_new { Bucket::default() } else { before.clone() };
-        if is_new {
-            self.created += 1;
+        let mut bucket = if new.is_some() { Bucket::default() } else { before.clone() };
+        if let Some(new) = new {
             // The time keeps it apart from generations of an earlier process.
-            bucket.generation = format!("{}-{}", receipt.now, self.created);
-            bucket.created_at = receipt.now;
+            bucket.generation = format!("{now}-{}", self.created);
+            bucket.created_at = now;
+            bucket.time_to_live = new.time_to_live;
             receipt.generation = Some(bucket.generation.clone());
             receipt.created = true;
         }
-        bucket.now = receipt.now;
+        if let Some(time) = bucket.time_to_live.filter(|time| new.is_some() || is_use && time.sliding) {
+            bucket.expires_at = Some(now + time.milliseconds);
+        }
         let mut room = read::Room::default();
         for operation in &transaction.operations {
-            receipt.outcomes.push(bucket.apply(operation, &mut room)?);
+            receipt.outcomes.push(bucket.apply(operation, now, &mut room)?);
         }
         check::size(before, &bucket)?;
         self.buckets.insert(id, bucket);
+        if new.is_some() {
+            self.created += 1;
+            if self.created.is_multiple_of(1_000) {
+                self.buckets.retain(|_, bucket| bucket.is_there(now));
+            }
+        }
         Ok(receipt)
     }
 
     fn delete(&mut self, request: &DeleteRequest) -> Result<Deletion, Problem> {
         check::generation(request.generation.as_deref())?;
         let id = (request.bucket.kind.clone(), request.bucket.name.clone());
-        let mut deletion = Deletion { status: Status::Absent, now: milliseconds(), values: 0, keys: Vec::new() };
+        let mut deletion = Deletion { status: Status::Absent, now: self.now(), values: 0, keys: Vec::new() };
         let Slot::Occupied(bucket) = self.buckets.entry(id) else { return Ok(deletion) };
-        deletion.now = deletion.now.max(bucket.get().now);
+        if !bucket.get().is_there(deletion.now) {
+            bucket.remove();
+            return Ok(Deletion { status: Status::Expired, ..deletion });
+        }
         if request.generation.as_ref().is_some_and(|generation| *generation != bucket.get().generation) {
             return Ok(Deletion { status: Status::GenerationMismatch, ..deletion });
         }
@@ -155,6 +184,10 @@ impl MemoryStore {
 }
 
 impl Bucket {
+    fn is_there(&self, now: u64) -> bool {
+        self.expires_at.is_none_or(|at| at > now)
+    }
+
     fn text(&self, map: &str, key: &str) -> Option<&String> {
         self.maps.get(map)?.get(key)
     }
@@ -191,7 +224,7 @@ impl Bucket {
         }
     }
 
-    fn apply(&mut self, operation: &Operation, room: &mut read::Room) -> Result<Outcome, Problem> {
+    fn apply(&mut self, operation: &Operation, now: u64, room: &mut read::Room) -> Result<Outcome, Problem> {
         Ok(match operation {
             Operation::Get(get) => Outcome::Entries(self.get(get, room)),
             Operation::GetAll(all) => Outcome::Entries(self.get_all(all, room)),
@@ -209,7 +242,7 @@ impl Bucket {
             Operation::Rewrite(rewrite) => self.rewrite(rewrite)?,
             Operation::Read(read) => self.read(read, room),
             Operation::ReadAt(read) => self.read_at(read, room),
-            Operation::Describe(describe) => Outcome::Described(self.describe(describe.parts)),
+            Operation::Describe(describe) => Outcome::Described(self.describe(describe.parts, now)),
         })
     }
 
@@ -272,21 +305,16 @@ impl Bucket {
         Ok(Outcome::Extent(self.extent(&rewrite.log)))
     }
 
-    fn describe(&self, parts: bool) -> Description {
+    fn describe(&self, parts: bool, now: u64) -> Description {
         let part = |kind: &str, name: &String, position, count| BucketPart { kind: kind.into(), name: name.clone(), position, count, bytes: 0 };
         let logs = self.logs.iter().map(|(name, log)| part("log", name, log.first, log.length()));
         let maps = self.maps.iter().map(|(name, map)| part("map", name, 0, map.len() as u64));
         Description {
-            time_to_live: None,
+            time_to_live: self.time_to_live,
             created_at: self.created_at,
-            expires_in: None,
+            expires_in: self.expires_at.map(|at| at - now),
             values: self.length("values"),
             parts: logs.chain(maps.filter(|map| map.name != "values")).filter(|_| parts).collect(),
         }
     }
-}
-
-fn milliseconds() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use keepline_example_host::bindings::Problem;
 use keepline_example_host::bindings::lanes::ToolActivity;
 use keepline_example_host::bindings::log::Level;
 use keepline_example_host::filter::{Filter, Program};
@@ -22,7 +23,7 @@ use kit::values;
 const MAX_TURNS: usize = 8;
 const TIME: Duration = Duration::from_secs(60);
 const SHORT_TIME: Duration = Duration::from_millis(200);
-const CAPABILITIES: [&str; 5] = ["atomic", "compare", "positions", "listing", "inspection"];
+const CAPABILITIES: [&str; 6] = ["atomic", "compare", "positions", "expiring", "listing", "inspection"];
 
 #[test]
 fn passes_the_host_kit() {
@@ -99,7 +100,7 @@ impl Case {
         came["asked"] = Value::Array(std::mem::take(&mut self.script.asked));
         came["results"] = Value::Array(std::mem::take(&mut self.inspection.borrow_mut().results));
         came["reported"] = reports.iter().map(|report| report.code.clone()).collect();
-        self.expect(step, &came)
+        self.expect(step, &came, &reports)
     }
 
     fn call(&mut self, step: &Value) -> Value {
@@ -141,7 +142,7 @@ impl Case {
         self.host.administer(function, &arguments).map_or(Value::Null, |answer| values::to_json(&answer))
     }
 
-    fn expect(&mut self, step: &Value, came: &Value) -> Result<(), String> {
+    fn expect(&mut self, step: &Value, came: &Value, reports: &[Problem]) -> Result<(), String> {
         let expect = &step["expect"];
         for (member, expected) in expect.as_object().into_iter().flatten() {
             let text = if step["call"] == "question" { came["metadata"].as_str().unwrap().to_owned() } else { came.to_string() };
@@ -161,7 +162,7 @@ impl Case {
             }
         }
         if expect["reported"].is_null() && came["reported"] != json!([]) {
-            return Err(format!("nothing should be reported: {}", came["reported"]));
+            return Err(format!("nothing should be reported: {reports:?}"));
         }
         Ok(())
     }

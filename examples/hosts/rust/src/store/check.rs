@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::bindings::Problem;
-use crate::bindings::types::{BucketId, Expectation, Operation, Precondition, Transaction};
+use crate::bindings::types::{BucketId, Expectation, Operation, Precondition, TimeToLive, Transaction};
 use crate::store::Bucket;
 
 /// What each piece counts beside its names and texts.
@@ -135,9 +135,8 @@ pub(super) fn transaction(transaction: &Transaction) -> Checked {
         Precondition::Existing(existing) => return generation(existing.generation.as_deref()).and_then(|()| steps(transaction)),
         Precondition::Create(new) | Precondition::CreateNew(new) | Precondition::Replace(new) => new,
     };
-    if new.time_to_live.is_some() {
-        return Err(Problem::new("unsupported", "expiring", 0, "Nothing in this store expires"));
-    }
+    let is_time = |time: &TimeToLive| (1..=3_162_240_000_000).contains(&time.milliseconds);
+    ensure(new.time_to_live.as_ref().is_none_or(is_time), "time-to-live")?;
     steps(transaction)
 }
 

@@ -125,7 +125,8 @@ impl Bucket {
     pub(super) fn read_at(&self, read: &ReadAtOperation, room: &mut Room) -> Outcome {
         let extent = self.extent(&read.log);
         let (mut runs, mut used, mut pieces) = (Vec::new(), 0, 0);
-        let Some(log) = self.logs.get(&read.log) else { return Outcome::Extent(extent) };
+        let absent = Log::default();
+        let log = self.logs.get(&read.log).unwrap_or(&absent);
         'spans: for span in &read.spans {
             let start = span.position.max(log.first);
             let end = span.position.saturating_add(span.count.into()).min(log.first + log.length());
@@ -144,7 +145,7 @@ impl Bucket {
             runs.push(run);
         }
         runs.retain(|run| !run.records.is_empty());
-        if runs.is_empty() { Outcome::Extent(extent) } else { Outcome::Records(LogRecords { extent, runs }) }
+        Outcome::Records(LogRecords { extent, runs })
     }
 }
 
