@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use wasmtime::error::Context;
 use wasmtime::component::types::ComponentFunc;
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker, Val};
+use wasmtime::error::Context;
 use wasmtime::{Config, Engine, Error, Result, Store, StoreLimits, StoreLimitsBuilder, bail};
 
 use crate::bindings::lanes::{AnswerEntry, AnswerReply, Configured, QuestionEntry, QuestionReply};
@@ -167,12 +167,16 @@ impl core::Host for State {
 
     fn transact_each(&mut self, transactions: Vec<Transaction>) -> Vec<Attempt> {
         let attempts = self.with_store(|store| store.transact_each(&transactions)).into_iter();
-        attempts.map(|attempt| attempt.map_or_else(|error| Attempt::Problem(problem(error)), Attempt::Receipt)).collect()
+        attempts
+            .map(|attempt| attempt.map_or_else(|error| Attempt::Problem(problem(error)), Attempt::Receipt))
+            .collect()
     }
 
     fn delete_each(&mut self, requests: Vec<DeleteRequest>) -> Vec<DeleteAttempt> {
         let attempts = self.with_store(|store| store.delete_each(&requests)).into_iter();
-        attempts.map(|attempt| attempt.map_or_else(|error| DeleteAttempt::Problem(problem(error)), DeleteAttempt::Deletion)).collect()
+        attempts
+            .map(|attempt| attempt.map_or_else(|error| DeleteAttempt::Problem(problem(error)), DeleteAttempt::Deletion))
+            .collect()
     }
 }
 

@@ -77,7 +77,8 @@ impl Host {
         };
         let mut filter = (host.instantiate)()?;
         let configured = filter.configure(&host.options, time)??;
-        host.by_node = configured.options.iter().any(|option| option.name == "memory_mode" && option.value == "\"node\"");
+        host.by_node =
+            configured.options.iter().any(|option| option.name == "memory_mode" && option.value == "\"node\"");
         host.wants_turns = configured.wants.iter().any(|want| want == "turns");
         host.reports = configured.warnings;
         host.filter = Some(filter);
@@ -138,7 +139,8 @@ impl Host {
             }
         }
         let Some(reply) = self.call(|filter, time| filter.answer(&entry, time)) else { return };
-        let is_stored = !["passed", "ignored", "foreign", "limited", "failed", "repeated", "skipped", "ended"].contains(&&*reply.effect);
+        let is_stored = !["passed", "ignored", "foreign", "limited", "failed", "repeated", "skipped", "ended"]
+            .contains(&&*reply.effect);
         if let Some(turn) = self.turns.of_answer(&names).filter(|_| is_stored) {
             turn.question = None;
             turn.tools.clear();
@@ -197,7 +199,8 @@ impl Host {
     fn call<T>(&mut self, call: impl FnOnce(&mut dyn Filter, Duration) -> Result<T>) -> Option<T> {
         let start = Instant::now();
         let filter = self.filter.take().map_or_else(|| self.another(), Ok);
-        let result = filter.and_then(|mut filter| Ok((call(&mut *filter, self.time.saturating_sub(start.elapsed()))?, filter)));
+        let result =
+            filter.and_then(|mut filter| Ok((call(&mut *filter, self.time.saturating_sub(start.elapsed()))?, filter)));
         let Ok((reply, filter)) = result else {
             self.reports.push(Problem::new("instance", "", 0, "An instance of the filter ended and is replaced"));
             return None;
@@ -222,7 +225,9 @@ impl Host {
     }
 
     fn report_reply(&mut self, effect: &str, problem: Option<Problem>) {
-        let is_new = |problem: &Problem| effect != "ignored" || self.ignored.insert((problem.code.clone(), problem.subject.clone()));
+        let is_new = |problem: &Problem| {
+            effect != "ignored" || self.ignored.insert((problem.code.clone(), problem.subject.clone()))
+        };
         self.reports.extend(problem.filter(is_new));
     }
 

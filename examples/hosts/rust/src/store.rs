@@ -9,12 +9,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use wasmtime::Result;
 
+use crate::bindings::Problem;
 use crate::bindings::listing::BucketPage;
 use crate::bindings::types::{
-    AppendOperation, BucketPart, ChangedEntries, CounterValue, DeleteRequest, Deletion, Description, EntryState, Expectation, LogExtent,
-    Operation, Outcome, Precondition, Receipt, ReplaceOldestOperation, RewriteOperation, SetOperation, Status, StoreInfo, TimeToLive, Transaction,
+    AppendOperation, BucketPart, ChangedEntries, CounterValue, DeleteRequest, Deletion, Description, EntryState,
+    Expectation, LogExtent, Operation, Outcome, Precondition, Receipt, ReplaceOldestOperation, RewriteOperation,
+    SetOperation, Status, StoreInfo, TimeToLive, Transaction,
 };
-use crate::bindings::Problem;
 use crate::filter::KeepStore;
 
 type Id = (String, String);
@@ -111,7 +112,9 @@ impl MemoryStore {
         };
         let mut is_use = true;
         let (status, new) = match (&transaction.precondition, old) {
-            (Precondition::Existing(_), None) => (if stored.is_some() { Status::Expired } else { Status::Absent }, None),
+            (Precondition::Existing(_), None) => {
+                (if stored.is_some() { Status::Expired } else { Status::Absent }, None)
+            }
             (Precondition::Existing(existing), Some(old)) => {
                 is_use = existing.renew;
                 let is_another = existing.generation.as_ref().is_some_and(|generation| *generation != old.generation);
@@ -122,7 +125,9 @@ impl MemoryStore {
             }
             (Precondition::CreateNew(_), Some(_)) => (Status::Exists, None),
             (Precondition::Create(_), Some(_)) => (Status::Applied, None),
-            (Precondition::Create(new) | Precondition::CreateNew(new) | Precondition::Replace(new), _) => (Status::Applied, Some(new)),
+            (Precondition::Create(new) | Precondition::CreateNew(new) | Precondition::Replace(new), _) => {
+                (Status::Applied, Some(new))
+            }
         };
         receipt.status = status;
         if status != Status::Applied {
@@ -130,7 +135,8 @@ impl MemoryStore {
         }
         let absent = Bucket::default();
         let before = old.unwrap_or(&absent);
-        let unmet = transaction.expectations.iter().position(|expectation| !before.meets(expectation, &transaction.operations));
+        let unmet =
+            transaction.expectations.iter().position(|expectation| !before.meets(expectation, &transaction.operations));
         if let Some(unmet) = unmet.and_then(|unmet| u32::try_from(unmet).ok()) {
             return Ok(Receipt { status: Status::Unmet, unmet: Some(unmet), ..receipt });
         }
@@ -197,7 +203,9 @@ impl Bucket {
     }
 
     fn extent(&self, log: &str) -> LogExtent {
-        self.logs.get(log).map_or(LogExtent { first: 0, length: 0 }, |log| LogExtent { first: log.first, length: log.length() })
+        self.logs
+            .get(log)
+            .map_or(LogExtent { first: 0, length: 0 }, |log| LogExtent { first: log.first, length: log.length() })
     }
 
     fn meets(&self, expectation: &Expectation, operations: &[Operation]) -> bool {
@@ -214,11 +222,13 @@ impl Bucket {
             }
             Expectation::Log(expected) => {
                 let LogExtent { first, length } = self.extent(&expected.log);
-                expected.first.is_none_or(|expected| expected == first) && expected.next.is_none_or(|next| next == first + length)
+                expected.first.is_none_or(|expected| expected == first)
+                    && expected.next.is_none_or(|next| next == first + length)
             }
             Expectation::Room(room) => {
                 let keys = operations.iter().flat_map(|operation| check::created(operation, &room.map_name));
-                let added = keys.filter(|key| self.text(&room.map_name, key).is_none()).collect::<BTreeSet<_>>().len() as u64;
+                let added =
+                    keys.filter(|key| self.text(&room.map_name, key).is_none()).collect::<BTreeSet<_>>().len() as u64;
                 added == 0 || self.length(&room.map_name) + added <= room.limit
             }
         }
@@ -233,7 +243,8 @@ impl Bucket {
                 let old = self.text(&add.map_name, &add.key).map_or(Some(0), |text| check::counter(text));
                 let old = old.ok_or_else(|| Problem::new("not-a-counter", &add.key, 0, "The entry is no counter"))?;
                 let value = old.checked_add(add.amount);
-                let value = value.ok_or_else(|| Problem::new("counter-overflow", &add.key, 0, "The sum has more than 64 bits"))?;
+                let value = value
+                    .ok_or_else(|| Problem::new("counter-overflow", &add.key, 0, "The sum has more than 64 bits"))?;
                 self.maps.entry(add.map_name.clone()).or_default().insert(add.key.clone(), value.to_string());
                 Outcome::Counter(CounterValue { value })
             }
@@ -306,7 +317,13 @@ impl Bucket {
     }
 
     fn describe(&self, parts: bool, now: u64) -> Description {
-        let part = |kind: &str, name: &String, position, count| BucketPart { kind: kind.into(), name: name.clone(), position, count, bytes: 0 };
+        let part = |kind: &str, name: &String, position, count| BucketPart {
+            kind: kind.into(),
+            name: name.clone(),
+            position,
+            count,
+            bytes: 0,
+        };
         let logs = self.logs.iter().map(|(name, log)| part("log", name, log.first, log.length()));
         let maps = self.maps.iter().map(|(name, map)| part("map", name, 0, map.len() as u64));
         Description {

@@ -80,7 +80,9 @@ impl Turns {
     /// waits was dropped.
     pub fn ask(&mut self, turn: Turn) -> bool {
         let names = &turn.names;
-        let is_same = |old: &Turn| old.names.session == names.session && old.names.node == names.node && old.names.user == names.user;
+        let is_same = |old: &Turn| {
+            old.names.session == names.session && old.names.node == names.node && old.names.user == names.user
+        };
         self.turns.retain(|old| !is_same(old));
         self.last = Some(self.next);
         self.add(turn)

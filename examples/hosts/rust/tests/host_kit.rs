@@ -119,7 +119,9 @@ impl Case {
                 }
                 self.host.work(&mut self.script);
             }
-            "administer" => return json!({ "answer": self.administer(step["function"].as_str().unwrap(), &step["arguments"]) }),
+            "administer" => {
+                return json!({ "answer": self.administer(step["function"].as_str().unwrap(), &step["arguments"]) });
+            }
             "forget-user" => loop {
                 let answer = self.administer("users.forget", &json!({ "user": step["user"] }));
                 if answer["ok"]["remaining"].as_u64().is_none_or(|remaining| remaining == 0) {
@@ -145,7 +147,11 @@ impl Case {
     fn expect(&mut self, step: &Value, came: &Value, reports: &[Problem]) -> Result<(), String> {
         let expect = &step["expect"];
         for (member, expected) in expect.as_object().into_iter().flatten() {
-            let text = if step["call"] == "question" { came["metadata"].as_str().unwrap().to_owned() } else { came.to_string() };
+            let text = if step["call"] == "question" {
+                came["metadata"].as_str().unwrap().to_owned()
+            } else {
+                came.to_string()
+            };
             let texts = || expected.as_array().unwrap().iter().map(|text| text.as_str().unwrap());
             let holds = match member.as_str() {
                 "verbatim" => texts().all(|part| text.contains(part)),
@@ -154,7 +160,9 @@ impl Case {
                     let read = serde_json::from_str(&text).unwrap_or(Value::Null);
                     matches(expected, &read, &mut self.names)
                 }
-                "metadata" | "answer" | "asked" | "results" | "reported" => matches(expected, &came[member], &mut self.names),
+                "metadata" | "answer" | "asked" | "results" | "reported" => {
+                    matches(expected, &came[member], &mut self.names)
+                }
                 _ => panic!("the kit has an unknown expectation {member}"),
             };
             if !holds {
@@ -168,7 +176,12 @@ impl Case {
     }
 }
 
-fn host(program: &Rc<Program>, options: &str, store: &Arc<Mutex<FaultyStore>>, inspection: &Rc<RefCell<Inspection>>) -> Host {
+fn host(
+    program: &Rc<Program>,
+    options: &str,
+    store: &Arc<Mutex<FaultyStore>>,
+    inspection: &Rc<RefCell<Inspection>>,
+) -> Host {
     let (program, store, inspection) = (program.clone(), store.clone(), inspection.clone());
     let instantiate = move || {
         let inner = program.instantiate(store.clone(), Level::Critical)?;

@@ -16,7 +16,11 @@ fn ensure(holds: bool, subject: &str) -> Checked {
 }
 
 fn at_most(count: usize, name: &str, limit: usize) -> Checked {
-    if count <= limit { Ok(()) } else { Err(Problem::new("too-large", name, limit as u64, "The request is over a limit")) }
+    if count <= limit {
+        Ok(())
+    } else {
+        Err(Problem::new("too-large", name, limit as u64, "The request is over a limit"))
+    }
 }
 
 fn is_name(name: &str) -> bool {
@@ -55,7 +59,8 @@ pub(super) fn buckets<'a>(buckets: impl ExactSizeIterator<Item = &'a BucketId>) 
     let mut names = BTreeSet::new();
     for bucket in buckets {
         let is_word = |byte| matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-        let is_valid = is_name(&bucket.kind) && (1..=128).contains(&bucket.name.len()) && bucket.name.bytes().all(is_word);
+        let is_valid =
+            is_name(&bucket.kind) && (1..=128).contains(&bucket.name.len()) && bucket.name.bytes().all(is_word);
         ensure(is_valid && names.insert((&bucket.kind, &bucket.name)), "bucket")?;
     }
     Ok(())
@@ -65,7 +70,8 @@ pub(super) fn buckets<'a>(buckets: impl ExactSizeIterator<Item = &'a BucketId>) 
 pub(super) fn call(transactions: &[Transaction]) -> Checked {
     buckets(transactions.iter().map(|transaction| &transaction.bucket))?;
     let operations = || transactions.iter().flat_map(|transaction| &transaction.operations);
-    let is_read = |operation: &&Operation| matches!(operation, Operation::GetAll(_) | Operation::Read(_) | Operation::ReadAt(_));
+    let is_read =
+        |operation: &&Operation| matches!(operation, Operation::GetAll(_) | Operation::Read(_) | Operation::ReadAt(_));
     at_most(operations().filter(is_read).count(), "reads", 16)?;
     let (mut pieces, mut bytes) = (0, 0);
     let mut count = |texts: &[&str]| {
@@ -124,7 +130,9 @@ pub(super) fn created<'a>(operation: &'a Operation, map: &'a str) -> Box<dyn Ite
     match operation {
         Operation::Set(set) if set.map_name == map => Box::new(set.put.iter().map(|entry| &entry.key)),
         Operation::Add(add) if add.map_name == map => Box::new(std::iter::once(&add.key)),
-        Operation::Append(append) => Box::new(append.marks.iter().filter(move |mark| mark.map_name == map).map(|mark| &mark.key)),
+        Operation::Append(append) => {
+            Box::new(append.marks.iter().filter(move |mark| mark.map_name == map).map(|mark| &mark.key))
+        }
         _ => Box::new(std::iter::empty()),
     }
 }
@@ -132,7 +140,9 @@ pub(super) fn created<'a>(operation: &'a Operation, map: &'a str) -> Box<dyn Ite
 /// The shape of one transaction.
 pub(super) fn transaction(transaction: &Transaction) -> Checked {
     let new = match &transaction.precondition {
-        Precondition::Existing(existing) => return generation(existing.generation.as_deref()).and_then(|()| steps(transaction)),
+        Precondition::Existing(existing) => {
+            return generation(existing.generation.as_deref()).and_then(|()| steps(transaction));
+        }
         Precondition::Create(new) | Precondition::CreateNew(new) | Precondition::Replace(new) => new,
     };
     let is_time = |time: &TimeToLive| (1..=3_162_240_000_000).contains(&time.milliseconds);

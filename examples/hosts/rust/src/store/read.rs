@@ -1,7 +1,8 @@
 //! Operations that read, within the limits of a receipt.
 
 use crate::bindings::types::{
-    Entry, FoundEntries, GetAllOperation, GetOperation, LogRecords, MissingEntries, Outcome, ReadAtOperation, ReadOperation, RecordRun, Size,
+    Entry, FoundEntries, GetAllOperation, GetOperation, LogRecords, MissingEntries, Outcome, ReadAtOperation,
+    ReadOperation, RecordRun, Size,
 };
 use crate::store::check::PIECE_BYTES;
 use crate::store::{Bucket, Log};
@@ -40,7 +41,8 @@ fn found(entries: Vec<Entry>) -> FoundEntries {
 }
 
 fn oversize(bytes: u64, entries: u64) -> FoundEntries {
-    let missing = MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: Some(Size { bytes, entries }) };
+    let missing =
+        MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: Some(Size { bytes, entries }) };
     FoundEntries { entries: Vec::new(), missing: Some(missing) }
 }
 
@@ -95,7 +97,9 @@ impl Bucket {
 
     pub(super) fn read(&self, read: &ReadOperation, room: &mut Room) -> Outcome {
         let extent = self.extent(&read.log);
-        let Some(log) = self.logs.get(&read.log).filter(|log| log.length() > read.only_over) else { return Outcome::Extent(extent) };
+        let Some(log) = self.logs.get(&read.log).filter(|log| log.length() > read.only_over) else {
+            return Outcome::Extent(extent);
+        };
         let end = log.length().saturating_sub(read.leave);
         let wanted = read.max_records.min(end);
         let (mut run, mut used) = (RecordRun { first: 0, records: Vec::new() }, 0);

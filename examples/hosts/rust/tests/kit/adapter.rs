@@ -7,7 +7,9 @@ use std::time::Duration;
 use keepline_example_host::bindings::Problem;
 use keepline_example_host::bindings::lanes::{AnswerEntry, AnswerReply, Configured, QuestionEntry, QuestionReply};
 use keepline_example_host::bindings::listing::BucketPage;
-use keepline_example_host::bindings::needs::{CallNeed, CompletionNeed, FailedResult, Need, Outcome, TextResult, VectorsNeed};
+use keepline_example_host::bindings::needs::{
+    CallNeed, CompletionNeed, FailedResult, Need, Outcome, TextResult, VectorsNeed,
+};
 use keepline_example_host::bindings::tasks::{Job, Progress};
 use keepline_example_host::bindings::types::{DeleteRequest, Deletion, Receipt, StoreInfo, Transaction};
 use keepline_example_host::filter::{Arguments, Filter, KeepStore};
@@ -53,7 +55,10 @@ impl KeepStore for FaultyStore {
     fn transact_each(&mut self, transactions: &[Transaction]) -> Vec<Result<Receipt>> {
         match self.meet() {
             Ok(()) => self.store.transact_each(transactions),
-            Err(error) => vec![Err(error)].into_iter().chain(transactions.iter().skip(1).map(|_| self.meet().map(|()| unreachable!()))).collect(),
+            Err(error) => vec![Err(error)]
+                .into_iter()
+                .chain(transactions.iter().skip(1).map(|_| self.meet().map(|()| unreachable!())))
+                .collect(),
         }
     }
 
@@ -122,7 +127,8 @@ impl Filter for Inspected {
     fn configure(&mut self, options: &str, time: Duration) -> Result<Result<Configured, Problem>> {
         let mut reply = self.inner.configure(options, time)?;
         if let ([Some(warnings)], Ok(configured)) = (self.replies("configure", ["warnings"]), &mut reply) {
-            let problem = |json: &Value| Problem::new(&text(&json["code"]), &text(&json["subject"]), 0, &text(&json["message"]));
+            let problem =
+                |json: &Value| Problem::new(&text(&json["code"]), &text(&json["subject"]), 0, &text(&json["message"]));
             configured.warnings = warnings.as_array().unwrap().iter().map(problem).collect();
         }
         Ok(reply)

@@ -17,12 +17,14 @@ fn from_json(kind: &Type, json: &Value) -> Val {
         Type::U64 => Val::U64(digits().parse().unwrap()),
         Type::S64 => Val::S64(digits().parse().unwrap()),
         Type::String => Val::String(json.as_str().unwrap().into()),
-        Type::List(list) => Val::List(json.as_array().unwrap().iter().map(|item| from_json(&list.ty(), item)).collect()),
+        Type::List(list) => {
+            Val::List(json.as_array().unwrap().iter().map(|item| from_json(&list.ty(), item)).collect())
+        }
         Type::Option(_) if json.is_null() => Val::Option(None),
         Type::Option(option) => Val::Option(Some(Box::new(from_json(&option.ty(), json)))),
-        Type::Record(record) => {
-            Val::Record(record.fields().map(|field| (field.name.into(), from_json(&field.ty, &json[field.name]))).collect())
-        }
+        Type::Record(record) => Val::Record(
+            record.fields().map(|field| (field.name.into(), from_json(&field.ty, &json[field.name]))).collect(),
+        ),
         Type::Variant(variant) => {
             let (name, value) = json.as_object().unwrap().iter().next().unwrap();
             let case = variant.cases().find(|case| case.name == name).unwrap();
@@ -44,7 +46,9 @@ pub fn to_json(value: &Val) -> Value {
         Val::String(value) | Val::Enum(value) => json!(value),
         Val::List(items) => items.iter().map(to_json).collect(),
         Val::Option(value) => boxed(value),
-        Val::Record(fields) => fields.iter().map(|(name, value)| (name.clone(), to_json(value))).collect::<serde_json::Map<_, _>>().into(),
+        Val::Record(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), to_json(value))).collect::<serde_json::Map<_, _>>().into()
+        }
         Val::Variant(name, value) => json!({ name: boxed(value) }),
         Val::Result(Ok(value)) => json!({ "ok": boxed(value) }),
         Val::Result(Err(value)) => json!({ "err": boxed(value) }),
