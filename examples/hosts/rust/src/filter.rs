@@ -111,22 +111,22 @@ impl Filter for Wasm {
     fn configure(&mut self, options: &str, time: Duration) -> Result<Result<Configured, Problem>> {
         let log_from = self.store.data().log_from;
         let (exports, store) = self.within(time);
-        Ok(exports.keepline_memory_lanes().call_configure(store, options, log_from)?)
+        exports.keepline_memory_lanes().call_configure(store, options, log_from)
     }
 
     fn question(&mut self, entry: &QuestionEntry, time: Duration) -> Result<QuestionReply> {
         let (exports, store) = self.within(time);
-        Ok(exports.keepline_memory_lanes().call_question(store, entry)?)
+        exports.keepline_memory_lanes().call_question(store, entry)
     }
 
     fn answer(&mut self, entry: &AnswerEntry, time: Duration) -> Result<AnswerReply> {
         let (exports, store) = self.within(time);
-        Ok(exports.keepline_memory_lanes().call_answer(store, entry)?)
+        exports.keepline_memory_lanes().call_answer(store, entry)
     }
 
     fn advance(&mut self, job: &Job, time: Duration) -> Result<Progress> {
         let (exports, store) = self.within(time);
-        Ok(exports.keepline_memory_tasks().call_advance(store, job)?)
+        exports.keepline_memory_tasks().call_advance(store, job)
     }
 
     fn administer(&mut self, function: &str, arguments: &Arguments<'_>, time: Duration) -> Result<Val> {

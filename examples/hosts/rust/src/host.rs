@@ -49,7 +49,6 @@ pub struct Host {
     instantiate: Instantiate,
     options: String,
     filter: Option<Box<dyn Filter>>,
-    by_node: bool,
     wants_turns: bool,
     turns: Turns,
     due: VecDeque<Task>,
@@ -67,7 +66,6 @@ impl Host {
             instantiate,
             options: options.into(),
             filter: None,
-            by_node: false,
             wants_turns: false,
             turns: Turns::new(max_turns),
             due: VecDeque::new(),
@@ -77,7 +75,7 @@ impl Host {
         };
         let mut filter = (host.instantiate)()?;
         let configured = filter.configure(&host.options, time)??;
-        host.by_node =
+        host.turns.by_node =
             configured.options.iter().any(|option| option.name == "memory_mode" && option.value == "\"node\"");
         host.wants_turns = configured.wants.iter().any(|want| want == "turns");
         host.reports = configured.warnings;
@@ -87,7 +85,7 @@ impl Host {
 
     /// Pass a question. Returns the metadata to send on, and the error that the entry has become.
     pub fn question(&mut self, text: &str, metadata: &str) -> (String, Option<Problem>) {
-        let names = Names::read(metadata, self.by_node);
+        let names = Names::read(metadata);
         let entry = QuestionEntry {
             text: text.into(),
             metadata: metadata.into(),
@@ -116,7 +114,7 @@ impl Host {
 
     /// Pass an answer, which goes on as it came.
     pub fn answer(&mut self, text: &str, metadata: &str, status: Option<&str>) {
-        let names = Names::read(metadata, self.by_node);
+        let names = Names::read(metadata);
         let mut entry = AnswerEntry {
             text: text.into(),
             metadata: metadata.into(),
@@ -154,7 +152,7 @@ impl Host {
         if !self.wants_turns {
             return;
         }
-        match self.turns.tool(Names::read(metadata, self.by_node), activity) {
+        match self.turns.tool(Names::read(metadata), activity) {
             None => self.reports.push(Problem::new("tool", "", 0, "It is unknown whose turn a tool was used in")),
             Some(true) => self.report_turns(),
             Some(false) => {}
@@ -163,7 +161,7 @@ impl Host {
 
     /// A new conversation begins: of the session that the metadata name, or of all.
     pub fn open(&mut self, metadata: &str) {
-        self.turns.open(&Names::read(metadata, self.by_node));
+        self.turns.open(&Names::read(metadata));
     }
 
     /// An entry could not be read. It may have been a question.

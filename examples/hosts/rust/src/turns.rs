@@ -5,34 +5,36 @@ use std::collections::VecDeque;
 use crate::bindings::lanes::ToolActivity;
 use crate::metadata;
 
-/// What metadata name. A user may be missing in an answer's.
+/// What metadata name.
 #[derive(Clone, Default)]
 pub struct Names {
     /// The session; a malformed id, as its JSON, is never that of a turn.
     pub session: Option<String>,
-    node: Option<(String, String)>,
     user: Option<String>,
+    app: Option<String>,
+    node: Option<String>,
+    /// Whether `memory_mode` is `node`, if they say.
+    by_node: Option<bool>,
     /// The members that say so, as they were written, each with a comma.
     pub members: String,
 }
 
 impl Names {
-    /// Read them. `by_node`: whether the option `memory_mode` is `node`.
-    pub fn read(json: &str, by_node: bool) -> Self {
+    /// Read them.
+    pub fn read(json: &str) -> Self {
         let found = metadata::members(json).unwrap_or_default();
         let value = |name: &str| found.get(name).and_then(|place| json.get(place.clone()));
         let named = |name: &str| value(name).map(metadata::text).filter(|text| !text.is_empty());
         let none = ["0", "false", "[]", "{}"];
-        let by_node = match named("memory_mode").as_deref() {
-            Some("node") => true,
-            Some("conversation") => false,
-            _ => by_node,
-        };
         let members = ["session_id", "user_id", "memory_mode", "app_id", "node_id"].into_iter();
         Self {
             session: named("session_id").filter(|_| value("session_id").is_some_and(|json| !none.contains(&json))),
-            node: named("node_id").filter(|_| by_node).map(|node| (named("app_id").unwrap_or_default(), node)),
             user: named("user_id"),
+            app: named("app_id"),
+            node: named("node_id"),
+            by_node: named("memory_mode")
+                .filter(|mode| mode == "node" || mode == "conversation")
+                .map(|mode| mode == "node"),
             members: members.filter_map(|name| value(name).map(|json| format!("\"{name}\":{json},"))).collect(),
         }
     }
@@ -42,6 +44,7 @@ impl Names {
 #[derive(Default)]
 pub struct Turn {
     number: u64,
+    is_node: bool,
     /// What the question names.
     pub names: Names,
     /// The filter's own note of the turn. Empty: the question did not reach the filter.
@@ -65,6 +68,8 @@ impl Turn {
 pub struct Turns {
     turns: VecDeque<Turn>,
     limit: usize,
+    /// Whether the option `memory_mode` is `node`.
+    pub by_node: bool,
     next: u64,
     /// The question asked last, if it may have answers that name no session.
     last: Option<u64>,
@@ -73,23 +78,25 @@ pub struct Turns {
 impl Turns {
     /// At most so many.
     pub fn new(limit: usize) -> Self {
-        Self { turns: VecDeque::new(), limit, next: 0, last: None }
+        Self { turns: VecDeque::new(), limit, by_node: false, next: 0, last: None }
     }
 
     /// A question was asked; what it left takes the place of an older turn of the same names. Whether a question that
     /// waits was dropped.
     pub fn ask(&mut self, turn: Turn) -> bool {
-        let names = &turn.names;
-        let is_same = |old: &Turn| {
-            old.names.session == names.session && old.names.node == names.node && old.names.user == names.user
-        };
-        self.turns.retain(|old| !is_same(old));
+        let (names, is_node) = (&turn.names, turn.names.by_node.unwrap_or(self.by_node));
+        let of_node = |names: &Names| is_node.then(|| (names.app.clone(), names.node.clone()));
+        self.turns.retain(|old| {
+            let is_same_owner = old.names.session == names.session && old.names.user == names.user;
+            !is_same_owner || old.is_node != is_node || of_node(&old.names) != of_node(names)
+        });
         self.last = Some(self.next);
         self.add(turn)
     }
 
     fn add(&mut self, turn: Turn) -> bool {
-        self.turns.push_back(Turn { number: self.next, ..turn });
+        let is_node = turn.names.by_node.unwrap_or(self.by_node);
+        self.turns.push_back(Turn { number: self.next, is_node, ..turn });
         self.next += 1;
         self.turns.len() > self.limit && self.turns.pop_front().is_some_and(|turn| turn.question.is_some())
     }
@@ -104,16 +111,25 @@ impl Turns {
         self.turns.retain(|turn| names.session.is_some() && turn.names.session != names.session);
     }
 
-    /// The turn of an answer.
+    /// The turn of an answer. What it leaves out is as in the turn; of several, one that waits comes first, and of those
+    /// the one of the transcript that is meant where none is named.
     pub fn of_answer(&mut self, names: &Names) -> Option<&mut Turn> {
         if names.session.is_none() {
             return self.turns.iter_mut().find(|turn| Some(turn.number) == self.last);
         }
-        self.turns.iter_mut().rev().find(|turn| {
-            turn.names.session == names.session
-                && turn.names.node == names.node
-                && (names.user.is_none() || turn.names.user == names.user)
-        })
+        let agree = |named: &Option<String>, own: &Option<String>| named.is_none() || named == own;
+        let fits = |turn: &&mut Turn| {
+            let own = &turn.names;
+            own.session == names.session
+                && (own.user.is_none() || agree(&names.user, &own.user))
+                && names.by_node.is_none_or(|by_node| by_node == turn.is_node)
+                && (!turn.is_node || agree(&names.app, &own.app) && agree(&names.node, &own.node))
+        };
+        let rank = |turn: &&mut Turn| match names.node {
+            Some(_) => (turn.is_node, false, turn.number),
+            None => (turn.question.is_some(), turn.is_node == self.by_node, turn.number),
+        };
+        self.turns.iter_mut().filter(fits).max_by_key(rank)
     }
 
     /// Keep what a tool did with its turn. None: it can't be assigned; otherwise whether a question was dropped for it.

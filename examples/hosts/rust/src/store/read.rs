@@ -69,13 +69,13 @@ impl Bucket {
         let size = |(key, text): (&String, &String)| length(key) + if all.keys_only { 0 } else { length(text) };
         let map = self.maps.get(&all.map_name).into_iter().flatten();
         let (count, bytes) = map.clone().fold((0, 0), |(count, bytes), one| (count + 1, bytes + size(one)));
-        let max_entries = if all.max_entries == 0 { 100 } else { all.max_entries };
         let Some(cursor) = &all.cursor else {
-            if count > max_entries || bytes > all.max_bytes || !room.take(count, bytes) {
+            if count > all.max_entries || bytes > all.max_bytes || !room.take(count, bytes) {
                 return oversize(bytes, count);
             }
             return found(map.map(entry).collect());
         };
+        let max_entries = if all.max_entries == 0 { 100 } else { all.max_entries };
         let mut missing = MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: None };
         let (mut entries, mut used) = (Vec::new(), 0);
         for one in map.filter(|(key, _)| *key > cursor) {
