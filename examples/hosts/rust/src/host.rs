@@ -137,7 +137,7 @@ impl Host {
             }
         }
         let Some(reply) = self.call(|filter, time| filter.answer(&entry, time)) else { return };
-        let is_stored = !["passed", "ignored", "foreign", "limited", "failed", "repeated", "skipped", "ended"]
+        let is_stored = !["passed", "ignored", "foreign", "limited", "failed", "skipped", "ended"]
             .contains(&&*reply.effect);
         if let Some(turn) = self.turns.of_answer(&names).filter(|_| is_stored) {
             turn.question = None;

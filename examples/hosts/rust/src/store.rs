@@ -58,7 +58,7 @@ impl Log {
 
 impl KeepStore for MemoryStore {
     fn about(&self) -> StoreInfo {
-        let capabilities = ["atomic", "compare", "positions", "expiring", "listing"];
+        let capabilities = ["atomic", "compare", "exactly-once", "positions", "expiring", "listing"];
         StoreInfo { capabilities: capabilities.map(Into::into).into(), limits: Vec::new() }
     }
 
