@@ -28,6 +28,7 @@ fn every_selection_of_packages_shares_its_dependencies_with_the_whole_workspace(
         "build --workspace --example embed",
         "test --package keepline --no-run",
         "test --package keepline-bench --no-run",
+        "test --package keepline-example-host --no-run",
         "test --package keepline-fuzz --no-run",
         "test --package keepline-harness --no-run",
         "test --package keepline-tests --no-run",

@@ -1,0 +1,160 @@
+//! Operations that read, within the limits of a receipt.
+
+use crate::bindings::types::{
+    Entry, FoundEntries, GetAllOperation, GetOperation, LogRecords, MissingEntries, Outcome, ReadAtOperation,
+    ReadOperation, RecordRun, Size,
+};
+use crate::store::check::PIECE_BYTES;
+use crate::store::{Bucket, Log};
+
+const REPLY_BYTES: u64 = 16 << 20;
+const REPLY_PIECES: u64 = 20_000;
+const REPLY_PIECES_EACH: u64 = 10_000;
+
+/// What a receipt has room for still.
+pub(super) struct Room {
+    bytes: u64,
+    pieces: u64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { bytes: REPLY_BYTES, pieces: REPLY_PIECES }
+    }
+}
+
+impl Room {
+    /// Take so many pieces with so many bytes, if there is room for all of them.
+    fn take(&mut self, pieces: u64, bytes: u64) -> bool {
+        let bytes = bytes + pieces * PIECE_BYTES;
+        let fits = pieces <= self.pieces.min(REPLY_PIECES_EACH) && bytes <= self.bytes;
+        if fits {
+            self.pieces -= pieces;
+            self.bytes -= bytes;
+        }
+        fits
+    }
+}
+
+fn found(entries: Vec<Entry>) -> FoundEntries {
+    FoundEntries { entries, missing: None }
+}
+
+fn oversize(bytes: u64, entries: u64) -> FoundEntries {
+    let missing =
+        MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: Some(Size { bytes, entries }) };
+    FoundEntries { entries: Vec::new(), missing: Some(missing) }
+}
+
+fn length(text: &str) -> u64 {
+    text.len() as u64
+}
+
+impl Bucket {
+    pub(super) fn get(&self, get: &GetOperation, room: &mut Room) -> FoundEntries {
+        let there = get.keys.iter().filter_map(|key| Some((key, self.text(&get.map_name, key)?)));
+        let (count, texts) = there.clone().fold((0, 0), |(count, bytes), (_, text)| (count + 1, bytes + length(text)));
+        let keys: u64 = there.clone().map(|(key, _)| length(key)).sum();
+        if texts > get.max_bytes || !room.take(count, keys + texts) {
+            return oversize(texts, count);
+        }
+        found(there.map(|(key, text)| Entry { key: key.clone(), text: text.clone() }).collect())
+    }
+
+    pub(super) fn get_all(&self, all: &GetAllOperation, room: &mut Room) -> FoundEntries {
+        let entry = |(key, text): (&String, &String)| Entry {
+            key: key.clone(),
+            text: if all.keys_only { String::new() } else { text.clone() },
+        };
+        let size = |(key, text): (&String, &String)| length(key) + if all.keys_only { 0 } else { length(text) };
+        let map = self.maps.get(&all.map_name).into_iter().flatten();
+        let (count, bytes) = map.clone().fold((0, 0), |(count, bytes), one| (count + 1, bytes + size(one)));
+        let Some(cursor) = &all.cursor else {
+            if count > all.max_entries || bytes > all.max_bytes || !room.take(count, bytes) {
+                return oversize(bytes, count);
+            }
+            return found(map.map(entry).collect());
+        };
+        let max_entries = if all.max_entries == 0 { 100 } else { all.max_entries };
+        let mut missing = MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: None };
+        let (mut entries, mut used) = (Vec::new(), 0);
+        for one in map.filter(|(key, _)| *key > cursor) {
+            let last = entries.last().map(|entry: &Entry| &entry.key).max(missing.unreadable.last()).cloned();
+            let bytes = size(one);
+            if bytes > all.max_bytes || bytes + PIECE_BYTES > REPLY_BYTES {
+                missing.unreadable.push(one.0.clone());
+            } else if entries.len() as u64 >= max_entries || used + bytes > all.max_bytes || !room.take(1, bytes) {
+                missing.cursor = last.unwrap_or_else(|| cursor.clone());
+                break;
+            } else {
+                used += bytes;
+                entries.push(entry(one));
+            }
+        }
+        let is_whole = missing.unreadable.is_empty() && missing.cursor.is_empty();
+        FoundEntries { entries, missing: Some(missing).filter(|_| !is_whole) }
+    }
+
+    pub(super) fn read(&self, read: &ReadOperation, room: &mut Room) -> Outcome {
+        let extent = self.extent(&read.log);
+        let Some(log) = self.logs.get(&read.log).filter(|log| log.length() > read.only_over) else {
+            return Outcome::Extent(extent);
+        };
+        let end = log.length().saturating_sub(read.leave);
+        let wanted = read.max_records.min(end);
+        let (mut run, mut used) = (RecordRun { first: 0, records: Vec::new() }, 0);
+        for offset in 0..wanted {
+            let index = if read.newest { end - 1 - offset } else { offset };
+            let Some(record) = log.at(log.first + index) else { break };
+            let bytes = length(record);
+            let is_too_long = !run.records.is_empty() && used + bytes > read.max_bytes;
+            if run.records.len() as u64 >= REPLY_PIECES_EACH || is_too_long || !room.take(1, bytes) {
+                break;
+            }
+            used = used.saturating_add(bytes);
+            if read.newest || run.records.is_empty() {
+                run.first = log.first + index;
+            }
+            run.records.push(record.clone());
+        }
+        if run.records.is_empty() {
+            return Outcome::Extent(extent);
+        }
+        if read.newest {
+            run.records.reverse();
+        }
+        Outcome::Records(LogRecords { extent, runs: vec![run] })
+    }
+
+    pub(super) fn read_at(&self, read: &ReadAtOperation, room: &mut Room) -> Outcome {
+        let extent = self.extent(&read.log);
+        let (mut runs, mut used, mut pieces) = (Vec::new(), 0, 0);
+        let absent = Log::default();
+        let log = self.logs.get(&read.log).unwrap_or(&absent);
+        'spans: for span in &read.spans {
+            let start = span.position.max(log.first);
+            let end = span.position.saturating_add(span.count.into()).min(log.first + log.length());
+            let mut run = RecordRun { first: start, records: Vec::new() };
+            for position in start..end {
+                let Some(record) = log.at(position) else { break };
+                let bytes = length(record);
+                let is_too_long = pieces > 0 && used + bytes > read.max_bytes;
+                if pieces >= REPLY_PIECES_EACH || is_too_long || !room.take(1, bytes) {
+                    runs.push(run);
+                    break 'spans;
+                }
+                (used, pieces) = (used.saturating_add(bytes), pieces + 1);
+                run.records.push(record.clone());
+            }
+            runs.push(run);
+        }
+        runs.retain(|run| !run.records.is_empty());
+        Outcome::Records(LogRecords { extent, runs })
+    }
+}
+
+impl Log {
+    fn at(&self, position: u64) -> Option<&String> {
+        self.records.get(usize::try_from(position.checked_sub(self.first)?).ok()?)
+    }
+}
