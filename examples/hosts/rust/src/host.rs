@@ -137,8 +137,8 @@ impl Host {
             }
         }
         let Some(reply) = self.call(|filter, time| filter.answer(&entry, time)) else { return };
-        let is_stored = !["passed", "ignored", "foreign", "limited", "failed", "skipped", "ended"]
-            .contains(&&*reply.effect);
+        let is_stored =
+            !["passed", "ignored", "foreign", "limited", "failed", "skipped", "ended"].contains(&&*reply.effect);
         if let Some(turn) = self.turns.of_answer(&names).filter(|_| is_stored) {
             turn.question = None;
             turn.tools.clear();

@@ -58,6 +58,7 @@ impl Log {
 
 impl KeepStore for MemoryStore {
     fn about(&self) -> StoreInfo {
+        // `exactly-once`, because this host sends no call twice.
         let capabilities = ["atomic", "compare", "exactly-once", "positions", "expiring", "listing"];
         StoreInfo { capabilities: capabilities.map(Into::into).into(), limits: Vec::new() }
     }

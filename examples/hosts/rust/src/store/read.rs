@@ -77,19 +77,20 @@ impl Bucket {
         };
         let max_entries = if all.max_entries == 0 { 100 } else { all.max_entries };
         let mut missing = MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: None };
-        let (mut entries, mut used) = (Vec::new(), 0);
-        for one in map.filter(|(key, _)| *key > cursor) {
-            let last = entries.last().map(|entry: &Entry| &entry.key).max(missing.unreadable.last()).cloned();
+        let (mut entries, mut used, mut last) = (Vec::new(), 0, cursor);
+        let mut rest = map.filter(|(key, _)| *key > cursor);
+        for one in rest.by_ref().take(usize::try_from(max_entries).unwrap_or(usize::MAX)) {
             let bytes = size(one);
-            if bytes > all.max_bytes || bytes + PIECE_BYTES > REPLY_BYTES {
-                missing.unreadable.push(one.0.clone());
-            } else if entries.len() as u64 >= max_entries || used + bytes > all.max_bytes || !room.take(1, bytes) {
-                missing.cursor = last.unwrap_or_else(|| cursor.clone());
-                break;
-            } else {
+            last = one.0;
+            if used + bytes <= all.max_bytes && room.take(1, bytes) {
                 used += bytes;
                 entries.push(entry(one));
+            } else {
+                missing.unreadable.push(last.clone());
             }
+        }
+        if rest.next().is_some() {
+            missing.cursor.clone_from(last);
         }
         let is_whole = missing.unreadable.is_empty() && missing.cursor.is_empty();
         FoundEntries { entries, missing: Some(missing).filter(|_| !is_whole) }
