@@ -158,9 +158,15 @@ impl Pipe {
             };
             Ok(((reply, attached), writer))
         };
-        let asked = self.inner.call_instance(&self.store, &mut self.writer, due, call);
-        let assembled = self.inner.assemble_sections(&self.store, owner, question.text, due);
-        let (called, sections) = futures::join!(asked, assembled);
+        let (called, sections) = match &self.inner.assembly {
+            None => (self.inner.call_instance(&self.store, &mut self.writer, due, call).await, None),
+            // Boxed: otherwise each question would be as large as this, and be moved.
+            Some(assembly) => {
+                let assembled = self.inner.assemble_sections(assembly, &self.store, owner, question.text, due);
+                let asked = self.inner.call_instance(&self.store, &mut self.writer, due, call);
+                Box::pin(async { futures::join!(asked, assembled) }).await
+            }
+        };
         self.inner.tally.questions.record(began.elapsed());
         match called {
             Ok((reply, places)) => {

@@ -100,12 +100,13 @@ impl KeeplineInner {
     /// What declared memories contribute to a question, if there is anything, and it is there in time.
     pub(crate) async fn assemble_sections(
         &self,
+        assembly: &Assembly,
         store: &Arc<StoreGuard>,
         owner: &EntryOwner,
         text: &str,
         due: CallDeadline,
     ) -> Option<String> {
-        let assembly = self.assembly.as_ref().filter(|_| owner.session.is_some())?;
+        owner.session.as_ref()?;
         // The question goes on with what is left.
         let time = due.deadline.left().map_or(self.entry_timeout, |left| left.min(self.entry_timeout)) / 5 * 4;
         let assembling = assembly.0.assemble(store, owner, text, Deadline::after(time));
