@@ -294,7 +294,7 @@ impl ChatConverter {
         }
         let (mut kept, mut has_tools) = (Vec::new(), false);
         let _ = json::for_each_element(message.content, |part| {
-            match (part_type(part).as_deref(), &*message.role) {
+            match (parts::kind(part).as_deref(), &*message.role) {
                 (Some("tool_use"), "assistant") => {
                     has_tools = true;
                     let own_id = ["call-", &*number.to_string(), "-", &*calls.len().to_string()].concat();
@@ -329,16 +329,6 @@ impl ChatConverter {
         }
         array(&kept).into()
     }
-}
-
-fn part_type(part: &str) -> Option<Cow<'_, str>> {
-    let mut found = None;
-    json::for_each_member(part, |key, raw| {
-        if json::key_matches(key, "type") {
-            found = json::decode_string(raw);
-        }
-    })?;
-    found
 }
 
 impl<'a> ChatTool<'a> {

@@ -86,19 +86,11 @@ impl GivenRecord {
         let mut given = Self { text: String::new(), number, role: Role::User, has_turn, parent };
         let body = text.trim_end().strip_suffix('}').filter(|_| is_read.is_some());
         let Some(body) = body else { return Err(given.invalid("it is not a JSON object")) };
-        given.role = match role.as_deref() {
-            Some("user") => Role::User,
-            Some("assistant") => Role::Assistant,
-            Some("tool") => Role::Tool,
-            Some("system") => Role::System,
-            Some("developer") => Role::Developer,
-            Some(other) => {
-                let what =
-                    ["its role is ", &python_repr(other), ", not user, assistant, tool, system or developer"].concat();
-                return Err(given.invalid(&what));
-            }
-            None => return Err(given.invalid("it has no role")),
-        };
+        let Some(role) = role else { return Err(given.invalid("it has no role")) };
+        given.role = Role::from_name(&role).ok_or_else(|| {
+            let role = python_repr(&role);
+            given.invalid(&["its role is ", &role, ", not user, assistant, tool, system or developer"].concat())
+        })?;
         if !is_text {
             return Err(given.invalid("its content is neither a string nor an array"));
         }
@@ -122,13 +114,7 @@ pub(crate) fn invalid_message(number: u64, what: &str) -> Box<Problem> {
 
 /// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
 fn numbered(text: &str) -> Option<u64> {
-    let mut number = None;
-    json::for_each_member(text, |key, raw| {
-        if json::key_matches(key, "line") {
-            number = parse_count(raw);
-        }
-    })?;
-    number
+    json::member(text, "line").and_then(parse_count)
 }
 
 /// Messages as they are to be stored.
