@@ -30,19 +30,13 @@ use crate::{
         CallDeadline, Exports, HostServices, InstancePool, PluginFault, PluginInstance, PluginWorld, PoolLimits,
         TaskSubject, is_valid_task,
     },
-    sessions::{Sessions, task_scope},
+    sessions::Sessions,
     store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
 };
 
 /// The filter's option `require_node` among a filter's options, a JSON object.
 fn requires_node(options: &str) -> bool {
-    let mut requires = false;
-    let _ = json::for_each_member(options, |key, value| {
-        if json::key_matches(key, "require_node") {
-            requires = value == "true";
-        }
-    });
-    requires
+    json::member(options, "require_node") == Some("true")
 }
 
 /// Why a Keepline can't be made, or its plugin not be replaced.
@@ -223,7 +217,7 @@ impl Keepline {
             Some(deadline) => self.sessions().by(deadline),
             None => self.sessions(),
         };
-        let scope = match task_scope(&sessions, subject).await {
+        let scope = match sessions.task_scope(subject).await {
             Ok(scope) => scope,
             Err(error) => return Progress::failed(job, error.into()),
         };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     remember::RecallScope,
-    transcripts::{TranscriptMessage, TranscriptReader, is_gone},
+    transcripts::{TranscriptMessage, TranscriptReader},
 };
 use crate::{
     entry::{Effect, Question},
@@ -348,15 +348,8 @@ async fn newest_question(
     session: &str,
 ) -> Result<Option<TranscriptMessage>, SessionError> {
     let query = MessageQuery { role: Some("user"), limit: 1, ..MessageQuery::default() };
-    let read = match listed {
-        Some(listed) => sessions.messages_of_listed(listed, session, query).await,
-        None => sessions.messages_of_named(session, query).await,
-    };
-    match read {
-        Ok(mut page) => Ok(page.messages.pop().map(TranscriptMessage::from)),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let page = sessions.read_messages(listed, session, query).await?;
+    Ok(page.and_then(|mut page| page.messages.pop()).map(TranscriptMessage::from))
 }
 
 async fn search_by_words(
