@@ -1,27 +1,27 @@
 //! Enumerations whose values have registered names.
 
 /// An enumeration whose values have names.
-macro_rules! named {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! registered_names {
+    ($(#[$doc:meta])* $name:ident { $($(#[$case_doc:meta])* $case:ident = $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
-            $($(#[$of])* $variant,)*
+            $($(#[$case_doc])* $case,)*
         }
 
         impl $name {
-            /// In the order in which they are declared.
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
+            /// All of them, in the order in which they are registered.
+            pub const ALL: &[Self] = &[$(Self::$case),*];
 
-            /// Its registered name.
+            /// As the contract spells it.
             pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)*
-                }
+                match self { $(Self::$case => $text,)* }
             }
 
-            /// The one of that name.
-            pub fn parse(name: &str) -> Option<Self> {
+            /// None: the name is not known.
+            pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.name() == name)
             }
 
@@ -32,5 +32,3 @@ macro_rules! named {
         }
     };
 }
-
-pub(crate) use named;
