@@ -13,6 +13,7 @@
 //! `source` (`import`, `summary`, or what an operator named; else as the role says), `trust` (`low`), `raw`. Readers that don't know `instruction` keep it and don't show it.
 
 use keepline_json::{self as json, ObjectWriter};
+use keepline_options::registered_names;
 use std::borrow::Cow;
 
 use crate::text::json_values::{as_container, is_number, parse_count};
@@ -24,25 +25,29 @@ use crate::transcript::text::RecordText;
 /// The schema's version.
 const VERSION: &str = "1";
 
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// And anyone who is none of the others.
-    User,
-    /// The model.
-    Assistant,
-    /// What a tool gave.
-    Tool,
-    /// The author of the pipeline; only of an [instruction](RecordKind::Instruction).
-    System,
-    /// The same, under the newer name.
-    Developer,
+registered_names! {
+    /// Who speaks.
+    #[derive(Default)]
+    Role {
+        /// And anyone who is none of the others.
+        #[default]
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// What a tool gave.
+        Tool = "tool",
+        /// The author of the pipeline; only of an [instruction](RecordKind::Instruction).
+        System = "system",
+        /// The same, under the newer name.
+        Developer = "developer",
+    }
 }
 
 /// What a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordKind {
     /// Something that was said.
+    #[default]
     Message,
     /// What a tool was asked for.
     ToolCall,
@@ -70,7 +75,7 @@ pub struct ToolDetails<'a> {
 }
 
 /// A record, read or to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredRecord<'a> {
     /// The message's id.
     pub id: Option<Cow<'a, str>>,
@@ -185,33 +190,7 @@ enum RecordMember {
 impl<'a> StoredRecord<'a> {
     /// A message of a turn, without anything that may be absent.
     pub fn new(turn: &'a str, role: Role, content: Cow<'a, str>, at: &'a str) -> Self {
-        Self {
-            id: None,
-            parent: None,
-            turn: turn.into(),
-            begins: false,
-            total: None,
-            after: None,
-            kind: RecordKind::Message,
-            role,
-            is_incomplete: false,
-            content: content.into(),
-            parts: None,
-            at: at.into(),
-            weight: 0,
-            tokens: None,
-            tool: None,
-            files: None,
-            truncated: false,
-            model: None,
-            metadata: None,
-            is_apart: false,
-            chat: None,
-            raw: None,
-            source: None,
-            trust: None,
-            vector: None,
-        }
+        Self { turn: turn.into(), role, content: content.into(), at: at.into(), ..Self::default() }
     }
 
     /// What it counts for against a limit: the host's count of its text, where there is one. Images and files count beside
@@ -332,7 +311,7 @@ impl<'a> StoredRecord<'a> {
         out.count("total", self.total);
         out.count("after", self.after);
         out.text("kind", kind_name(self.kind));
-        out.text("role", Some(role_name(self.role)));
+        out.text("role", Some(self.role.name()));
         out.text("status", self.is_incomplete.then_some("incomplete"));
         match &self.parts {
             Some(parts) => out.json("content", Some(parts)),
@@ -389,16 +368,6 @@ impl<'a> StoredRecord<'a> {
             _ => self.kind == RecordKind::Other,
         };
         is_bare && self.content.is_empty() && self.parts.is_none() && self.raw.is_none()
-    }
-}
-
-pub(crate) fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-        Role::System => "system",
-        Role::Developer => "developer",
     }
 }
 
