@@ -15,6 +15,9 @@ macro_rules! registered_names {
             /// All of them, in the order in which they are registered.
             pub const ALL: &[Self] = &[$(Self::$case),*];
 
+            /// The same, each with its name.
+            pub const NAMED: &[(&str, Self)] = &[$(($text, Self::$case)),*];
+
             /// As the contract spells it.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$case => $text,)* }
@@ -22,12 +25,12 @@ macro_rules! registered_names {
 
             /// None: the name is not known.
             pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.name() == name)
+                Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, one)| *one)
             }
 
             /// The names of all.
             pub fn names() -> Vec<&'static str> {
-                Self::ALL.iter().map(|one| one.name()).collect()
+                Self::NAMED.iter().map(|(name, _)| *name).collect()
             }
         }
     };

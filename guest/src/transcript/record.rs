@@ -43,20 +43,22 @@ registered_names! {
     }
 }
 
-/// What a record is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RecordKind {
-    /// Something that was said.
-    #[default]
-    Message,
-    /// What a tool was asked for.
-    ToolCall,
-    /// What it gave.
-    ToolResult,
-    /// What an operator has set as the author's instruction.
-    Instruction,
-    /// Anything else: it is kept, and not shown to models.
-    Other,
+registered_names! {
+    /// What a record is.
+    #[derive(Default)]
+    RecordKind {
+        /// Something that was said.
+        #[default]
+        Message = "message",
+        /// What a tool was asked for.
+        ToolCall = "tool_call",
+        /// What it gave.
+        ToolResult = "tool_result",
+        /// What an operator has set as the author's instruction.
+        Instruction = "instruction",
+        /// Anything else: it is kept, and not shown to models.
+        Other = "other",
+    }
 }
 
 /// What concerns a tool.
@@ -129,62 +131,36 @@ pub struct StoredRecord<'a> {
     pub vector: Option<Cow<'a, str>>,
 }
 
-/// The members of a record, in the order in which they are written.
-const MEMBERS: [(&str, RecordMember); 25] = [
-    ("v", RecordMember::Version),
-    ("id", RecordMember::Id),
-    ("parent", RecordMember::Parent),
-    ("turn", RecordMember::Turn),
-    ("begins", RecordMember::Begins),
-    ("total", RecordMember::Total),
-    ("after", RecordMember::After),
-    ("kind", RecordMember::Kind),
-    ("role", RecordMember::Role),
-    ("status", RecordMember::Status),
-    ("content", RecordMember::Content),
-    ("at", RecordMember::At),
-    ("weight", RecordMember::Weight),
-    ("tokens", RecordMember::Tokens),
-    ("tool", RecordMember::Tool),
-    ("files", RecordMember::Files),
-    ("truncated", RecordMember::Truncated),
-    ("model", RecordMember::Model),
-    ("metadata", RecordMember::Metadata),
-    ("apart", RecordMember::Apart),
-    ("chat", RecordMember::Chat),
-    ("raw", RecordMember::Raw),
-    ("source", RecordMember::Source),
-    ("trust", RecordMember::Trust),
-    ("vector", RecordMember::Vector),
-];
-
-#[derive(Clone, Copy)]
-enum RecordMember {
-    Version,
-    Id,
-    Parent,
-    Turn,
-    Begins,
-    Total,
-    After,
-    Kind,
-    Role,
-    Status,
-    Content,
-    At,
-    Weight,
-    Tokens,
-    Tool,
-    Files,
-    Truncated,
-    Model,
-    Metadata,
-    Apart,
-    Chat,
-    Raw,
-    Source,
-    Trust,
-    Vector,
+registered_names! {
+    /// The members of a record, in the order in which they are written.
+    #[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the schema, which says what they are")]
+    RecordMember {
+        Version = "v",
+        Id = "id",
+        Parent = "parent",
+        Turn = "turn",
+        Begins = "begins",
+        Total = "total",
+        After = "after",
+        Kind = "kind",
+        Role = "role",
+        Status = "status",
+        Content = "content",
+        At = "at",
+        Weight = "weight",
+        Tokens = "tokens",
+        Tool = "tool",
+        Files = "files",
+        Truncated = "truncated",
+        Model = "model",
+        Metadata = "metadata",
+        Apart = "apart",
+        Chat = "chat",
+        Raw = "raw",
+        Source = "source",
+        Trust = "trust",
+        Vector = "vector",
+    }
 }
 
 impl<'a> StoredRecord<'a> {
@@ -251,7 +227,7 @@ impl<'a> StoredRecord<'a> {
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut record = Self::new("", Role::User, "".into(), "0");
         let (mut version, mut role, mut weight) = (None, None, None);
-        json::for_each_named_member(text, &MEMBERS, |member, raw| {
+        json::for_each_named_member(text, RecordMember::NAMED, |member, raw| {
             let string = || json::decode_string(raw);
             match member {
                 RecordMember::Version => version = Some(raw),
@@ -261,7 +237,9 @@ impl<'a> StoredRecord<'a> {
                 RecordMember::Begins => record.begins = raw == "true",
                 RecordMember::Total => record.total = parse_count(raw),
                 RecordMember::After => record.after = parse_count(raw),
-                RecordMember::Kind => record.kind = kind(string().as_deref()),
+                RecordMember::Kind => {
+                    record.kind = string().and_then(|name| RecordKind::from_name(&name)).unwrap_or(RecordKind::Other);
+                }
                 RecordMember::Role => role = string(),
                 RecordMember::Status => record.is_incomplete = string().is_some_and(|status| status == "incomplete"),
                 RecordMember::Content => match RecordText::from_json(raw) {
@@ -310,7 +288,7 @@ impl<'a> StoredRecord<'a> {
         out.json("begins", flag(self.begins));
         out.count("total", self.total);
         out.count("after", self.after);
-        out.text("kind", kind_name(self.kind));
+        out.text("kind", Some(self.kind.name()).filter(|_| self.kind != RecordKind::Message));
         out.text("role", Some(self.role.name()));
         out.text("status", self.is_incomplete.then_some("incomplete"));
         match &self.parts {
@@ -368,27 +346,6 @@ impl<'a> StoredRecord<'a> {
             _ => self.kind == RecordKind::Other,
         };
         is_bare && self.content.is_empty() && self.parts.is_none() && self.raw.is_none()
-    }
-}
-
-/// None: a message.
-fn kind_name(kind: RecordKind) -> Option<&'static str> {
-    match kind {
-        RecordKind::Message => None,
-        RecordKind::ToolCall => Some("tool_call"),
-        RecordKind::ToolResult => Some("tool_result"),
-        RecordKind::Instruction => Some("instruction"),
-        RecordKind::Other => Some("other"),
-    }
-}
-
-fn kind(name: Option<&str>) -> RecordKind {
-    match name {
-        Some("message") => RecordKind::Message,
-        Some("tool_call") => RecordKind::ToolCall,
-        Some("tool_result") => RecordKind::ToolResult,
-        Some("instruction") => RecordKind::Instruction,
-        _ => RecordKind::Other,
     }
 }
 
