@@ -4,10 +4,11 @@
 //! on its own, by the best passage of its question and the best of its answer, as recall scores them without their
 //! neighbours.
 
+use keepline_options::words::Recall;
 use serde_json::{Value, json};
 
 use super::{
-    remember::RecallScope,
+    remember::configured_recall,
     transcripts::{TranscriptMessage, TranscriptReader},
 };
 use crate::{
@@ -198,7 +199,7 @@ impl Keepline {
             return Err(invalid_value_error("A threshold is a number from 0 to 1"));
         }
         if search.method == Method::Recall {
-            reaches(RecallScope::from_filter_options(self), search.session)?;
+            reaches(configured_recall(self), search.session)?;
         }
         let limit = if search.limit == 0 { LIMIT } else { search.limit.min(LIMIT_MAX) };
         let mut sessions = self.sessions();
@@ -324,11 +325,11 @@ impl Keepline {
 }
 
 /// Whether recall looks there.
-fn reaches(scope: Option<RecallScope>, session: Option<&str>) -> Result<(), SessionError> {
+fn reaches(scope: Option<Recall>, session: Option<&str>) -> Result<(), SessionError> {
     match scope {
         None => Err(invalid_value_error("Conversations are off: set conversation=true")),
-        Some(RecallScope::Off) => Err(invalid_value_error("Recall is off: set recall=user, or search for words")),
-        Some(RecallScope::Session) if session.is_none() => {
+        Some(Recall::Off) => Err(invalid_value_error("Recall is off: set recall=user, or search for words")),
+        Some(Recall::Session) if session.is_none() => {
             let message =
                 "recall=session searches a single session: name it with --session, set recall=user, or use --keyword";
             Err(invalid_value_error(message))
