@@ -347,7 +347,7 @@ fn skip_answer(
 ) -> AnswerReply {
     count_skip(context, state, named.or(state.user.as_deref()), skip);
     let message = format!("Answer in session {} not stored: {}", state.session, skip.reason());
-    log::debug(&context.host, |line| line.push_str(&message));
+    log::debug(&context.host, &[&message]);
     AnswerReply::with(Effect::Skipped, Problem::new(skip.code(), skip.option(), message))
 }
 

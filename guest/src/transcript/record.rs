@@ -267,12 +267,9 @@ impl<'a> StoredRecord<'a> {
             }
         })?;
         record.weight = weight?;
-        record.role = match &*role? {
-            "assistant" => Role::Assistant,
-            "tool" => Role::Tool,
-            "system" if record.kind == RecordKind::Instruction => Role::System,
-            "developer" if record.kind == RecordKind::Instruction => Role::Developer,
-            _ => Role::User,
+        record.role = match Role::from_name(&role?) {
+            Some(Role::System | Role::Developer) if record.kind != RecordKind::Instruction => Role::User,
+            role => role.unwrap_or_default(),
         };
         (version == Some(VERSION) && !record.turn.is_empty()).then_some(record)
     }

@@ -34,11 +34,6 @@ use crate::{
     store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
 };
 
-/// The filter's option `require_node` among a filter's options, a JSON object.
-fn requires_node(options: &str) -> bool {
-    json::member(options, "require_node") == Some("true")
-}
-
 /// Why a Keepline can't be made, or its plugin not be replaced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -141,7 +136,7 @@ impl Keepline {
         let inner = KeeplineInner {
             session_ids,
             unusable_ids: UnusableIds::default(),
-            requires_node: requires_node(&options.filter),
+            requires_node: json::member(&options.filter, "require_node") == Some("true"),
             pool: InstancePool::new(plugin.program().clone(), services, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,

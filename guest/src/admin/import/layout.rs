@@ -62,7 +62,8 @@ impl GivenRecord {
         text: &str,
         ids: &mut Vec<(String, usize)>,
     ) -> SessionResult<()> {
-        let number = numbered(text).unwrap_or(number);
+        // Its place in a file, which can have others before it.
+        let number = json::member(text, "line").and_then(parse_count).unwrap_or(number);
         let unknown = || invalid_message(number, "it is not a JSON object");
         let text = json::mend_json(text).ok_or_else(unknown)?;
         for record in converter.convert_message(&text, number).ok_or_else(unknown)? {
@@ -110,11 +111,6 @@ impl GivenRecord {
 pub(crate) fn invalid_message(number: u64, what: &str) -> Box<Problem> {
     let message = ["Message ", &*number.to_string(), ": ", what].concat();
     Box::new(Problem { limit: number, ..*Problem::invalid("message", message) })
-}
-
-/// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
-fn numbered(text: &str) -> Option<u64> {
-    json::member(text, "line").and_then(parse_count)
 }
 
 /// Messages as they are to be stored.
