@@ -51,7 +51,7 @@ fn answer(context: &Context<impl Host>, entry: &AnswerEntry<'_>) -> AnswerReply 
         return AnswerReply { problem, ..AnswerReply::of(effect) };
     }
     if let Some(options) = &context.config.conversation {
-        let reply = commit_answer(context, options, entry, &metadata);
+        let reply = commit_answer(context, options, entry, &metadata).unwrap_or_else(|reply| reply);
         if reply.effect == Effect::Stored && metadata.session_id.is_some() && !saw(turn, &metadata.session) {
             keep_session_id(context, &metadata);
         }

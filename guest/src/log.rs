@@ -20,11 +20,9 @@ pub(crate) const LIMIT: &str = "keepline.limit";
 pub(crate) const STORE: &str = "keepline.store";
 
 /// What was done, if anybody wants to know.
-pub(crate) fn debug(host: &impl Host, write: impl FnOnce(&mut String)) {
+pub(crate) fn debug(host: &impl Host, parts: &[&str]) {
     if host.logs(Level::Debug) {
-        let mut line = String::with_capacity(192);
-        write(&mut line);
-        host.log(Level::Debug, SESSION, &line);
+        host.log(Level::Debug, SESSION, &parts.concat());
     }
 }
 

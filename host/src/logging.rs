@@ -83,8 +83,9 @@ impl Period {
         Self { began: Instant::now(), passed: 0, suppressed: 0 }
     }
 
-    /// One more, of so much weight, if no more than the most has passed in its period.
-    fn admit(&mut self, weight: usize, most: usize) -> LogAdmission {
+    /// One more, of so much weight, if no more than the most has passed in its period. How many were suppressed in the period
+    /// that has just ended; none: this one is, too.
+    fn admit(&mut self, weight: usize, most: usize) -> Option<u64> {
         let before = if self.began.elapsed() >= RateLimitedLog::PERIOD {
             std::mem::replace(self, Self::begin()).suppressed
         } else {
@@ -92,10 +93,10 @@ impl Period {
         };
         if self.passed.saturating_add(weight) > most {
             self.suppressed += 1;
-            return LogAdmission::Suppress;
+            return None;
         }
         self.passed += weight;
-        if before == 0 { LogAdmission::Pass } else { LogAdmission::PassAfter(before) }
+        Some(before)
     }
 }
 
@@ -142,17 +143,17 @@ impl RateLimitedLog {
         }
     }
 
-    fn write_admitted(&self, admission: LogAdmission, level: LogLevel, context: &str, message: &str) {
+    fn write_admitted(&self, admission: Option<u64>, level: LogLevel, context: &str, message: &str) {
         match admission {
-            LogAdmission::Pass => self.inner.log(level, context, message),
-            LogAdmission::PassAfter(suppressed) => {
+            Some(0) => self.inner.log(level, context, message),
+            Some(suppressed) => {
                 self.inner.log(level, context, &format!("{message} ({suppressed} more like it before, not shown)"));
             }
-            LogAdmission::Suppress => {}
+            None => {}
         }
     }
 
-    fn admit(periods: &Periods, context: &str) -> LogAdmission {
+    fn admit(periods: &Periods, context: &str) -> Option<u64> {
         let mut periods = periods.lock();
         if periods.len() >= Self::MAX_CONTEXTS && !periods.contains_key(context) {
             periods.retain(|_, period| period.began.elapsed() < Self::PERIOD);
@@ -166,12 +167,6 @@ impl fmt::Debug for RateLimitedLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitedLog").finish_non_exhaustive()
     }
-}
-
-enum LogAdmission {
-    Pass,
-    PassAfter(u64),
-    Suppress,
 }
 
 /// Makes a component's text [`printable`] in place.

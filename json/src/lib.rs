@@ -15,7 +15,7 @@ pub use content::{is_content, join_texts, part_text, spoken_text};
 pub use mend::mend_json;
 pub use object::ObjectWriter;
 pub use scan::{
-    JsonForm, MAX_DEPTH, MAX_NUMBER, for_each_element, for_each_member, for_each_named_member, is_value,
+    JsonForm, MAX_DEPTH, MAX_NUMBER, for_each_element, for_each_member, for_each_named_member, is_value, member,
     rest_of_object, scan_object,
 };
 

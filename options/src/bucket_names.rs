@@ -33,13 +33,8 @@ pub enum SessionIds {
 impl SessionIds {
     /// The option's value among a filter's options, a JSON object.
     pub fn of_options(options: &str) -> Self {
-        let mut ids = Self::default();
-        let _ = json::for_each_member(options, |key, value| {
-            if json::key_matches(key, "session_ids") {
-                ids = if json::decode_string(value).as_deref() == Some("hash") { Self::Hash } else { Self::Strict };
-            }
-        });
-        ids
+        let value = json::member(options, "session_ids").and_then(json::decode_string);
+        if value.as_deref() == Some("hash") { Self::Hash } else { Self::Strict }
     }
 
     /// The name of the bucket of the session with this id: the id itself, or its hash. `None`: no session can have this id.

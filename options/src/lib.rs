@@ -6,6 +6,7 @@
 
 pub mod bucket_names;
 pub mod kinds;
+mod names;
 mod table;
 pub mod words;
 

@@ -5,18 +5,17 @@
 use std::rc::Rc;
 
 use indexmap::IndexSet;
-use keepline_options::bucket_names::is_definition_id;
+use keepline_options::{bucket_names::is_definition_id, registered_names};
 
 use crate::{
     definition::{Checked, Definition, DefinitionLimits, Form, Scope, check, parse_text},
     finding::Finding,
     language::template,
-    named::named,
     rules::check_rule_engine,
     value::{Object, Value},
 };
 
-named! {
+registered_names! {
     /// What is stored: memories and rule engines.
     DefinitionKind { Memory = "memory", Rules = "rules", }
 }
@@ -206,7 +205,7 @@ pub fn export(stored: &Value) -> String {
 /// `invalid` for an unknown scope.
 pub fn is_listed(definition: &Value, scope: Option<&str>, only_active: bool) -> Result<bool, CatalogFault> {
     if let Some(scope) = scope
-        && Scope::parse(scope).is_none()
+        && Scope::from_name(scope).is_none()
     {
         let message = format!("{scope} is none of {}", Scope::names().join(", "));
         return Err(CatalogFault::new("invalid", "inputScope", message));

@@ -4,7 +4,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `named` | enumerations whose values have names |
 //! | `value` | JSON values whose members keep their order; as items, their text, order and times |
 //! | `finding` | errors and warnings at a place of a definition |
 //! | `language` | the small languages that parameters are written in |
@@ -31,7 +30,6 @@ pub mod datasets;
 pub mod definition;
 pub mod finding;
 mod language;
-mod named;
 pub mod requests;
 pub mod rules;
 pub mod run;

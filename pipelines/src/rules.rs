@@ -267,6 +267,6 @@ fn lookup(field: &str) -> Option<Lookup> {
         return is_name.then(|| Lookup::Additional(name.into()));
     }
     let (scope, variable) = field.strip_prefix("scope.")?.split_once('.')?;
-    let scope = Scope::parse(scope)?;
+    let scope = Scope::from_name(scope)?;
     scope.variables().contains(&variable).then(|| Lookup::Scope(scope, variable.into()))
 }

@@ -4,17 +4,7 @@
 //! The types are the component's own, natively as well: nothing is converted on the way to a store or a caller. `component`
 //! has what only a compiled component needs: the imports as a [`Host`], and an allocator.
 
-#[allow(
-    unsafe_code,
-    unused_imports,
-    unused_macros,
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::restriction,
-    rustdoc::all,
-    reason = "generated"
-)]
+#[allow(unsafe_code, unused, missing_docs, clippy::all, clippy::restriction, rustdoc::all, reason = "generated")]
 pub mod bindings;
 pub mod checked;
 #[cfg(any(test, target_arch = "wasm32"))]

@@ -42,7 +42,8 @@ pub enum FailureCode {
 }
 
 /// A failed call. It never contains a host name, an address, a password or a stored text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     /// Why, as one of the contract's codes.
     pub code: FailureCode,
@@ -66,14 +67,6 @@ impl Failure {
         self.code.is_store_failure() && !(self.code == FailureCode::Unavailable && self.subject == EXPIRY)
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 impl FailureCode {
     /// All that there are, in the order of the contract.

@@ -5,7 +5,7 @@ use keepline_json::{self as json, ObjectWriter};
 use crate::contract::Member;
 use crate::contract::transcripts::{Message, ToolPart};
 use crate::text::timestamp::{format_timestamp, parse_milliseconds};
-use crate::transcript::record::{RecordKind, StoredRecord, role_name};
+use crate::transcript::record::{RecordKind, StoredRecord};
 
 /// Members of a record that a message has fields for.
 const FIELDS: [&str; 9] = ["id", "parent", "turn", "role", "kind", "at", "tokens", "tool", "content"];
@@ -36,7 +36,7 @@ pub(crate) fn to_message(position: u64, text: &str) -> Option<Message> {
         id: record.id.as_deref().map(owned).unwrap_or_default(),
         parent: record.parent.as_deref().map(owned).unwrap_or_default(),
         turn: owned(&record.turn),
-        role: owned(role_name(record.role)),
+        role: owned(record.role.name()),
         kind: owned(if record.is_removed() { "removed" } else { kind_name(record.kind) }),
         at: parse_milliseconds(&record.at).unwrap_or(0),
         tokens: record.tokens.and_then(|tokens| u32::try_from(tokens).ok()),

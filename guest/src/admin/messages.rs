@@ -13,7 +13,7 @@ use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
 use crate::text::quoting::python_repr;
 use crate::transcript::address::{TranscriptAddress, TranscriptId};
-use crate::transcript::record::{RecordKind, StoredRecord, role_name};
+use crate::transcript::record::{RecordKind, StoredRecord};
 use crate::transcript::schema::{BRANCHES, IMPORT, MESSAGES, RESULTS, SESSION, TRANSCRIPT, parse_import};
 use crate::transcript::thread::{Branches, ConversationThread, ReadRecords};
 
@@ -253,7 +253,7 @@ impl MessageQuery<'_> {
     fn fits(&self, record: &StoredRecord<'_>) -> bool {
         let has = |text: &str| self.contains.is_none_or(|wanted| find_text(text, wanted, true).is_some());
         !record.is_removed()
-            && self.role.is_none_or(|role| role == role_name(record.role))
+            && self.role.is_none_or(|role| role == record.role.name())
             && (has(said(record)) || record.tool.as_ref().is_some_and(|tool| has(&tool.name)))
     }
 }

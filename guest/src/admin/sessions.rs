@@ -46,31 +46,12 @@ const PAGE_MAX: u32 = 10_000;
 
 /// Create a session that must not be there.
 pub fn create_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
-    describe_session(context, session, Precondition::create_new(context.config.time_to_live()))
+    NamedSession { context, session }.describe(Precondition::create_new(context.config.time_to_live()))
 }
 
 /// Look at a session, which counts as a use of it.
 pub fn resume_session(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
-    describe_session(context, session, Precondition::ANY)
-}
-
-fn describe_session(
-    context: &Context<impl Host>,
-    session: &str,
-    precondition: Precondition<'_>,
-) -> SessionResult<SessionState> {
-    require_valid_session(session)?;
-    let mut outcomes = transact_session(context, session, precondition, &[Operation::describe(true)])?;
-    let found = outcomes.take_description()?;
-    let history = found.parts.iter().find(|part| part.kind == "log" && part.name == HISTORY_LOG);
-    Ok(SessionState {
-        generation: outcomes.generation,
-        key_count: found.values,
-        history_length: history.map_or(0, |part| part.count),
-        created_at: found.created_at,
-        expires_in: found.expires_in,
-        extras: None,
-    })
+    NamedSession { context, session }.describe(Precondition::ANY)
 }
 
 /// A page of session ids, from the empty cursor on.
@@ -113,7 +94,7 @@ pub fn put_value(context: &Context<impl Host>, session: &str, key: &str, value: 
         return Err(answer_count_problem(session));
     }
     let entry = [PutEntry { key, text: value }];
-    let mut outcomes = write_key(context, session, key, Operation::put(VALUES, &entry), "put")?;
+    let mut outcomes = NamedSession { context, session }.write_key(key, Operation::put(VALUES, &entry), "put")?;
     Ok(outcomes.take_changed()?.added == 0)
 }
 
@@ -141,7 +122,7 @@ pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> Ses
     valid_names(session, key)?;
     let limit = context.config.max_value_bytes;
     let get = Operation::get(VALUES, &key, limit);
-    let mut outcomes = transact_session(context, session, Precondition::ANY, &[get])?;
+    let mut outcomes = NamedSession { context, session }.transact(Precondition::ANY, &[get])?;
     let text = match outcomes.take_entries()? {
         EntriesOutcome::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
         EntriesOutcome::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
@@ -163,38 +144,19 @@ pub fn read_value(context: &Context<impl Host>, session: &str, key: &str) -> Ses
 /// The keys of a session, sorted.
 pub fn list_session_keys(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
     require_valid_session(session)?;
-    Ok(list_keys(context, session, &[page_keys("")])?.0)
+    Ok(NamedSession { context, session }.list_keys(&[page_keys("")])?.0)
 }
 
 /// Clear one key, or all; the keys that were cleared.
 pub fn clear_values(context: &Context<impl Host>, session: &str, key: Option<&str>) -> SessionResult<Vec<String>> {
     require_valid_session(session)?;
     let Some(key) = key else {
-        return clear_all(context, session);
+        return NamedSession { context, session }.clear_all();
     };
     require_valid_key(key)?;
-    let mut outcomes = write_key(context, session, key, Operation::remove(VALUES, &[key]), "clear")?;
+    let mut outcomes = NamedSession { context, session }.write_key(key, Operation::remove(VALUES, &[key]), "clear")?;
     let removed = outcomes.take_changed()?.removed;
     Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
-}
-
-/// The record of it names the keys, so they are listed first. Every write appends to history: as long as that
-/// stands where it stood, the keys are those that were listed.
-fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
-    for _ in 0..TRIES {
-        let (cleared, mut outcomes) = list_keys(context, session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
-        let history = outcomes.take_records()?;
-        let precondition = Precondition::life(&outcomes.generation);
-        let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
-        let stamp = timestamp::format_timestamp(context.host.now_micros());
-        let record = history::record_clear_all(&keys, &stamp);
-        let (expectations, reset) = ([unmoved(history.extent)], Operation::reset_map(VALUES));
-        if apply(context, session, precondition, &expectations, reset, &record, &stamp)?.is_some() {
-            // A repeated call finds nothing left to remove: the expectation tells what was there.
-            return Ok(cleared);
-        }
-    }
-    Err(conflict_problem(session))
 }
 
 /// Add to a counter; its new value.
@@ -202,130 +164,193 @@ pub fn increment_value(context: &Context<impl Host>, session: &str, key: &str, a
     valid_names(session, key)?;
     let increment = Operation::add(VALUES, key, amount);
     let outcomes = if key == ANSWER_COUNT {
-        increment_count(context, session, increment, amount)
+        NamedSession { context, session }.increment_count(increment, amount)
     } else {
-        write_key(context, session, key, increment, "increment")
+        NamedSession { context, session }.write_key(key, increment, "increment")
     };
     outcomes?.take_counter()
 }
 
-/// The count of answers must stay a count: read it, and add to it if nothing was written since.
-fn increment_count(
-    context: &Context<impl Host>,
-    session: &str,
-    increment: Operation<'_>,
-    amount: i64,
-) -> SessionResult<Outcomes> {
-    let get = Operation::get(VALUES, &ANSWER_COUNT, context.config.max_value_bytes);
-    for _ in 0..TRIES {
-        let mut outcomes = transact_session(context, session, Precondition::ANY, &[get, WHERE_HISTORY_STANDS])?;
-        let (found, extent) = (outcomes.take_entries()?, outcomes.take_records()?.extent);
-        let count = match &found {
-            EntriesOutcome::Entries(found) => match &*found.entries {
-                [] if found.unreadable.is_empty() => Some(0),
-                [entry] => entry.text.parse::<i64>().ok(),
-                _ => None,
-            },
-            EntriesOutcome::Oversize { .. } => None,
+/// A session, by its name.
+struct NamedSession<'a, H> {
+    context: &'a Context<H>,
+    session: &'a str,
+}
+
+impl<H: Host> NamedSession<'_, H> {
+    fn describe(&self, precondition: Precondition<'_>) -> SessionResult<SessionState> {
+        require_valid_session(self.session)?;
+        let mut outcomes = self.transact(precondition, &[Operation::describe(true)])?;
+        let found = outcomes.take_description()?;
+        let history = found.parts.iter().find(|part| part.kind == "log" && part.name == HISTORY_LOG);
+        Ok(SessionState {
+            generation: outcomes.generation,
+            key_count: found.values,
+            history_length: history.map_or(0, |part| part.count),
+            created_at: found.created_at,
+            expires_in: found.expires_in,
+            extras: None,
+        })
+    }
+
+    /// The record of it names the keys, so they are listed first. Every write appends to history: as long as that
+    /// stands where it stood, the keys are those that were listed.
+    fn clear_all(&self) -> SessionResult<Vec<String>> {
+        for _ in 0..TRIES {
+            let (cleared, mut outcomes) = self.list_keys(&[page_keys(""), WHERE_HISTORY_STANDS])?;
+            let history = outcomes.take_records()?;
+            let precondition = Precondition::life(&outcomes.generation);
+            let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
+            let stamp = timestamp::format_timestamp(self.context.host.now_micros());
+            let record = history::record_clear_all(&keys, &stamp);
+            let (expectations, reset) = ([unmoved(history.extent)], Operation::reset_map(VALUES));
+            if self.apply(precondition, &expectations, reset, &record, &stamp)?.is_some() {
+                // A repeated call finds nothing left to remove: the expectation tells what was there.
+                return Ok(cleared);
+            }
+        }
+        Err(conflict_problem(self.session))
+    }
+
+    /// The count of answers must stay a count: read it, and add to it if nothing was written since.
+    fn increment_count(&self, increment: Operation<'_>, amount: i64) -> SessionResult<Outcomes> {
+        let get = Operation::get(VALUES, &ANSWER_COUNT, self.context.config.max_value_bytes);
+        for _ in 0..TRIES {
+            let mut outcomes = self.transact(Precondition::ANY, &[get, WHERE_HISTORY_STANDS])?;
+            let (found, extent) = (outcomes.take_entries()?, outcomes.take_records()?.extent);
+            let count = match &found {
+                EntriesOutcome::Entries(found) => match &*found.entries {
+                    [] if found.unreadable.is_empty() => Some(0),
+                    [entry] => entry.text.parse::<i64>().ok(),
+                    _ => None,
+                },
+                EntriesOutcome::Oversize { .. } => None,
+            };
+            // The increment itself reports what is not a counter.
+            let sum = count.map(|count| count.checked_add(amount));
+            if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
+                return Err(answer_count_problem(self.session));
+            }
+            let stamp = timestamp::format_timestamp(self.context.host.now_micros());
+            let record = history::format_record("increment", ANSWER_COUNT, &stamp);
+            let expectations = [unmoved(extent), room(self.context)];
+            let precondition = Precondition::life(&outcomes.generation);
+            if let Some(outcomes) = self.apply(precondition, &expectations, increment, &record, &stamp)? {
+                return Ok(outcomes);
+            }
+        }
+        Err(conflict_problem(self.session))
+    }
+
+    /// The keys of a session, sorted, and what came with the first page of them, by these operations.
+    fn list_keys(&self, operations: &[Operation<'_>]) -> SessionResult<(Vec<String>, Outcomes)> {
+        let mut outcomes = self.transact(Precondition::ANY, operations)?;
+        let mut found = outcomes.take_key_page()?;
+        let mut keys = found.keys;
+        // A host may give less at a time than is asked for.
+        for _ in 0..KEY_PAGES {
+            if found.cursor.is_empty() || keys.len() as u64 > MAX_KEYS {
+                break;
+            }
+            let (precondition, read) = (Precondition::life(&outcomes.generation), [page_keys(&found.cursor)]);
+            let next = self.transact(precondition, &read)?.take_key_page()?;
+            found.cursor = next.cursor;
+            keys.extend(next.keys);
+        }
+        keys.retain(|key| is_key_name(key));
+        store::sort_names(&mut keys);
+        if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
+            let message =
+                format!("Session {} holds more than the {MAX_KEYS} keys that can be listed", python_repr(self.session));
+            return Err(limit_problem(self.context, "keys", MAX_KEYS, message));
+        }
+        Ok((keys, outcomes))
+    }
+
+    /// Write to one key, with its history record.
+    fn write_key(&self, key: &str, write: Operation<'_>, op: &str) -> SessionResult<Outcomes> {
+        let stamp = timestamp::format_timestamp(self.context.host.now_micros());
+        let record = history::format_record(op, key, &stamp);
+        let applied = self.apply(Precondition::ANY, &[room(self.context)], write, &record, &stamp)?;
+        applied.ok_or_else(Problem::out_of_turn)
+    }
+
+    /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
+    fn apply(
+        &self,
+        precondition: Precondition<'_>,
+        expectations: &[Expectation<'_>],
+        write: Operation<'_>,
+        record: &str,
+        stamp: &str,
+    ) -> SessionResult<Option<Outcomes>> {
+        let records = [record];
+        let mut operations = Vec::with_capacity(3);
+        operations.push(write);
+        history::push_history_operations(&mut operations, &self.context.config, &records);
+        let transaction = Transaction {
+            bucket: BucketId::session(self.session),
+            precondition,
+            expectations,
+            operations: &operations,
         };
-        // The increment itself reports what is not a counter.
-        let sum = count.map(|count| count.checked_add(amount));
-        if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
-            return Err(answer_count_problem(session));
+        let receipt = store::transact(&self.context.host, &transaction)
+            .map_err(|failure| write_problem(self.session, failure))?;
+        match receipt.status {
+            Status::GenerationMismatch => return Ok(None),
+            Status::Unmet
+                if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Room { .. })) =>
+            {
+                let (session, limit) = (python_repr(self.session), self.context.config.max_keys);
+                let message = format!("Session {session} holds max_keys ({limit}) keys");
+                return Err(limit_problem(self.context, "max_keys", limit, message));
+            }
+            Status::Unmet => return Ok(None),
+            status => check_status(self.session, transaction.bucket, status)?,
         }
-        let stamp = timestamp::format_timestamp(context.host.now_micros());
-        let record = history::format_record("increment", ANSWER_COUNT, &stamp);
-        let expectations = [unmoved(extent), room(context)];
-        let precondition = Precondition::life(&outcomes.generation);
-        if let Some(outcomes) = apply(context, session, precondition, &expectations, increment, &record, &stamp)? {
-            return Ok(outcomes);
+        history::compact_history(&self.context.host, &self.context.config, &transaction, &receipt, stamp);
+        Ok(Some(Outcomes::of(receipt)))
+    }
+
+    /// Read from a session, or create it.
+    fn transact(&self, precondition: Precondition<'_>, operations: &[Operation<'_>]) -> SessionResult<Outcomes> {
+        read_bucket(self.context, self.session, BucketId::session(self.session), precondition, operations)
+    }
+
+    fn newest_records(&self, limit: u32) -> SessionResult<LogRun> {
+        let (end, max_records) = (LogEnd::Newest, u64::from(limit));
+        self.read_records(Precondition::ANY, Operation::read(HISTORY_LOG, end, max_records, MAX_BYTES))
+    }
+
+    fn records_before(&self, before: u64, limit: u32) -> SessionResult<LogRun> {
+        let mut count = u32::try_from(before).unwrap_or(limit).min(limit);
+        let mut precondition = Precondition::ANY;
+        loop {
+            let span = [Span { position: before.saturating_sub(u64::from(count)), count }];
+            let read = Operation::read_at(HISTORY_LOG, &span, MAX_BYTES);
+            let mut found = self.read_records(precondition, read)?;
+            if before > found.extent.next() {
+                // Before what is still to come is all that there is.
+                return self.newest_records(limit);
+            }
+            let end = found.first.saturating_add(found.records.len() as u64);
+            if before <= found.extent.first || end == before {
+                return Ok(LogRun { first: before - found.records.len() as u64, ..found });
+            }
+            if count == 1 {
+                found.records.clear();
+                return Ok(LogRun { first: before, ..found });
+            }
+            // They are too much, and a store leaves out the newest of them: fewer will fit. This was a use of the
+            // session already.
+            precondition = Precondition::LOOK;
+            count = u32::try_from(found.records.len()).unwrap_or(count).min(count / 2).max(1);
         }
     }
-    Err(conflict_problem(session))
-}
 
-/// The keys of a session, sorted, and what came with the first page of them, by these operations.
-fn list_keys(
-    context: &Context<impl Host>,
-    session: &str,
-    operations: &[Operation<'_>],
-) -> SessionResult<(Vec<String>, Outcomes)> {
-    let mut outcomes = transact_session(context, session, Precondition::ANY, operations)?;
-    let mut found = outcomes.take_key_page()?;
-    let mut keys = found.keys;
-    // A host may give less at a time than is asked for.
-    for _ in 0..KEY_PAGES {
-        if found.cursor.is_empty() || keys.len() as u64 > MAX_KEYS {
-            break;
-        }
-        let (precondition, read) = (Precondition::life(&outcomes.generation), [page_keys(&found.cursor)]);
-        let next = transact_session(context, session, precondition, &read)?.take_key_page()?;
-        found.cursor = next.cursor;
-        keys.extend(next.keys);
+    fn read_records(&self, precondition: Precondition<'_>, read: Operation<'_>) -> SessionResult<LogRun> {
+        self.transact(precondition, &[read])?.take_records()
     }
-    keys.retain(|key| is_key_name(key));
-    store::sort_names(&mut keys);
-    if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
-        let message =
-            format!("Session {} holds more than the {MAX_KEYS} keys that can be listed", python_repr(session));
-        return Err(limit_problem(context, "keys", MAX_KEYS, message));
-    }
-    Ok((keys, outcomes))
-}
-
-/// Write to one key, with its history record.
-fn write_key(
-    context: &Context<impl Host>,
-    session: &str,
-    key: &str,
-    write: Operation<'_>,
-    op: &str,
-) -> SessionResult<Outcomes> {
-    let stamp = timestamp::format_timestamp(context.host.now_micros());
-    let record = history::format_record(op, key, &stamp);
-    let applied = apply(context, session, Precondition::ANY, &[room(context)], write, &record, &stamp)?;
-    applied.ok_or_else(Problem::out_of_turn)
-}
-
-/// Write to a session, with a history record. None: its history has moved, or it is another session by now.
-fn apply(
-    context: &Context<impl Host>,
-    session: &str,
-    precondition: Precondition<'_>,
-    expectations: &[Expectation<'_>],
-    write: Operation<'_>,
-    record: &str,
-    stamp: &str,
-) -> SessionResult<Option<Outcomes>> {
-    let records = [record];
-    let mut operations = Vec::with_capacity(3);
-    operations.push(write);
-    history::push_history_operations(&mut operations, &context.config, &records);
-    let transaction =
-        Transaction { bucket: BucketId::session(session), precondition, expectations, operations: &operations };
-    let receipt = store::transact(&context.host, &transaction).map_err(|failure| write_problem(session, failure))?;
-    match receipt.status {
-        Status::GenerationMismatch => return Ok(None),
-        Status::Unmet if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Room { .. })) => {
-            let (session, limit) = (python_repr(session), context.config.max_keys);
-            let message = format!("Session {session} holds max_keys ({limit}) keys");
-            return Err(limit_problem(context, "max_keys", limit, message));
-        }
-        Status::Unmet => return Ok(None),
-        status => check_status(session, transaction.bucket, status)?,
-    }
-    history::compact_history(&context.host, &context.config, &transaction, &receipt, stamp);
-    Ok(Some(Outcomes::of(receipt)))
-}
-
-/// Read from a session, or create it.
-fn transact_session(
-    context: &Context<impl Host>,
-    session: &str,
-    precondition: Precondition<'_>,
-    operations: &[Operation<'_>],
-) -> SessionResult<Outcomes> {
-    read_bucket(context, session, BucketId::session(session), precondition, operations)
 }
 
 /// The same with any bucket of the session's, and writes that count nothing.
@@ -390,52 +415,12 @@ pub fn read_history(
     require_valid_session(session)?;
     let limit = if limit == 0 { MAX_RECORDS } else { limit.min(MAX_RECORDS) };
     let found = match before {
-        None => newest_records(context, session, limit)?,
-        Some(before) => records_before(context, session, before, limit)?,
+        None => NamedSession { context, session }.newest_records(limit)?,
+        Some(before) => NamedSession { context, session }.records_before(before, limit)?,
     };
     let LogRun { extent, first, records } = found;
     let records = records.iter().map(|record| history_summary::read_record(record)).collect();
     Ok(HistoryPage { first, records, oldest: extent.first, next: extent.next() })
-}
-
-fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRun> {
-    let (end, max_records) = (LogEnd::Newest, u64::from(limit));
-    read_records(context, session, Precondition::ANY, Operation::read(HISTORY_LOG, end, max_records, MAX_BYTES))
-}
-
-fn records_before(context: &Context<impl Host>, session: &str, before: u64, limit: u32) -> SessionResult<LogRun> {
-    let mut count = u32::try_from(before).unwrap_or(limit).min(limit);
-    let mut precondition = Precondition::ANY;
-    loop {
-        let span = [Span { position: before.saturating_sub(u64::from(count)), count }];
-        let read = Operation::read_at(HISTORY_LOG, &span, MAX_BYTES);
-        let mut found = read_records(context, session, precondition, read)?;
-        if before > found.extent.next() {
-            // Before what is still to come is all that there is.
-            return newest_records(context, session, limit);
-        }
-        let end = found.first.saturating_add(found.records.len() as u64);
-        if before <= found.extent.first || end == before {
-            return Ok(LogRun { first: before - found.records.len() as u64, ..found });
-        }
-        if count == 1 {
-            found.records.clear();
-            return Ok(LogRun { first: before, ..found });
-        }
-        // They are too much, and a store leaves out the newest of them: fewer will fit. This was a use of the
-        // session already.
-        precondition = Precondition::LOOK;
-        count = u32::try_from(found.records.len()).unwrap_or(count).min(count / 2).max(1);
-    }
-}
-
-fn read_records(
-    context: &Context<impl Host>,
-    session: &str,
-    precondition: Precondition<'_>,
-    read: Operation<'_>,
-) -> SessionResult<LogRun> {
-    transact_session(context, session, precondition, &[read])?.take_records()
 }
 
 /// A call on the session with this id, by its name. What is refused names the id.

@@ -36,17 +36,8 @@ use crate::values::record_answer::{answer_ended, answer_failed, answer_is_foreig
 use crate::{log, store};
 
 /// Stores an answer, or a step of it: resolves its turn, cleans its text, registers a first turn, builds the records and appends them.
-pub(crate) fn commit_answer(
-    context: &Context<impl Host>,
-    options: &Options,
-    entry: &AnswerEntry<'_>,
-    metadata: &EntryMetadata<'_>,
-) -> AnswerReply {
-    try_commit(context, options, entry, metadata).unwrap_or_else(|reply| reply)
-}
-
 /// `Err`: the reply of a stage that ends it.
-fn try_commit(
+pub(crate) fn commit_answer(
     context: &Context<impl Host>,
     options: &Options,
     entry: &AnswerEntry<'_>,
@@ -356,7 +347,7 @@ fn skip_answer(
 ) -> AnswerReply {
     count_skip(context, state, named.or(state.user.as_deref()), skip);
     let message = format!("Answer in session {} not stored: {}", state.session, skip.reason());
-    log::debug(&context.host, |line| line.push_str(&message));
+    log::debug(&context.host, &[&message]);
     AnswerReply::with(Effect::Skipped, Problem::new(skip.code(), skip.option(), message))
 }
 

@@ -63,7 +63,7 @@ impl lanes::Guest for Component {
         lanes::QuestionReply {
             metadata: reply.metadata,
             turn: reply.turn,
-            effect: reply.effect.as_str().to_owned(),
+            effect: reply.effect.name().to_owned(),
             attached: reply.attached,
             due: reply.due,
             problem: reply.problem.map(Problem::from),
@@ -86,7 +86,7 @@ impl lanes::Guest for Component {
             details: entry.details.as_deref().unwrap_or_default(),
         });
         lanes::AnswerReply {
-            effect: reply.effect.as_str().to_owned(),
+            effect: reply.effect.name().to_owned(),
             due: reply.due,
             problem: reply.problem.map(Problem::from),
             extras: None,
@@ -107,7 +107,7 @@ impl tasks::Guest for Component {
         });
         task.state = progress.state.unwrap_or(task.state);
         tasks::Progress {
-            step: progress.step.as_str().to_owned(),
+            step: progress.step.name().to_owned(),
             task,
             needs: progress.need.into_iter().collect(),
             problem: progress.problem.map(Problem::from),

@@ -3,17 +3,7 @@
 //!
 //! The types are the component's own, natively as well: nothing is converted on the way to a store or a caller.
 
-#[allow(
-    unsafe_code,
-    unused_imports,
-    unused_macros,
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::restriction,
-    rustdoc::all,
-    reason = "generated"
-)]
+#[allow(unsafe_code, unused, missing_docs, clippy::all, clippy::restriction, rustdoc::all, reason = "generated")]
 pub mod bindings;
 
 pub use bindings::exports::keepline::admin::{sessions, transcripts, users};

@@ -24,9 +24,10 @@ const CONTEXT: &str = "memory_context";
 const OWN: (&str, [&str; 7]) = ("memory", ["context", "messages", "summary", "recall", "trace", "sections", "model"]);
 
 /// What metadata say about the session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum EntrySession<'a> {
     /// Nothing, or something that Python takes for nothing: null, an empty text, 0, false.
+    #[default]
     None,
     /// What they say can't be a session id.
     Malformed {
@@ -40,7 +41,7 @@ pub enum EntrySession<'a> {
 }
 
 /// Metadata, looked through once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EntryMetadata<'a> {
     text: &'a str,
     /// The session it names.
@@ -81,18 +82,7 @@ impl<'a> EntryMetadata<'a> {
     }
 
     fn read(text: &'a str, unbound: bool, ids: SessionIds, mut directives: Option<Directives<'a>>) -> Self {
-        let mut metadata = Self {
-            text,
-            session: EntrySession::None,
-            session_id: None,
-            message_id: None,
-            unreadable: false,
-            withheld: false,
-            cuts: Vec::new(),
-            end: 0,
-            has_members: false,
-            directives: None,
-        };
+        let mut metadata = Self { text, ..Self::default() };
         // Most metadata carry no session, and must not be parsed to find that out. The names hold no
         // character that JSON could escape otherwise than by its number.
         let may_hide = || unbound && (mentions_own(text) || json::has_escapes(text));

@@ -1,41 +1,25 @@
 //! Questions, answers, and the filter's replies to them.
 
+use keepline_options::registered_names;
+
 use crate::contract::Problem;
 pub use crate::contract::lanes::{Task, TaskBucket};
 
-/// What became of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the contract, documented there")]
-pub enum Effect {
-    Passed,
-    Ignored,
-    Foreign,
-    Resumed,
-    Enriched,
-    Stored,
-    Repeated,
-    Skipped,
-    Limited,
-    Ended,
-    Failed,
-}
-
-impl Effect {
-    /// Its registered name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Ignored => "ignored",
-            Self::Foreign => "foreign",
-            Self::Resumed => "resumed",
-            Self::Enriched => "enriched",
-            Self::Stored => "stored",
-            Self::Repeated => "repeated",
-            Self::Skipped => "skipped",
-            Self::Limited => "limited",
-            Self::Ended => "ended",
-            Self::Failed => "failed",
-        }
+registered_names! {
+    /// What became of an entry.
+    #[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the contract, documented there")]
+    Effect {
+        Passed = "passed",
+        Ignored = "ignored",
+        Foreign = "foreign",
+        Resumed = "resumed",
+        Enriched = "enriched",
+        Stored = "stored",
+        Repeated = "repeated",
+        Skipped = "skipped",
+        Limited = "limited",
+        Ended = "ended",
+        Failed = "failed",
     }
 }
 

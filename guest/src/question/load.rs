@@ -6,8 +6,10 @@ use crate::contract::{
     BucketId, Host, IndexStep, IndexedReceipt, IndexedTransaction, LogEnd, LogRun, Operation, Precondition, Problem,
     Receipt, Span, Status, Transaction, VALUES, codes, kind,
 };
+use crate::entry::directives;
 use crate::options::config;
 use crate::options::conversation::Options;
+use crate::question::ConversationQuestion;
 use crate::recall::{search, session_filter};
 use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::ids::to_map_key;
@@ -53,27 +55,15 @@ const BEGINNINGS: usize = 4;
 const BEGINNING_RECORDS: u64 = 64;
 
 /// What is to be read.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadPlan<'a> {
-    pub session: &'a str,
-    /// The name of the user's bucket.
-    pub user: Option<&'a str>,
-    pub bucket: BucketId<'a>,
-    pub precondition: Precondition<'a>,
-    /// As far as it is known without what is set for the session.
-    pub budget: u64,
-    /// The key of the message that the question follows.
-    pub parent: Option<&'a str>,
-    /// The key of the question's own message, if that may be stored already, and it follows none.
-    pub own: Option<&'a str>,
-    /// Whether buckets are found as they are, and left so.
-    pub only_looks: bool,
-    /// Whether a trace is made, so that the counts of what was not stored are wanted, too.
-    pub is_told: bool,
+pub(crate) struct ReadPlan<'a, H> {
+    pub context: &'a Context<H>,
+    pub options: &'a Options,
+    pub question: &'a ConversationQuestion<'a>,
+    /// The key of the message of which the place is wanted: of the one that the question follows or, if it follows none, of the
+    /// question's own, which may be stored already.
+    pub marked: Option<&'a str>,
     /// What is to be looked up.
     pub recall: Option<&'a search::RecallQuery>,
-    /// In the session alone, also where it is looked up with the user.
-    pub recalls_session: bool,
     /// Whether the session has an id that is not its name, which it is to keep.
     pub has_id: bool,
 }
@@ -108,15 +98,13 @@ pub(crate) struct QuestionSnapshot {
 }
 
 /// Reads what the window may need, in one wait. None: the session is another user's.
-pub(crate) fn load_snapshot(
-    context: &Context<impl Host>,
-    options: &Options,
-    plan: &ReadPlan<'_>,
-) -> Result<Option<QuestionSnapshot>, Box<Problem>> {
-    let ReadPlan { session, user, bucket, precondition, only_looks, recall, .. } = *plan;
+pub(crate) fn load_snapshot(plan: &ReadPlan<'_, impl Host>) -> Result<Option<QuestionSnapshot>, Box<Problem>> {
+    let ReadPlan { context, question, recall, .. } = plan;
+    let (session, user, only_looks) = (question.session, question.user.as_deref(), question.only_looks());
+    let (bucket, precondition) = (question.bucket(), plan.precondition());
     let of_user = plan.recalls_of_user();
     let once = plan.session_keys();
-    let operations = plan.operations(context, options, &once);
+    let operations = plan.operations(&once);
     // A node has its session's owner. That is opened, too, so that the node can be registered in it.
     let is_node = bucket.kind != kind::SESSION;
     let owned = user.map(registry::expect_owner);
@@ -173,21 +161,24 @@ pub(crate) fn load_snapshot(
         let missing = || Problem::new(codes::OTHER, "", "There is no such session, or it has no such node");
         return Err(if only_looks { missing() } else { Problem::out_of_turn() });
     }
-    let mut snapshot = plan.snapshot(options, reply, of_session)?;
+    let mut snapshot = plan.snapshot(reply, of_session)?;
     snapshot.user = user;
     snapshot.recall = recalled.or(snapshot.recall);
     Ok(Some(snapshot))
 }
 
-impl ReadPlan<'_> {
-    /// The key of the message of which the place is wanted.
-    fn marked(&self) -> Option<&&str> {
-        self.parent.as_ref().or(self.own.as_ref())
+impl<H: Host> ReadPlan<'_, H> {
+    fn precondition(&self) -> Precondition<'static> {
+        match self.question.node {
+            _ if self.question.only_looks() => Precondition::LOOK,
+            Some(_) => directives::node_precondition(self.options),
+            None => self.context.config.create(),
+        }
     }
 
     /// Whether recall looks among all that the user's sessions have.
     fn recalls_of_user(&self) -> bool {
-        self.user.is_some() && self.recall.is_some_and(|query| query.is_of_user)
+        self.question.user.is_some() && self.recall.is_some_and(|query| query.is_of_user)
     }
 
     /// The key of the session's id, if it is to be kept.
@@ -196,25 +187,21 @@ impl ReadPlan<'_> {
     }
 
     fn session_keys(&self) -> Vec<&'static str> {
-        let counters = if self.is_told { COUNTERS.as_slice() } else { &[] };
+        let counters = if self.question.is_traced { COUNTERS.as_slice() } else { &[] };
         [ONCE.as_slice(), counters, self.id_key()].concat()
     }
 
     /// What is read of the transcript's bucket; `snapshot` reads the outcomes in this order.
-    fn operations<'a>(
-        &'a self,
-        context: &Context<impl Host>,
-        options: &Options,
-        once: &'a [&'a str],
-    ) -> Vec<Operation<'a>> {
-        let config::Config { max_keys, max_context_bytes, .. } = context.config;
+    fn operations<'a>(&'a self, once: &'a [&'a str]) -> Vec<Operation<'a>> {
+        let config::Config { max_keys, max_context_bytes, .. } = self.context.config;
+        let (options, budget) = (self.options, self.question.budget(self.options));
         let mut operations = vec![
             Operation::get_all(VALUES, max_keys, max_context_bytes),
             Operation::get_some(SESSION, once, SESSION_BYTES),
             Operation::get_all(BRANCHES, BRANCHES_MAX, BRANCHES_BYTES),
-            Operation::read(TRANSCRIPT, LogEnd::Newest, records_of(options, self.budget), bytes_of(self.budget)),
+            Operation::read(TRANSCRIPT, LogEnd::Newest, records_of(options, budget), bytes_of(budget)),
         ];
-        operations.extend(self.marked().map(|key| Operation::get(MESSAGES, key, 32)));
+        operations.extend(self.marked.as_ref().map(|key| Operation::get(MESSAGES, key, 32)));
         if options.pin_first_turn {
             let end = LogEnd::Oldest;
             operations.push(Operation::read(TRANSCRIPT, end, PIN_RECORDS, PIN_BYTES));
@@ -232,8 +219,8 @@ impl ReadPlan<'_> {
         steps: &[IndexStep<'_>],
     ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Box<Problem>> {
         let of_user = self.recalls_of_user();
-        if of_user && self.recalls_session {
-            session_filter::keep_only_session(self.session, reads, steps, &mut receipt);
+        if of_user && self.question.directives.recalls_session {
+            session_filter::keep_only_session(self.question.session, reads, steps, &mut receipt);
         }
         let (seen, rest) = registry::UserSnapshot::of(receipt)?;
         let found = match (rest, self.recall) {
@@ -244,12 +231,7 @@ impl ReadPlan<'_> {
     }
 
     /// What the outcomes of `operations` say; `of_session`: what the session says of a node.
-    fn snapshot(
-        &self,
-        options: &Options,
-        reply: IndexedReceipt,
-        of_session: Option<Receipt>,
-    ) -> Result<QuestionSnapshot, Box<Problem>> {
+    fn snapshot(&self, reply: IndexedReceipt, of_session: Option<Receipt>) -> Result<QuestionSnapshot, Box<Problem>> {
         let mut outcomes = Outcomes::of_indexed(reply);
         let mut snapshot = QuestionSnapshot { generation: outcomes.generation.clone(), ..QuestionSnapshot::default() };
         snapshot.values = outcomes.take_entries()?;
@@ -272,18 +254,18 @@ impl ReadPlan<'_> {
         snapshot.settings = once.take(SETTINGS).map(|text| TranscriptSettings::parse(&text)).unwrap_or_default();
         let title = once.take(TITLE);
         snapshot.wants_title = once.take(UNTITLED).map_or(title.is_none(), |untitled| untitled != title::SETTLED);
-        if self.is_told {
+        if self.question.is_traced {
             snapshot.omissions = take_counts(&mut once);
         }
         snapshot.branches = Branches::of(&outcomes.take_readable_entries()?);
         snapshot.newest = outcomes.take_records()?;
-        if self.marked().is_some() {
+        if self.marked.is_some() {
             let extent = snapshot.newest.extent;
             let marked = outcomes.take_text()?.as_deref().and_then(parse_count);
             let position = marked.filter(|at| (extent.first..extent.next()).contains(at));
-            *(if self.parent.is_some() { &mut snapshot.parent } else { &mut snapshot.asked }) = position;
+            *(if self.question.parent.is_some() { &mut snapshot.parent } else { &mut snapshot.asked }) = position;
         }
-        if options.pin_first_turn {
+        if self.options.pin_first_turn {
             snapshot.oldest = Some(outcomes.take_records()?);
         }
         if let Some(query) = self.recall.filter(|_| !self.recalls_of_user()) {
@@ -291,32 +273,26 @@ impl ReadPlan<'_> {
         }
         Ok(snapshot)
     }
-}
 
-/// Reads more of the transcript where the session's budget is more than it was `read_for`.
-pub(crate) fn widen_snapshot(
-    context: &Context<impl Host>,
-    options: &Options,
-    seen: &mut QuestionSnapshot,
-    bucket: BucketId<'_>,
-    budget: u64,
-    read_for: u64,
-) -> Result<(), Box<Problem>> {
-    let LogRun { extent, records, .. } = &seen.newest;
-    if budget <= read_for || records.len() as u64 >= extent.length {
-        return Ok(());
+    /// Reads more of the transcript where the session's budget is more than it was read for.
+    pub(crate) fn widen_snapshot(&self, seen: &mut QuestionSnapshot, budget: u64) -> Result<(), Box<Problem>> {
+        let LogRun { extent, records, .. } = &seen.newest;
+        if budget <= self.question.budget(self.options) || records.len() as u64 >= extent.length {
+            return Ok(());
+        }
+        let (max_records, max_bytes) = (records_of(self.options, budget), bytes_of(budget));
+        let read = Operation::read(TRANSCRIPT, LogEnd::Newest, max_records, max_bytes);
+        let (bucket, precondition) = (self.question.bucket(), Precondition::life(&seen.generation));
+        let found = store::read_bucket(&self.context.host, bucket, precondition, &[read])?;
+        if let Some(mut outcomes) = found {
+            let extent = *extent;
+            let mut newest = outcomes.take_records()?;
+            // What was written meanwhile is not what the rest was read with.
+            newest.records.truncate(usize::try_from(extent.next().saturating_sub(newest.first)).unwrap_or(usize::MAX));
+            seen.newest = LogRun { extent, ..newest };
+        }
+        Ok(())
     }
-    let (max_records, max_bytes) = (records_of(options, budget), bytes_of(budget));
-    let read = Operation::read(TRANSCRIPT, LogEnd::Newest, max_records, max_bytes);
-    let found = store::read_bucket(&context.host, bucket, Precondition::life(&seen.generation), &[read])?;
-    if let Some(mut outcomes) = found {
-        let extent = *extent;
-        let mut newest = outcomes.take_records()?;
-        // What was written meanwhile is not what the rest was read with.
-        newest.records.truncate(usize::try_from(extent.next().saturating_sub(newest.first)).unwrap_or(usize::MAX));
-        seen.newest = LogRun { extent, ..newest };
-    }
-    Ok(())
 }
 
 /// Read the oldest records that weigh so much.

@@ -13,7 +13,7 @@ use keepline_options::words::Recall;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{BucketId, Host, Precondition, Problem};
+use crate::contract::{BucketId, Host, Problem};
 use crate::entry::directives::{Directives, INVALID_USER_ID, NO_NODE};
 use crate::entry::metadata::EntryMetadata;
 use crate::entry::turn_token::TurnToken;
@@ -21,7 +21,7 @@ use crate::entry::types::{Effect, QuestionEntry, QuestionReply};
 use crate::entry::{directives, turn_token};
 use crate::log;
 use crate::options::conversation::Options;
-use crate::question::load::{QuestionSnapshot, ReadPlan, load_snapshot, read_oldest, widen_snapshot};
+use crate::question::load::{QuestionSnapshot, ReadPlan, load_snapshot, read_oldest};
 use crate::question::thread::{
     FetchedRuns, ResolvedThread, complete_turns, find_continued_turn, records_of_runs, resolve_thread,
 };
@@ -166,14 +166,14 @@ pub(crate) fn enrich_question(
     let question = &question;
 
     let recall = question.recall_query(context, options);
-    let Some(mut seen) = read_snapshot(context, options, question, metadata, recall.as_ref(), reply)? else {
-        return Ok(());
-    };
+    let (marked, has_id) = (question.parent.as_deref().or(question.id.as_deref()), metadata.session_id.is_some());
+    let plan = ReadPlan { context, options, question, marked, recall: recall.as_ref(), has_id };
+    let Some(mut seen) = read_snapshot(&plan, metadata, reply)? else { return Ok(()) };
     if seen.lacks_id && !question.only_looks() {
         keep_session_id(context, metadata);
     }
     let budget = options.budget_of(&[&seen.settings, &said.settings]);
-    widen_snapshot(context, options, &mut seen, question.bucket(), budget, question.budget(options))?;
+    plan.widen_snapshot(&mut seen, budget)?;
     let (mut values, user) = (std::mem::take(&mut seen.values), std::mem::take(&mut seen.user));
     let candidates = seen.recall.take();
     let seen = &seen;
@@ -261,33 +261,13 @@ fn resolve_question_node(
 
 /// Read what the question needs. None: the reply is complete without it.
 fn read_snapshot(
-    context: &Context<impl Host>,
-    options: &Options,
-    question: &ConversationQuestion<'_>,
+    plan: &ReadPlan<'_, impl Host>,
     metadata: &EntryMetadata<'_>,
-    recall: Option<&RecallQuery>,
     reply: &mut QuestionReply,
 ) -> Result<Option<QuestionSnapshot>, Box<Problem>> {
+    let ReadPlan { context, question, .. } = plan;
     let session = question.session;
-    let plan = ReadPlan {
-        session,
-        user: question.user.as_deref(),
-        bucket: question.bucket(),
-        precondition: match question.node {
-            _ if question.only_looks() => Precondition::LOOK,
-            Some(_) => directives::node_precondition(options),
-            None => context.config.create(),
-        },
-        budget: question.budget(options),
-        parent: question.parent.as_deref(),
-        own: question.id.as_deref().filter(|_| question.parent.is_none()),
-        only_looks: question.only_looks(),
-        is_told: question.is_traced,
-        recall,
-        recalls_session: question.directives.recalls_session,
-        has_id: metadata.session_id.is_some(),
-    };
-    match load_snapshot(context, options, &plan) {
+    match load_snapshot(plan) {
         Ok(Some(seen)) => Ok(Some(seen)),
         Ok(None) => {
             let what = ["No memory for a question: session ", session, " belongs to another user"];

@@ -101,17 +101,11 @@ pub(crate) struct PassageBatch<'a> {
 impl PassageBatch<'_> {
     /// Add those of a message. `is_first`: it has nothing to do with the one before.
     pub(crate) fn add(&mut self, position: u64, record: &StoredRecord<'_>, is_first: bool) {
-        if !matches!(record.kind, RecordKind::Message | RecordKind::ToolResult) {
+        let is_cut = matches!(record.kind, RecordKind::Message | RecordKind::ToolResult);
+        if !is_cut || matches!(record.role, Role::System | Role::Developer) {
             return;
         }
-        let content: &str = &record.content;
-        let role = match record.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-            // Only messages and results are cut into passages.
-            Role::System | Role::Developer => return,
-        };
+        let (content, role): (&str, _) = (&record.content, record.role.name());
         let named = parse_speaker(content);
         let speaker = named.unwrap_or(role);
         let time = parse_milliseconds(&record.at).unwrap_or(0);

@@ -1,5 +1,7 @@
 //! A step of a task, what it may need from the host, and its outcome.
 
+use keepline_options::registered_names;
+
 use crate::contract::Problem;
 pub use crate::contract::needs::{
     CompletionNeed, FailedResult, MissingResult, Need, NeedResult, Outcome as NeedOutcome, TextResult, Vector,
@@ -7,29 +9,16 @@ pub use crate::contract::needs::{
 };
 use crate::entry::types::TaskBucket;
 
-/// What became of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the contract, documented there")]
-pub enum Step {
-    Needs,
-    Again,
-    Done,
-    Taken,
-    Ended,
-    Failed,
-}
-
-impl Step {
-    /// Its registered name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Needs => "needs",
-            Self::Again => "again",
-            Self::Done => "done",
-            Self::Taken => "taken",
-            Self::Ended => "ended",
-            Self::Failed => "failed",
-        }
+registered_names! {
+    /// What became of a step.
+    #[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the contract, documented there")]
+    Step {
+        Needs = "needs",
+        Again = "again",
+        Done = "done",
+        Taken = "taken",
+        Ended = "ended",
+        Failed = "failed",
     }
 }
 

@@ -1,6 +1,5 @@
 //! The task `summary`: has a model summarise what the window can't hold any more.
 
-use keepline_json::push_number;
 use std::borrow::Cow;
 
 use crate::contract::transcripts::TranscriptSettings;
@@ -73,12 +72,8 @@ pub(crate) fn summarize_thread(step: TaskStep<'_, impl Host>) -> StepResult {
     let put = [Operation::put(SESSION, &summary)];
     let done = step.write(&basis.expect_unchanged(SUMMARY), &put)?;
     if done == Step::Done {
-        log::debug(&step.context.host, |line| {
-            line.push_str("Summarized ");
-            line.push_str(step.bucket.name);
-            line.push_str(" up to position ");
-            push_number(line, basis.to);
-        });
+        let to = basis.to.to_string();
+        log::debug(&step.context.host, &["Summarized ", step.bucket.name, " up to position ", &to]);
     }
     Ok(if done == Step::Done && basis.is_more { step.begin_anew(Step::Again) } else { Progress::of(done) })
 }

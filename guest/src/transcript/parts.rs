@@ -91,14 +91,8 @@ fn is_file(part: &str) -> bool {
     })
 }
 
-fn kind(part: &str) -> Option<Cow<'_, str>> {
-    let mut kind = None;
-    json::for_each_member(part, |key, raw| {
-        if json::key_matches(key, "type") {
-            kind = json::decode_string(raw);
-        }
-    })?;
-    kind
+pub(crate) fn kind(part: &str) -> Option<Cow<'_, str>> {
+    json::member(part, "type").and_then(json::decode_string)
 }
 
 impl Deref for ContentParts<'_> {

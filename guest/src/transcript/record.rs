@@ -13,6 +13,7 @@
 //! `source` (`import`, `summary`, or what an operator named; else as the role says), `trust` (`low`), `raw`. Readers that don't know `instruction` keep it and don't show it.
 
 use keepline_json::{self as json, ObjectWriter};
+use keepline_options::registered_names;
 use std::borrow::Cow;
 
 use crate::text::json_values::{as_container, is_number, parse_count};
@@ -24,34 +25,40 @@ use crate::transcript::text::RecordText;
 /// The schema's version.
 const VERSION: &str = "1";
 
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// And anyone who is none of the others.
-    User,
-    /// The model.
-    Assistant,
-    /// What a tool gave.
-    Tool,
-    /// The author of the pipeline; only of an [instruction](RecordKind::Instruction).
-    System,
-    /// The same, under the newer name.
-    Developer,
+registered_names! {
+    /// Who speaks.
+    #[derive(Default)]
+    Role {
+        /// And anyone who is none of the others.
+        #[default]
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// What a tool gave.
+        Tool = "tool",
+        /// The author of the pipeline; only of an [instruction](RecordKind::Instruction).
+        System = "system",
+        /// The same, under the newer name.
+        Developer = "developer",
+    }
 }
 
-/// What a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordKind {
-    /// Something that was said.
-    Message,
-    /// What a tool was asked for.
-    ToolCall,
-    /// What it gave.
-    ToolResult,
-    /// What an operator has set as the author's instruction.
-    Instruction,
-    /// Anything else: it is kept, and not shown to models.
-    Other,
+registered_names! {
+    /// What a record is.
+    #[derive(Default)]
+    RecordKind {
+        /// Something that was said.
+        #[default]
+        Message = "message",
+        /// What a tool was asked for.
+        ToolCall = "tool_call",
+        /// What it gave.
+        ToolResult = "tool_result",
+        /// What an operator has set as the author's instruction.
+        Instruction = "instruction",
+        /// Anything else: it is kept, and not shown to models.
+        Other = "other",
+    }
 }
 
 /// What concerns a tool.
@@ -70,7 +77,7 @@ pub struct ToolDetails<'a> {
 }
 
 /// A record, read or to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredRecord<'a> {
     /// The message's id.
     pub id: Option<Cow<'a, str>>,
@@ -124,94 +131,42 @@ pub struct StoredRecord<'a> {
     pub vector: Option<Cow<'a, str>>,
 }
 
-/// The members of a record, in the order in which they are written.
-const MEMBERS: [(&str, RecordMember); 25] = [
-    ("v", RecordMember::Version),
-    ("id", RecordMember::Id),
-    ("parent", RecordMember::Parent),
-    ("turn", RecordMember::Turn),
-    ("begins", RecordMember::Begins),
-    ("total", RecordMember::Total),
-    ("after", RecordMember::After),
-    ("kind", RecordMember::Kind),
-    ("role", RecordMember::Role),
-    ("status", RecordMember::Status),
-    ("content", RecordMember::Content),
-    ("at", RecordMember::At),
-    ("weight", RecordMember::Weight),
-    ("tokens", RecordMember::Tokens),
-    ("tool", RecordMember::Tool),
-    ("files", RecordMember::Files),
-    ("truncated", RecordMember::Truncated),
-    ("model", RecordMember::Model),
-    ("metadata", RecordMember::Metadata),
-    ("apart", RecordMember::Apart),
-    ("chat", RecordMember::Chat),
-    ("raw", RecordMember::Raw),
-    ("source", RecordMember::Source),
-    ("trust", RecordMember::Trust),
-    ("vector", RecordMember::Vector),
-];
-
-#[derive(Clone, Copy)]
-enum RecordMember {
-    Version,
-    Id,
-    Parent,
-    Turn,
-    Begins,
-    Total,
-    After,
-    Kind,
-    Role,
-    Status,
-    Content,
-    At,
-    Weight,
-    Tokens,
-    Tool,
-    Files,
-    Truncated,
-    Model,
-    Metadata,
-    Apart,
-    Chat,
-    Raw,
-    Source,
-    Trust,
-    Vector,
+registered_names! {
+    /// The members of a record, in the order in which they are written.
+    #[allow(missing_docs, clippy::exhaustive_enums, reason = "the names are those of the schema, which says what they are")]
+    RecordMember {
+        Version = "v",
+        Id = "id",
+        Parent = "parent",
+        Turn = "turn",
+        Begins = "begins",
+        Total = "total",
+        After = "after",
+        Kind = "kind",
+        Role = "role",
+        Status = "status",
+        Content = "content",
+        At = "at",
+        Weight = "weight",
+        Tokens = "tokens",
+        Tool = "tool",
+        Files = "files",
+        Truncated = "truncated",
+        Model = "model",
+        Metadata = "metadata",
+        Apart = "apart",
+        Chat = "chat",
+        Raw = "raw",
+        Source = "source",
+        Trust = "trust",
+        Vector = "vector",
+    }
 }
 
 impl<'a> StoredRecord<'a> {
     /// A message of a turn, without anything that may be absent.
     pub fn new(turn: &'a str, role: Role, content: Cow<'a, str>, at: &'a str) -> Self {
-        Self {
-            id: None,
-            parent: None,
-            turn: turn.into(),
-            begins: false,
-            total: None,
-            after: None,
-            kind: RecordKind::Message,
-            role,
-            is_incomplete: false,
-            content: content.into(),
-            parts: None,
-            at: at.into(),
-            weight: 0,
-            tokens: None,
-            tool: None,
-            files: None,
-            truncated: false,
-            model: None,
-            metadata: None,
-            is_apart: false,
-            chat: None,
-            raw: None,
-            source: None,
-            trust: None,
-            vector: None,
-        }
+        Self { turn: turn.into(), role, content: content.into(), at: at.into(), ..Self::default() }
     }
 
     /// What it counts for against a limit: the host's count of its text, where there is one. Images and files count beside
@@ -272,7 +227,7 @@ impl<'a> StoredRecord<'a> {
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut record = Self::new("", Role::User, "".into(), "0");
         let (mut version, mut role, mut weight) = (None, None, None);
-        json::for_each_named_member(text, &MEMBERS, |member, raw| {
+        json::for_each_named_member(text, RecordMember::NAMED, |member, raw| {
             let string = || json::decode_string(raw);
             match member {
                 RecordMember::Version => version = Some(raw),
@@ -282,7 +237,9 @@ impl<'a> StoredRecord<'a> {
                 RecordMember::Begins => record.begins = raw == "true",
                 RecordMember::Total => record.total = parse_count(raw),
                 RecordMember::After => record.after = parse_count(raw),
-                RecordMember::Kind => record.kind = kind(string().as_deref()),
+                RecordMember::Kind => {
+                    record.kind = string().and_then(|name| RecordKind::from_name(&name)).unwrap_or(RecordKind::Other);
+                }
                 RecordMember::Role => role = string(),
                 RecordMember::Status => record.is_incomplete = string().is_some_and(|status| status == "incomplete"),
                 RecordMember::Content => match RecordText::from_json(raw) {
@@ -310,12 +267,9 @@ impl<'a> StoredRecord<'a> {
             }
         })?;
         record.weight = weight?;
-        record.role = match &*role? {
-            "assistant" => Role::Assistant,
-            "tool" => Role::Tool,
-            "system" if record.kind == RecordKind::Instruction => Role::System,
-            "developer" if record.kind == RecordKind::Instruction => Role::Developer,
-            _ => Role::User,
+        record.role = match Role::from_name(&role?) {
+            Some(Role::System | Role::Developer) if record.kind != RecordKind::Instruction => Role::User,
+            role => role.unwrap_or_default(),
         };
         (version == Some(VERSION) && !record.turn.is_empty()).then_some(record)
     }
@@ -331,8 +285,8 @@ impl<'a> StoredRecord<'a> {
         out.json("begins", flag(self.begins));
         out.count("total", self.total);
         out.count("after", self.after);
-        out.text("kind", kind_name(self.kind));
-        out.text("role", Some(role_name(self.role)));
+        out.text("kind", Some(self.kind.name()).filter(|_| self.kind != RecordKind::Message));
+        out.text("role", Some(self.role.name()));
         out.text("status", self.is_incomplete.then_some("incomplete"));
         match &self.parts {
             Some(parts) => out.json("content", Some(parts)),
@@ -389,37 +343,6 @@ impl<'a> StoredRecord<'a> {
             _ => self.kind == RecordKind::Other,
         };
         is_bare && self.content.is_empty() && self.parts.is_none() && self.raw.is_none()
-    }
-}
-
-pub(crate) fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-        Role::System => "system",
-        Role::Developer => "developer",
-    }
-}
-
-/// None: a message.
-fn kind_name(kind: RecordKind) -> Option<&'static str> {
-    match kind {
-        RecordKind::Message => None,
-        RecordKind::ToolCall => Some("tool_call"),
-        RecordKind::ToolResult => Some("tool_result"),
-        RecordKind::Instruction => Some("instruction"),
-        RecordKind::Other => Some("other"),
-    }
-}
-
-fn kind(name: Option<&str>) -> RecordKind {
-    match name {
-        Some("message") => RecordKind::Message,
-        Some("tool_call") => RecordKind::ToolCall,
-        Some("tool_result") => RecordKind::ToolResult,
-        Some("instruction") => RecordKind::Instruction,
-        _ => RecordKind::Other,
     }
 }
 

@@ -73,6 +73,12 @@ impl<'a> From<Cow<'a, str>> for RecordText<'a> {
     }
 }
 
+impl Default for RecordText<'_> {
+    fn default() -> Self {
+        "".into()
+    }
+}
+
 impl<'a> From<&'a str> for RecordText<'a> {
     fn from(text: &'a str) -> Self {
         Cow::from(text).into()

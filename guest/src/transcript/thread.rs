@@ -54,15 +54,8 @@ pub(crate) struct Branches(Vec<(u64, u64)>);
 
 impl Branches {
     pub(crate) fn of(entries: &[Entry]) -> Self {
-        let read = |entry: &Entry| {
-            let mut after = None;
-            json::for_each_member(&entry.text, |key, raw| {
-                if json::key_matches(key, "after") {
-                    after = parse_count(raw);
-                }
-            })?;
-            Some((parse_count(&entry.key)?, after?))
-        };
+        let read =
+            |entry: &Entry| Some((parse_count(&entry.key)?, json::member(&entry.text, "after").and_then(parse_count)?));
         let mut all = Self::default();
         for (begin, after) in entries.iter().filter_map(read) {
             let at = all.0.partition_point(|(other, _)| *other < begin);

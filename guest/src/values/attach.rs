@@ -113,12 +113,8 @@ fn attach_entries(
     }));
     reply.effect = Effect::Enriched;
     reply.attached = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-    log::debug(&context.host, |line| {
-        line.push_str("Attached ");
-        json::push_number(line, u64::from(reply.attached));
-        line.push_str(" memory keys to question for session ");
-        line.push_str(session);
-    });
+    let attached = reply.attached.to_string();
+    log::debug(&context.host, &["Attached ", &attached, " memory keys to question for session ", session]);
 }
 
 fn oversize_problem(context: &Context<impl Host>, session: &str, keys: u64) -> Box<Problem> {

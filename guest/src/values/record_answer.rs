@@ -86,10 +86,7 @@ impl AnswerParts {
 }
 
 pub(crate) fn log_invalid_turn(context: &Context<impl Host>, turn: &str) {
-    log::debug(&context.host, |line| {
-        line.push_str("Ignoring invalid turn state: ");
-        line.push_str(&python_repr(turn));
-    });
+    log::debug(&context.host, &["Ignoring invalid turn state: ", &python_repr(turn)]);
 }
 
 pub(crate) fn answer_too_long(context: &Context<impl Host>, session: &str) -> AnswerReply {
@@ -199,10 +196,7 @@ pub(crate) fn answer_ended(context: &Context<impl Host>, session: &str) -> Answe
 }
 
 pub(crate) fn answer_repeated(context: &Context<impl Host>, session: &str) -> AnswerReply {
-    log::debug(&context.host, |line| {
-        line.push_str("Answer already stored in session ");
-        line.push_str(session);
-    });
+    log::debug(&context.host, &["Answer already stored in session ", session]);
     AnswerReply::of(Effect::Repeated)
 }
 
@@ -214,10 +208,7 @@ pub(crate) fn answer_stored(context: &Context<impl Host>, session: &str, problem
         Box::new(Problem { message, ..*problem })
     });
     if problem.is_none() {
-        log::debug(&context.host, |line| {
-            line.push_str("Stored answer in session ");
-            line.push_str(session);
-        });
+        log::debug(&context.host, &["Stored answer in session ", session]);
     }
     AnswerReply { problem, ..AnswerReply::of(Effect::Stored) }
 }

@@ -85,21 +85,12 @@ pub(crate) fn sessionless_effect(
 ) -> (Effect, Option<Box<Problem>>) {
     match &metadata.session {
         EntrySession::Malformed { shown, why } => {
-            log::debug(&context.host, |line| {
-                line.push_str("Ignoring invalid session_id in ");
-                line.push_str(lane);
-                line.push_str(" metadata: ");
-                line.push_str(shown);
-            });
+            log::debug(&context.host, &["Ignoring invalid session_id in ", lane, " metadata: ", shown]);
             (Effect::Ignored, Some(invalid_id_problem(context, shown, *why)))
         }
         EntrySession::None | EntrySession::Named(_) => {
             if metadata.unreadable {
-                log::debug(&context.host, |line| {
-                    line.push_str("No JSON object in ");
-                    line.push_str(lane);
-                    line.push_str(" metadata: no session");
-                });
+                log::debug(&context.host, &["No JSON object in ", lane, " metadata: no session"]);
             }
             (Effect::Passed, None)
         }

@@ -8,7 +8,7 @@ use keepline_json::{self as json, ObjectWriter, push_string};
 
 use crate::options::conversation::Options;
 use crate::text;
-use crate::transcript::record::{CHAT_MEMBERS, RecordKind, Role, role_name};
+use crate::transcript::record::{CHAT_MEMBERS, RecordKind, Role};
 use crate::window::select::WindowItem;
 
 /// What begins the summary as a message.
@@ -24,7 +24,7 @@ pub(crate) fn push_messages(out: &mut String, items: &[WindowItem<'_, '_>]) {
         separator = ",";
         let is_call = item.kind == RecordKind::ToolCall;
         out.push_str("{\"role\":\"");
-        out.push_str(role_name(item.role));
+        out.push_str(item.role.name());
         out.push('"');
         if item.kind == RecordKind::ToolResult {
             out.push_str(",\"tool_call_id\":");

@@ -58,9 +58,6 @@ fn is_outage(error: &SessionError) -> bool {
 
 /// The state of each transcript, in order, [`CONCURRENT_DESCRIPTIONS`] at a time and without counting a use. `None`: it is gone, or
 /// can't be read.
-///
-/// # Errors
-/// When the store fails.
 pub async fn describe_transcripts(
     keepline: &Keepline,
     transcripts: &[Transcript<'_>],

@@ -81,9 +81,6 @@ impl Config {
     }
 
     /// From a JSON object, as the node would be given it.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
     pub fn from_json(value: Value) -> Result<Self, ConfigError> {
         Self::resolve(Sources { document: Some(("configuration".to_owned(), value)), ..Sources::default() })
     }

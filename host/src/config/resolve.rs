@@ -13,9 +13,6 @@ use super::{
 #[allow(clippy::multiple_inherent_impl, reason = "methods of the same room's type, by what they are for")]
 impl Config {
     /// Resolves the sources to a configuration.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
     pub fn resolve(sources: Sources) -> Result<Self, ConfigError> {
         let document = match sources.document {
             None => None,

@@ -1,38 +1,10 @@
 //! Registered names of the contract as enums, each with the contract's rule for a name that is not known.
 
-macro_rules! registered_names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$case_doc:meta])* $case:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum $name {
-            $($(#[$case_doc])* $case,)*
-        }
-
-        impl $name {
-            /// All of them, in the order in which they are registered.
-            pub const ALL: &[Self] = &[$(Self::$case),*];
-
-            /// As the contract spells it.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$case => $text,)* }
-            }
-
-            /// None: the name is not known.
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name {
-                    $($text => Some(Self::$case),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-pub(crate) use registered_names;
+use keepline_options::registered_names;
 
 registered_names! {
     /// What was done with an entry.
+    #[non_exhaustive]
     Effect {
         /// No session: nothing was done.
         Passed = "passed",
@@ -73,6 +45,7 @@ impl Effect {
 
 registered_names! {
     /// Whether an answer is whole.
+    #[non_exhaustive]
     #[derive(Default)]
     AnswerStatus {
         /// It is.
@@ -85,6 +58,7 @@ registered_names! {
 
 registered_names! {
     /// What a completion is for.
+    #[non_exhaustive]
     Purpose {
         /// A summary of what was said.
         Summary = "summary",
@@ -108,6 +82,7 @@ impl Purpose {
 
 registered_names! {
     /// Where a task stands.
+    #[non_exhaustive]
     Step {
         /// Get what is needed, then call again.
         Needs = "needs",

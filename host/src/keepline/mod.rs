@@ -30,20 +30,9 @@ use crate::{
         CallDeadline, Exports, HostServices, InstancePool, PluginFault, PluginInstance, PluginWorld, PoolLimits,
         TaskSubject, is_valid_task,
     },
-    sessions::{Sessions, task_scope},
+    sessions::Sessions,
     store::{BreakerOptions, Deadline, Failure, Health, Store, StoreGuard},
 };
-
-/// The filter's option `require_node` among a filter's options, a JSON object.
-fn requires_node(options: &str) -> bool {
-    let mut requires = false;
-    let _ = json::for_each_member(options, |key, value| {
-        if json::key_matches(key, "require_node") {
-            requires = value == "true";
-        }
-    });
-    requires
-}
 
 /// Why a Keepline can't be made, or its plugin not be replaced.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +136,7 @@ impl Keepline {
         let inner = KeeplineInner {
             session_ids,
             unusable_ids: UnusableIds::default(),
-            requires_node: requires_node(&options.filter),
+            requires_node: json::member(&options.filter, "require_node") == Some("true"),
             pool: InstancePool::new(plugin.program().clone(), services, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,
@@ -223,7 +212,7 @@ impl Keepline {
             Some(deadline) => self.sessions().by(deadline),
             None => self.sessions(),
         };
-        let scope = match task_scope(&sessions, subject).await {
+        let scope = match sessions.task_scope(subject).await {
             Ok(scope) => scope,
             Err(error) => return Progress::failed(job, error.into()),
         };

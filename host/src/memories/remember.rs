@@ -4,6 +4,7 @@
 //! not worth it, the filter decides.
 
 use keepline_json::{self as json, push_base32};
+use keepline_options::words::{Recall, Word as _};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -186,10 +187,10 @@ impl Keepline {
             return Err(MemorySkip::NoUser);
         }
         let pair = Pair::newest(wanted.messages)?;
-        let scope = RecallScope::from_filter_options(self).ok_or(MemorySkip::NoConversations)?;
+        let scope = configured_recall(self).ok_or(MemorySkip::NoConversations)?;
         match wanted.session {
             Some(session) => Ok((pair, session.to_owned())),
-            None if scope == RecallScope::User => Ok((pair, user_memory_session(wanted.user))),
+            None if scope == Recall::User => Ok((pair, user_memory_session(wanted.user))),
             None => Err(MemorySkip::NoSession),
         }
     }
@@ -236,25 +237,12 @@ impl Keepline {
     }
 }
 
-/// How far recall reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecallScope {
-    Off,
-    Session,
-    User,
-}
-
-impl RecallScope {
-    /// As it is configured. None: without conversations.
-    pub(super) fn from_filter_options(keepline: &Keepline) -> Option<Self> {
-        let options: Value = serde_json::from_str(&keepline.filter_options()).ok()?;
-        let is_on = options.get("conversation") == Some(&Value::Bool(true));
-        is_on.then(|| match options.get("recall").and_then(Value::as_str) {
-            Some("user") => Self::User,
-            Some("session") => Self::Session,
-            _ => Self::Off,
-        })
-    }
+/// How far recall reaches, as it is configured. None: without conversations.
+pub(super) fn configured_recall(keepline: &Keepline) -> Option<Recall> {
+    let options: Value = serde_json::from_str(&keepline.filter_options()).ok()?;
+    let is_on = options.get("conversation") == Some(&Value::Bool(true));
+    let recall = options.get("recall").and_then(Value::as_str).and_then(Recall::of);
+    is_on.then_some(recall.unwrap_or(Recall::Off))
 }
 
 /// The session of a user's memories that belong to no other. A hash, so that no two users share one, and no other

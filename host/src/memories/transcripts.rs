@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{FoundMemory, pair::content_text};
-use crate::sessions::{Message, MessageQuery, SessionError, SessionErrorCode, Sessions, UserListing, narrow_if_listed};
+use crate::sessions::{Message, MessageQuery, SessionError, Sessions, UserListing};
 
 /// Records of a turn that are read on each side of a message: tools may have been at work between its ends.
 const RECORDS_AROUND: u64 = 64;
@@ -108,17 +108,13 @@ impl<'a> TranscriptReader<'a> {
         if !messages.iter().any(|message| message.position == position) {
             let before = Some(position.saturating_add(RECORDS_AROUND));
             let query = MessageQuery { before, limit: 2 * RECORDS_AROUND as u32, ..MessageQuery::default() };
-            let read = match from {
-                ReadPermission::List(listed) => self.sessions.messages_of_listed(listed, session, query).await,
-                ReadPermission::Name => self.sessions.messages_of_named(session, query).await,
+            let listed = match from {
+                ReadPermission::List(listed) => Some(&**listed),
+                ReadPermission::Name => None,
             };
-            let page = match read {
-                Ok(page) => page.messages,
-                Err(error) if is_gone(&error) => Vec::new(),
-                Err(error) => return Err(error),
-            };
+            let page = self.sessions.read_messages(listed, session, query).await?;
             let known = messages.len();
-            for message in page {
+            for message in page.into_iter().flat_map(|page| page.messages) {
                 if !messages.iter().take(known).any(|other| other.position == message.position) {
                     messages.push(message.into());
                 }
@@ -157,10 +153,10 @@ impl<'a> TranscriptReader<'a> {
         &mut self,
         session: &str,
     ) -> Result<Option<(Option<String>, ReadPermission)>, SessionError> {
-        if let Some(listed) = narrow_if_listed(self.sessions, self.user, session).await? {
+        if let Some(listed) = self.sessions.narrow_if_listed(self.user, session).await? {
             return match self.sessions.describe_of(&listed, session).await {
                 Ok(state) => Ok(Some((state.title, ReadPermission::List(listed.into())))),
-                Err(error) if is_gone(&error) => Ok(None),
+                Err(error) if error.is_gone() => Ok(None),
                 Err(error) => Err(error),
             };
         }
@@ -169,12 +165,8 @@ impl<'a> TranscriptReader<'a> {
         }
         match self.sessions.describe(session.into()).await {
             Ok(state) => Ok(state.owner.is_none().then_some((state.title, ReadPermission::Name))),
-            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
         }
     }
-}
-
-pub(super) fn is_gone(error: &SessionError) -> bool {
-    matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired)
 }

@@ -89,9 +89,6 @@ impl Pipe {
 
     /// As [`Self::question`], with more that is known of it, and perhaps by a deadline of the caller's.
     /// [`Deadline::NEVER`]: only the store's own limits hold.
-    ///
-    /// # Errors
-    /// As [`Self::question`].
     pub fn ask(
         &mut self,
         question: Question<'_>,
@@ -104,9 +101,6 @@ impl Pipe {
     }
 
     /// As [`Self::ask`], for a question that [`OpenTurns`] has routed.
-    ///
-    /// # Errors
-    /// As [`Self::question`].
     pub async fn ask_in(
         &mut self,
         turn: &Turn,
@@ -245,9 +239,6 @@ impl Pipe {
 
     /// As [`Self::answer`], with more that is known of it, and perhaps by a deadline of the caller's.
     /// [`Deadline::NEVER`]: only the store's own limits hold.
-    ///
-    /// # Errors
-    /// As [`Self::answer`].
     pub async fn reply(&mut self, answer: Answer<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
         let metadata = EntryMetadata::parse(answer.metadata);
         let owner = metadata.owner();
@@ -256,9 +247,6 @@ impl Pipe {
     }
 
     /// As [`Self::reply`], for an answer that [`OpenTurns`] has routed.
-    ///
-    /// # Errors
-    /// As [`Self::answer`].
     pub async fn reply_in(
         &mut self,
         turn: &Turn,

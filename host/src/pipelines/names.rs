@@ -1,9 +1,10 @@
 //! Registered names of pipelines that a caller chooses among.
 
-use crate::contract::names::registered_names;
+use keepline_options::registered_names;
 
 registered_names! {
     /// What an owner is.
+    #[non_exhaustive]
     OwnerKind {
         /// A project.
         Project = "project",
@@ -16,6 +17,7 @@ registered_names! {
 
 registered_names! {
     /// What is stored under an id.
+    #[non_exhaustive]
     DefinitionKind {
         /// A memory.
         Memory = "memory",
@@ -36,6 +38,7 @@ impl DefinitionKind {
 
 registered_names! {
     /// The form in which a definition comes.
+    #[non_exhaustive]
     DefinitionForm {
         /// JSON: the pipeline form, or the SDK's.
         Json = "json",
@@ -46,6 +49,7 @@ registered_names! {
 
 registered_names! {
     /// What a run does.
+    #[non_exhaustive]
     Operation {
         /// Run a memory by its id.
         Execute = "execute",
@@ -58,6 +62,7 @@ registered_names! {
 
 registered_names! {
     /// What a data set holds.
+    #[non_exhaustive]
     DatasetKind {
         /// Values by key, in a namespace of an instance.
         Values = "values",

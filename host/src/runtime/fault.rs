@@ -1,26 +1,17 @@
 //! The reason why an instance was stopped, as one printable line.
 
-use std::fmt;
-
 use wasmtime::Trap;
 
 use crate::logging::{MAX_MESSAGE, make_printable};
 
 /// Why an instance did not answer: it trapped or went over a limit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the plugin was stopped: {why}")]
 pub(crate) struct PluginFault {
     pub(super) why: String,
     /// It gave up because it was refused memory that other instances of its pool hold.
     pub(crate) is_pool_exhausted: bool,
 }
-
-impl fmt::Display for PluginFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the plugin was stopped: {}", self.why)
-    }
-}
-
-impl std::error::Error for PluginFault {}
 
 impl PluginFault {
     /// What it answered can't be accepted. The reason may hold words of the component's own: it becomes one printable

@@ -86,6 +86,13 @@ impl SessionErrorCode {
     }
 }
 
+impl SessionError {
+    /// The session's time is over, or it is not there.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.code, SessionErrorCode::NotFound | SessionErrorCode::Expired)
+    }
+}
+
 impl From<shared::Problem> for SessionError {
     fn from(shared::Problem { code, subject, mut message, .. }: shared::Problem) -> Self {
         make_printable(&mut message, MAX_MESSAGE);
@@ -128,6 +135,8 @@ impl From<SessionError> for Problem {
     }
 }
 
-pub(super) fn from_store_failure(failure: &Failure) -> SessionError {
-    SessionError { code: SessionErrorCode::Store(failure.code), message: failure.message.clone() }
+impl From<Failure> for SessionError {
+    fn from(failure: Failure) -> Self {
+        Self { code: SessionErrorCode::Store(failure.code), message: failure.message }
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use keepline_options::bucket_names::{ID_MAX, hashed, is_hash};
 use tokio::time::Instant;
 
-use super::{SessionError, Sessions, error::from_store_failure};
+use super::{SessionError, Sessions};
 use crate::{
     contract::storage_names::SESSION_ID_ENTRY,
     store::{
@@ -19,32 +19,33 @@ use crate::{
 /// Buckets that are looked at in one wait.
 const LOOKUP_BATCH_SIZE: usize = 64;
 
-/// In the place of names that are hashes.
-pub(super) async fn replace_hashes_by_ids(sessions: &Sessions, names: &mut [String]) -> Result<(), SessionError> {
-    // An id may be another session's name.
-    let hashes: BTreeSet<String> = names.iter().filter(|name| is_hash(name)).cloned().collect();
-    let hashes: Vec<String> = hashes.into_iter().collect();
-    let mut ids = HashMap::new();
-    for chunk in hashes.chunks(LOOKUP_BATCH_SIZE) {
-        let transactions: Vec<IndexedTransaction> =
-            chunk.iter().map(|name| build_entry_read(name, SESSION_ID_ENTRY, ID_MAX + 64)).collect();
-        let deadline = sessions.inner.call_deadline(Instant::now(), sessions.deadline).deadline;
-        let mut writer = Writer::new();
-        let writer = writer.advance();
-        let asked = sessions.store.call(deadline, |store| store.transact_each(writer, &transactions, deadline)).await;
-        for (name, receipt) in
-            chunk.iter().zip(asked.map_err(|missed| from_store_failure(&Missed::to_failure(missed)))?)
-        {
-            let id = kept_id(receipt.map_err(|failure| from_store_failure(&failure))?.receipt, name);
-            ids.extend(id.map(|id| (name.as_str(), id)));
+#[allow(clippy::multiple_inherent_impl, reason = "methods of the same room's type, by what they are for")]
+impl Sessions {
+    /// Replaces names that are hashes by the ids that they are hashes of.
+    pub(crate) async fn replace_hashes_by_ids(&self, names: &mut [String]) -> Result<(), SessionError> {
+        // An id may be another session's name.
+        let hashes: BTreeSet<String> = names.iter().filter(|name| is_hash(name)).cloned().collect();
+        let hashes: Vec<String> = hashes.into_iter().collect();
+        let mut ids = HashMap::new();
+        for chunk in hashes.chunks(LOOKUP_BATCH_SIZE) {
+            let transactions: Vec<IndexedTransaction> =
+                chunk.iter().map(|name| build_entry_read(name, SESSION_ID_ENTRY, ID_MAX + 64)).collect();
+            let deadline = self.inner.call_deadline(Instant::now(), self.deadline).deadline;
+            let mut writer = Writer::new();
+            let writer = writer.advance();
+            let asked = self.store.call(deadline, |store| store.transact_each(writer, &transactions, deadline)).await;
+            for (name, receipt) in chunk.iter().zip(asked.map_err(Missed::to_failure)?) {
+                let id = kept_id(receipt?.receipt, name);
+                ids.extend(id.map(|id| (name.as_str(), id)));
+            }
         }
-    }
-    for name in names {
-        if let Some(id) = ids.get(name.as_str()) {
-            name.clone_from(id);
+        for name in names {
+            if let Some(id) = ids.get(name.as_str()) {
+                name.clone_from(id);
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// One entry of a session's bucket. To look is no use of it.

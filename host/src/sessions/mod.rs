@@ -14,7 +14,7 @@ use keepline_options::bucket_names::user_bucket_name;
 use tokio::time::Instant;
 
 use self::ownership::ListingStatus;
-pub(crate) use self::ownership::{UserListing, narrow_if_listed, task_scope};
+pub(crate) use self::ownership::UserListing;
 pub use self::{
     error::{SessionError, SessionErrorCode},
     search::{FoundMessage, UserSearch},
@@ -129,9 +129,6 @@ macro_rules! calls {
         => $interface:ident.$function:ident($($passed:expr),*) -> $reply:ty;)*) => {
         $(
             $(#[$doc])*
-            ///
-            /// # Errors
-            /// See [`SessionError`].
             pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
                 let scope = self.resolve_scope($reach.into()).await?.with_session_ids(self.inner.session_ids);
                 call!(self, scope, $interface.$function($($passed),*)).await
@@ -233,9 +230,6 @@ impl Sessions {
 
     /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
     /// until nothing is `remaining`; then the definitions and data sets that the user owns are gone, too.
-    ///
-    /// # Errors
-    /// See [`SessionError`].
     pub async fn forget_user(&mut self, user: &str) -> Result<UserForgotten, SessionError> {
         let scope = CallScope::for_forgetting(user).with_session_ids(self.inner.session_ids);
         let forgotten: UserForgotten = call!(self, scope, users.call_forget(user, None)).await?;
@@ -247,13 +241,10 @@ impl Sessions {
 
     /// A page of session ids, from the empty cursor on; a limit of 0 means 100. Of a session whose name is a hash, the id that
     /// is kept with it: one more wait for each 64 of them.
-    ///
-    /// # Errors
-    /// See [`SessionError`].
     pub async fn list(&mut self, cursor: &str, limit: u32) -> Result<SessionPage, SessionError> {
         let mut page: SessionPage =
             call!(self, CallScope::SessionNames, sessions.call_list_sessions(cursor, limit)).await?;
-        hashed_ids::replace_hashes_by_ids(self, &mut page.sessions).await?;
+        self.replace_hashes_by_ids(&mut page.sessions).await?;
         Ok(page)
     }
 
@@ -286,10 +277,10 @@ impl Sessions {
         };
         let name = self.inner.session_ids.bucket_name_or_id(session);
         let is_lent = if is_node(transcript) {
-            ownership::check_listing(self, &name, &owner).await? != ListingStatus::Unlisted
+            self.check_listing(&name, &owner).await? != ListingStatus::Unlisted
         } else {
             // That it is listed is what this is for.
-            ownership::names_owner(self, &name, &owner).await?
+            self.names_owner(&name, &owner).await?
         };
         Ok(CallScope::for_correction(transcript, Some(&*owner).filter(|_| is_lent), None))
     }
@@ -325,7 +316,7 @@ impl Sessions {
         match Box::pin(self.resolve_scope(CallReach::Owned(session.into()))).await {
             Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
                 let transcript = session.into();
-                match ownership::read_stored_owner(self, &self.inner.session_ids.bucket_name_or_id(session)).await {
+                match self.read_stored_owner(&self.inner.session_ids.bucket_name_or_id(session)).await {
                     Ok(Some(owner)) => self.correction_scope(&transcript, &owner).await,
                     Ok(None) => Ok(CallScope::for_correction(&transcript, None, None)),
                     Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
@@ -343,7 +334,7 @@ impl Sessions {
     async fn correction_scope(&self, transcript: &Transcript<'_>, owner: &str) -> Result<CallScope, SessionError> {
         let scope = CallScope::for_correction(transcript, Some(owner), None);
         let name = self.inner.session_ids.bucket_name_or_id(transcript.session);
-        let listing = ownership::listing_reported(self, &name, owner).await?;
+        let listing = self.listing_reported(&name, owner).await?;
         Ok(if listing == ListingStatus::Listed { scope } else { scope.without_user() })
     }
 
@@ -353,9 +344,6 @@ impl Sessions {
     /// and reported.
     ///
     /// [`maintenance`]: crate::maintenance
-    ///
-    /// # Errors
-    /// See [`SessionError`].
     pub async fn user_sessions(
         &mut self,
         user: &str,
@@ -378,7 +366,7 @@ impl Sessions {
             // The host has seen the name, and the plugin tells the id.
             let is_listed = listed.is_verified_session(&self.inner.session_ids.bucket_name_or_id(session));
             if !is_listed {
-                ownership::report_unlisted(self, session, listed.name());
+                self.report_unlisted(session, listed.name());
             }
             is_listed
         });
@@ -394,80 +382,31 @@ impl Sessions {
         call!(self, listed.scope(), transcripts.call_describe(session.into())).await
     }
 
-    /// Messages of a session that is on a user's list.
-    pub(crate) async fn messages_of_listed(
+    /// Messages of a session that is on a user's list or, without one, that the caller's own caller names. None: it is gone.
+    pub(crate) async fn read_messages(
         &mut self,
-        listed: &UserListing,
+        listed: Option<&UserListing>,
         session: &str,
         query: MessageQuery<'_>,
-    ) -> Result<MessagePage, SessionError> {
-        self.messages_within(listed.scope(), session, query).await
-    }
-
-    /// Those of a session that the caller's own caller names.
-    pub(crate) async fn messages_of_named(
-        &mut self,
-        session: &str,
-        query: MessageQuery<'_>,
-    ) -> Result<MessagePage, SessionError> {
-        self.messages_within(CallScope::for_reading(session).with_session_ids(self.inner.session_ids), session, query)
-            .await
-    }
-
-    async fn messages_within(
-        &mut self,
-        scope: CallScope,
-        session: &str,
-        query: MessageQuery<'_>,
-    ) -> Result<MessagePage, SessionError> {
-        call!(self, scope, transcripts.call_messages(session.into(), query)).await
-    }
-
-    /// Messages in a user's sessions that contain all of these words, in either case: those of the session used last first, in
-    /// each the newest first. At most `limit` (0: 20; no more than 100) from where an earlier call ended on (`after`). A page
-    /// can be empty and not the last. Nodes are not searched.
-    ///
-    /// Cost: four transactions for each 50 sessions, two or three for each page of a transcript, of which a call reads no
-    /// more than eight (2,048 records or 4 MiB each).
-    ///
-    /// # Errors
-    /// See [`SessionError`]. [`SessionErrorCode::InvalidValue`] for no word, more than 16, or one of more than 256 bytes.
-    pub async fn search_user(
-        &mut self,
-        user: &str,
-        words: &str,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<UserSearch, SessionError> {
-        search::search_user(self, user, words, after, limit).await
-    }
-
-    /// As [`Self::search_user`], in one session, regardless of its owner.
-    pub(crate) async fn search_one_session(
-        &mut self,
-        session: &str,
-        words: &str,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<UserSearch, SessionError> {
-        search::search_one_session(self, session, words, after, limit).await
+    ) -> Result<Option<MessagePage>, SessionError> {
+        let scope = match listed {
+            Some(listed) => listed.scope(),
+            None => CallScope::for_reading(session).with_session_ids(self.inner.session_ids),
+        };
+        match call!(self, scope, transcripts.call_messages(session.into(), query)).await {
+            Ok(page) => Ok(Some(page)),
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The id of the session that this is the name of, as lists of users and what is recalled have it: the name itself, or
     /// what that is the hash of. One transaction for a hash, none for other names.
-    ///
-    /// # Errors
-    /// See [`SessionError`].
     pub async fn id_of(&self, name: &str) -> Result<String, SessionError> {
         let mut names = [name.to_owned()];
         self.replace_hashes_by_ids(&mut names).await?;
         let [id] = names;
         Ok(id)
-    }
-
-    /// Replaces names that are hashes by the ids that they are hashes of.
-    pub(crate) async fn replace_hashes_by_ids(&self, names: &mut [String]) -> Result<(), SessionError> {
-        hashed_ids::replace_hashes_by_ids(self, names).await
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.

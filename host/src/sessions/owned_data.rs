@@ -3,7 +3,7 @@
 use keepline_options::bucket_names::{definitions_bucket_name, is_dataset_of};
 use tokio::time::Instant;
 
-use super::{SessionError, Sessions, error::from_store_failure};
+use super::{SessionError, Sessions};
 use crate::{
     logging::LogLevel,
     store::{BucketId, Deadline, DeleteRequest, FailureCode, Writer, guard::Missed, kind},
@@ -31,7 +31,7 @@ pub(super) async fn delete_owned_data(sessions: &Sessions, user: &str) -> Result
                 sessions.inner.log().log_from_host(LogLevel::Warn, "keepline.forget", message);
                 break;
             }
-            page => page.map_err(|failure| from_store_failure(&failure))?,
+            page => page?,
         };
         let names: Vec<_> = page.names.into_iter().filter(|name| is_dataset_of(name, &definitions)).collect();
         for names in names.chunks(DELETIONS) {
@@ -55,8 +55,8 @@ async fn delete(
     let mut writer = Writer::new();
     let writer = writer.advance();
     let deleted = sessions.store.call(deadline, |store| store.delete_each(writer, &requests, deadline)).await;
-    for deletion in deleted.map_err(|missed| from_store_failure(&missed.to_failure()))? {
-        deletion.map_err(|failure| from_store_failure(&failure))?;
+    for deletion in deleted.map_err(Missed::to_failure)? {
+        deletion?;
     }
     Ok(())
 }

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::{
     SessionError, Sessions,
-    error::from_store_failure,
     hashed_ids::{build_entry_read, extract_entry_text},
 };
 use crate::{
@@ -66,111 +65,106 @@ impl UserListing {
     }
 }
 
-/// What a task may reach: the bucket that its subject begins with, and that of the user in it if entries of both have
-/// named it, or the user's list has the session. Otherwise the user's bucket is as if it were not there.
-pub(crate) async fn task_scope(sessions: &Sessions, subject: TaskSubject) -> Result<CallScope, SessionError> {
-    let is_user_withheld = match &subject.user {
-        Some(user) if !sessions.inner.pool.services().named.contains(&sessions.store, &subject) => {
-            let (session, user) = (&*subject.bucket.name, &*user.name);
-            listing_reported(sessions, session, user).await? != ListingStatus::Listed
+#[allow(clippy::multiple_inherent_impl, reason = "methods of the same room's type, by what they are for")]
+impl Sessions {
+    /// What a task may reach: the bucket that its subject begins with, and that of the user in it if entries of both have
+    /// named it, or the user's list has the session. Otherwise the user's bucket is as if it were not there.
+    pub(crate) async fn task_scope(&self, subject: TaskSubject) -> Result<CallScope, SessionError> {
+        let is_user_withheld = match &subject.user {
+            Some(user) if !self.inner.pool.services().named.contains(&self.store, &subject) => {
+                let (session, user) = (&*subject.bucket.name, &*user.name);
+                self.listing_reported(session, user).await? != ListingStatus::Listed
+            }
+            _ => false,
+        };
+        Ok(CallScope::Task(TaskScope { subject, is_user_withheld }))
+    }
+
+    /// To read a session that may be the user's. None: it is not on their list.
+    pub(crate) async fn narrow_if_listed(
+        &self,
+        listed: &UserListing,
+        session: &str,
+    ) -> Result<Option<UserListing>, SessionError> {
+        let session = self.inner.session_ids.bucket_name_or_id(session);
+        let listing = self.check_listing(&session, listed.name()).await?;
+        Ok((listing == ListingStatus::Listed).then(|| listed.narrow_to_session(&session)))
+    }
+
+    /// The same as [`Self::check_listing`]; a session that is not on the user's list is reported.
+    pub(super) async fn listing_reported(&self, session: &str, owner: &str) -> Result<ListingStatus, SessionError> {
+        let listing = self.check_listing(session, owner).await?;
+        if listing == ListingStatus::Unlisted {
+            self.report_unlisted(session, owner);
         }
-        _ => false,
-    };
-    Ok(CallScope::Task(TaskScope { subject, is_user_withheld }))
-}
-
-/// To read a session that may be the user's. None: it is not on their list.
-pub(crate) async fn narrow_if_listed(
-    sessions: &Sessions,
-    listed: &UserListing,
-    session: &str,
-) -> Result<Option<UserListing>, SessionError> {
-    let session = sessions.inner.session_ids.bucket_name_or_id(session);
-    let listing = check_listing(sessions, &session, listed.name()).await?;
-    Ok((listing == ListingStatus::Listed).then(|| listed.narrow_to_session(&session)))
-}
-
-/// The same as [`check_listing`]; a session that is not on the user's list is reported.
-pub(super) async fn listing_reported(
-    sessions: &Sessions,
-    session: &str,
-    owner: &str,
-) -> Result<ListingStatus, SessionError> {
-    let listing = check_listing(sessions, session, owner).await?;
-    if listing == ListingStatus::Unlisted {
-        report_unlisted(sessions, session, owner);
+        Ok(listing)
     }
-    Ok(listing)
-}
 
-pub(super) fn report_unlisted(sessions: &Sessions, session: &str, owner: &str) {
-    let mut message = format!(
-        "the plugin says that session '{session}' belongs to user '{owner}', whose list does not have it: nothing of \
-         that user was read or changed"
-    );
-    make_printable(&mut message, MAX_MESSAGE);
-    sessions.inner.log().log_from_host(LogLevel::Warn, "keepline.owner", &message);
-}
-
-/// Whether the user's bucket lists the session of this name. One transaction.
-pub(super) async fn check_listing(
-    sessions: &Sessions,
-    session: &str,
-    owner: &str,
-) -> Result<ListingStatus, SessionError> {
-    let listed = expected_entry(SESSIONS_MAP, session, EntryState::Present, "");
-    Ok(match check_expectation(sessions, kind::USER, owner, session, listed).await? {
-        Some(Status::Applied | Status::Repeated) => ListingStatus::Listed,
-        Some(Status::Unmet) | None => ListingStatus::Unlisted,
-        Some(_) => ListingStatus::NoBucket,
-    })
-}
-
-/// Whether the session's bucket names this owner. One transaction.
-pub(super) async fn names_owner(sessions: &Sessions, session: &str, owner: &str) -> Result<bool, SessionError> {
-    let named = expected_entry(SESSION_MAP, OWNER_KEY, EntryState::Equal, owner);
-    let status = check_expectation(sessions, kind::SESSION, session, owner, named).await?;
-    Ok(matches!(status, Some(Status::Applied | Status::Repeated)))
-}
-
-/// The owner whom the session's bucket names. One transaction.
-pub(super) async fn read_stored_owner(sessions: &Sessions, session: &str) -> Result<Option<String>, SessionError> {
-    if !is_bucket(session) {
-        return Ok(None);
+    pub(super) fn report_unlisted(&self, session: &str, owner: &str) {
+        let mut message = format!(
+            "the plugin says that session '{session}' belongs to user '{owner}', whose list does not have it: nothing of \
+             that user was read or changed"
+        );
+        make_printable(&mut message, MAX_MESSAGE);
+        self.inner.log().log_from_host(LogLevel::Warn, "keepline.owner", &message);
     }
-    let transaction = build_entry_read(session, (SESSION_MAP, OWNER_KEY), OWNER_MAX);
-    Ok(extract_entry_text(run_read_transaction(sessions, &transaction).await?))
-}
 
-/// What becomes of a transaction on that bucket that expects this and does nothing. None: a name is none, so there is
-/// nothing to ask.
-async fn check_expectation(
-    sessions: &Sessions,
-    kind: &str,
-    name: &str,
-    other: &str,
-    expected: ExpectedEntry,
-) -> Result<Option<Status>, SessionError> {
-    if !is_bucket(name) || !is_bucket(other) {
-        return Ok(None);
+    /// Whether the user's bucket lists the session of this name. One transaction.
+    pub(super) async fn check_listing(&self, session: &str, owner: &str) -> Result<ListingStatus, SessionError> {
+        let listed = expected_entry(SESSIONS_MAP, session, EntryState::Present, "");
+        Ok(match self.check_expectation(kind::USER, owner, session, listed).await? {
+            Some(Status::Applied | Status::Repeated) => ListingStatus::Listed,
+            Some(Status::Unmet) | None => ListingStatus::Unlisted,
+            Some(_) => ListingStatus::NoBucket,
+        })
     }
-    let transaction = Transaction {
-        bucket: BucketId::new(kind, name),
-        // To look is no use of it.
-        precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
-        expectations: vec![Expectation::Entry(expected)],
-        operations: Vec::new(),
-    };
-    Ok(Some(run_read_transaction(sessions, &transaction.into()).await?.status))
-}
 
-async fn run_read_transaction(sessions: &Sessions, transaction: &IndexedTransaction) -> Result<Receipt, SessionError> {
-    let deadline = sessions.inner.call_deadline(Instant::now(), sessions.deadline).deadline;
-    let mut writer = Writer::new();
-    let writer = writer.advance();
-    let asked = sessions.store.call(deadline, |store| store.transact(writer, transaction, deadline)).await;
-    let answer = asked.map_err(Missed::to_failure).and_then(|answer| answer);
-    answer.map(|answer| answer.receipt).map_err(|failure| from_store_failure(&failure))
+    /// Whether the session's bucket names this owner. One transaction.
+    pub(super) async fn names_owner(&self, session: &str, owner: &str) -> Result<bool, SessionError> {
+        let named = expected_entry(SESSION_MAP, OWNER_KEY, EntryState::Equal, owner);
+        let status = self.check_expectation(kind::SESSION, session, owner, named).await?;
+        Ok(matches!(status, Some(Status::Applied | Status::Repeated)))
+    }
+
+    /// The owner whom the session's bucket names. One transaction.
+    pub(super) async fn read_stored_owner(&self, session: &str) -> Result<Option<String>, SessionError> {
+        if !is_bucket(session) {
+            return Ok(None);
+        }
+        let transaction = build_entry_read(session, (SESSION_MAP, OWNER_KEY), OWNER_MAX);
+        Ok(extract_entry_text(self.run_read_transaction(&transaction).await?))
+    }
+
+    /// What becomes of a transaction on that bucket that expects this and does nothing. None: a name is none, so there is
+    /// nothing to ask.
+    async fn check_expectation(
+        &self,
+        kind: &str,
+        name: &str,
+        other: &str,
+        expected: ExpectedEntry,
+    ) -> Result<Option<Status>, SessionError> {
+        if !is_bucket(name) || !is_bucket(other) {
+            return Ok(None);
+        }
+        let transaction = Transaction {
+            bucket: BucketId::new(kind, name),
+            // To look is no use of it.
+            precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
+            expectations: vec![Expectation::Entry(expected)],
+            operations: Vec::new(),
+        };
+        Ok(Some(self.run_read_transaction(&transaction.into()).await?.status))
+    }
+
+    async fn run_read_transaction(&self, transaction: &IndexedTransaction) -> Result<Receipt, SessionError> {
+        let deadline = self.inner.call_deadline(Instant::now(), self.deadline).deadline;
+        let mut writer = Writer::new();
+        let writer = writer.advance();
+        let asked = self.store.call(deadline, |store| store.transact(writer, transaction, deadline)).await;
+        let answer = asked.map_err(Missed::to_failure).and_then(|answer| answer);
+        Ok(answer?.receipt)
+    }
 }
 
 fn expected_entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {

@@ -41,80 +41,91 @@ pub struct UserSearch {
     pub next: Option<String>,
 }
 
-/// See [`Sessions::search_user`].
-pub(super) async fn search_user(
-    sessions: &mut Sessions,
-    user: &str,
-    words: &str,
-    after: Option<&str>,
-    limit: u32,
-) -> Result<UserSearch, SessionError> {
-    let words = Words::parse(words)?;
-    let mut at = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
-    let limit = usize::try_from(if limit == 0 { LIMIT } else { limit.min(LIMIT_MAX) }).unwrap_or(usize::MAX);
-    let listed = UserListing::for_user(user);
-    let mut search = UserSearch::default();
-    let mut work = MAX_PAGES_PER_CALL;
-    loop {
-        let list = sessions.list_user_sessions(&listed, user, at.list, SESSIONS).await?;
-        check_progress(list.older, at.list)?;
-        let page: Vec<ListedSession> = list.sessions.into_iter().filter_map(ListedSession::bounded).collect();
-        // By name, if it is still on this page.
-        let known = page.iter().position(|listed| !at.session.is_empty() && name_of(sessions, listed) == at.session);
-        let begin = known.unwrap_or(at.index);
-        let mut before = at.before.filter(|_| known.is_some());
-        for (index, session) in page.iter().enumerate().skip(begin) {
-            loop {
-                if work == 0 || search.found.len() >= limit {
-                    let session = name_of(sessions, session);
-                    search.next = Some(SearchCursor { list: at.list, index, session, before }.write());
-                    return Ok(search);
-                }
-                work -= 1;
-                let room = limit - search.found.len();
-                let (mut found, older) =
-                    search_transcript_page(sessions, Some(&listed), session, &words, before, room).await?;
-                search.found.append(&mut found);
-                before = older;
-                if before.is_none() {
-                    break;
+#[allow(clippy::multiple_inherent_impl, reason = "methods of the same room's type, by what they are for")]
+impl Sessions {
+    /// Messages in a user's sessions that contain all of these words, in either case: those of the session used last first, in
+    /// each the newest first. At most `limit` (0: 20; no more than 100) from where an earlier call ended on (`after`). A page
+    /// can be empty and not the last. Nodes are not searched.
+    ///
+    /// Cost: four transactions for each 50 sessions, two or three for each page of a transcript, of which a call reads no
+    /// more than eight (2,048 records or 4 MiB each).
+    ///
+    /// # Errors
+    /// See [`SessionError`]. [`SessionErrorCode::InvalidValue`] for no word, more than 16, or one of more than 256 bytes.
+    pub async fn search_user(
+        &mut self,
+        user: &str,
+        words: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<UserSearch, SessionError> {
+        let words = Words::parse(words)?;
+        let mut at = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
+        let limit = usize::try_from(if limit == 0 { LIMIT } else { limit.min(LIMIT_MAX) }).unwrap_or(usize::MAX);
+        let listed = UserListing::for_user(user);
+        let mut search = UserSearch::default();
+        let mut work = MAX_PAGES_PER_CALL;
+        loop {
+            let list = self.list_user_sessions(&listed, user, at.list, SESSIONS).await?;
+            check_progress(list.older, at.list)?;
+            let page: Vec<ListedSession> = list.sessions.into_iter().filter_map(ListedSession::bounded).collect();
+            // By name, if it is still on this page.
+            let known = page.iter().position(|listed| !at.session.is_empty() && name_of(self, listed) == at.session);
+            let begin = known.unwrap_or(at.index);
+            let mut before = at.before.filter(|_| known.is_some());
+            for (index, session) in page.iter().enumerate().skip(begin) {
+                loop {
+                    if work == 0 || search.found.len() >= limit {
+                        let session = name_of(self, session);
+                        search.next = Some(SearchCursor { list: at.list, index, session, before }.write());
+                        return Ok(search);
+                    }
+                    work -= 1;
+                    let room = limit - search.found.len();
+                    let (mut found, older) =
+                        search_transcript_page(self, Some(&listed), session, &words, before, room).await?;
+                    search.found.append(&mut found);
+                    before = older;
+                    if before.is_none() {
+                        break;
+                    }
                 }
             }
-        }
-        let Some(older) = list.older else { return Ok(search) };
-        at = SearchCursor { list: Some(older), ..SearchCursor::default() };
-        work = work.saturating_sub(1);
-        if work == 0 {
-            search.next = Some(at.write());
-            return Ok(search);
+            let Some(older) = list.older else { return Ok(search) };
+            at = SearchCursor { list: Some(older), ..SearchCursor::default() };
+            work = work.saturating_sub(1);
+            if work == 0 {
+                search.next = Some(at.write());
+                return Ok(search);
+            }
         }
     }
-}
 
-/// As [`search_user`], in one session, regardless of its owner.
-pub(super) async fn search_one_session(
-    sessions: &mut Sessions,
-    session: &str,
-    words: &str,
-    after: Option<&str>,
-    limit: u32,
-) -> Result<UserSearch, SessionError> {
-    let words = Words::parse(words)?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let session = ListedSession { session: session.to_owned(), title: None };
-    let mut place = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
-    let mut search = UserSearch::default();
-    for _ in 0..MAX_PAGES_PER_CALL {
-        let room = limit.saturating_sub(search.found.len());
-        let (mut found, older) = search_transcript_page(sessions, None, &session, &words, place.before, room).await?;
-        search.found.append(&mut found);
-        place.before = older;
-        if older.is_none() || search.found.len() >= limit {
-            break;
+    /// As [`Self::search_user`], in one session, regardless of its owner.
+    pub(crate) async fn search_one_session(
+        &mut self,
+        session: &str,
+        words: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<UserSearch, SessionError> {
+        let words = Words::parse(words)?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let session = ListedSession { session: session.to_owned(), title: None };
+        let mut place = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
+        let mut search = UserSearch::default();
+        for _ in 0..MAX_PAGES_PER_CALL {
+            let room = limit.saturating_sub(search.found.len());
+            let (mut found, older) = search_transcript_page(self, None, &session, &words, place.before, room).await?;
+            search.found.append(&mut found);
+            place.before = older;
+            if older.is_none() || search.found.len() >= limit {
+                break;
+            }
         }
+        search.next = place.before.map(|_| place.write());
+        Ok(search)
     }
-    search.next = place.before.map(|_| place.write());
-    Ok(search)
 }
 
 /// At most so many messages of one page of a transcript, and where to go on in it. The session is on the user's list;
@@ -128,17 +139,8 @@ async fn search_transcript_page(
     room: usize,
 ) -> Result<(Vec<FoundMessage>, Option<u64>), SessionError> {
     let query = MessageQuery { contains: words.longest(), before, limit: 1000, ..MessageQuery::default() };
-    let read = match listed {
-        Some(listed) => sessions.messages_of_listed(listed, &session.session, query).await,
-        None => sessions.messages_of_named(&session.session, query).await,
-    };
-    let page = match read {
-        Ok(page) => page,
-        // Its time is over meanwhile.
-        Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
-            return Ok((Vec::new(), None));
-        }
-        Err(other) => return Err(other),
+    let Some(page) = sessions.read_messages(listed, &session.session, query).await? else {
+        return Ok((Vec::new(), None));
     };
     let (mut found, mut older) = (Vec::new(), page.older);
     for message in page.messages.into_iter().rev() {

@@ -40,6 +40,17 @@ pub fn for_each_member<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) ->
     scan_object(text, each).map(|_| ())
 }
 
+/// The raw value of the member of that name, the last one if there are several. None: there is none, or the text is no object.
+pub fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut value = None;
+    for_each_member(text, |key, raw| {
+        if super::key_matches(key, name) {
+            value = Some(raw);
+        }
+    })?;
+    value
+}
+
 /// As [`for_each_member`], only the members of these names, each as what stands beside its name in `names`. One that comes in the
 /// order of `names` and without blanks, as those of a text of our own do, is found at once.
 #[must_use = "what was handed out is of no use if the text is no object"]

@@ -45,7 +45,7 @@ impl AssemblyRequest {
             scopes.ok_or_else(|| fault("scope_variables", "an object of scopes is required; it may be empty"))?;
         for (name, variables) in &scopes {
             let path = format!("scope_variables.{name}");
-            if Scope::parse(name).is_none() {
+            if Scope::from_name(name).is_none() {
                 return Err(fault(&path, &format!("no such scope; there are {}", Scope::names().join(", "))));
             }
             if variables.as_object().is_none() {
@@ -80,7 +80,7 @@ impl AssemblyRequest {
     pub fn variables(&self) -> Object {
         let mut variables = self.additional_variables.clone();
         for (name, members) in &self.scopes {
-            let of_scope = Scope::parse(name).map(Scope::variables).unwrap_or_default();
+            let of_scope = Scope::from_name(name).map(Scope::variables).unwrap_or_default();
             let members = members.as_object().into_iter().flatten().filter(|(name, _)| of_scope.contains(&&***name));
             variables.extend(members.map(|(name, value)| (Rc::clone(name), value.clone())));
         }

@@ -16,14 +16,14 @@ impl TryFrom<definitions::Owner> for Owner {
 
     fn try_from(owner: definitions::Owner) -> Result<Self, Box<Problem>> {
         let kind =
-            OwnerKind::parse(&owner.kind).ok_or_else(|| unknown("owner.kind", &owner.kind, &OwnerKind::names()))?;
+            OwnerKind::from_name(&owner.kind).ok_or_else(|| unknown("owner.kind", &owner.kind, &OwnerKind::names()))?;
         Ok(Self { kind, name: owner.name.into() })
     }
 }
 
 /// The kind of a definition.
 pub(super) fn definition_kind(name: &str) -> Result<DefinitionKind, Box<Problem>> {
-    DefinitionKind::parse(name).ok_or_else(|| unknown("kind", name, &DefinitionKind::names()))
+    DefinitionKind::from_name(name).ok_or_else(|| unknown("kind", name, &DefinitionKind::names()))
 }
 
 /// A name that is none of those that are registered.

@@ -11,7 +11,7 @@ use crate::{
 
 fn place(dataset: Dataset) -> Result<(Owner, DataKind, Collection), Box<Problem>> {
     let Dataset { owner, kind, name, namespace } = dataset;
-    let kind = DataKind::parse(&kind).ok_or_else(|| unknown("dataset.kind", &kind, &DataKind::names()))?;
+    let kind = DataKind::from_name(&kind).ok_or_else(|| unknown("dataset.kind", &kind, &DataKind::names()))?;
     Ok((owner.try_into()?, kind, Collection { name, namespace }))
 }
 

@@ -1,15 +1,7 @@
 //! The component shell: the contract's exports on one side, requests and operations on the other. It converts, and holds no
 //! rule.
 
-#[allow(
-    unsafe_code,
-    unused_imports,
-    clippy::all,
-    clippy::pedantic,
-    clippy::restriction,
-    rustdoc::all,
-    reason = "generated"
-)]
+#[allow(unsafe_code, unused, clippy::all, clippy::restriction, rustdoc::all, reason = "generated")]
 mod bindings;
 mod configuration;
 mod convert;

@@ -28,7 +28,7 @@ use std::{collections::BTreeSet, rc::Rc};
 use keepline_options::bucket_names::{dataset_bucket_name, definitions_bucket_name, to_map_key};
 use keepline_store_client::{BucketId, kind};
 
-use crate::named::named;
+use keepline_options::registered_names;
 
 /// Positions of what was replaced and is not erased yet.
 const STALE: &str = "stale";
@@ -40,7 +40,7 @@ pub struct Owner {
     pub name: Rc<str>,
 }
 
-named! {
+registered_names! {
     /// What an owner is.
     OwnerKind { Project = "project", User = "user", Tenant = "tenant", }
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use keepline_options::bucket_names::to_map_key;
+use keepline_options::{bucket_names::to_map_key, registered_names};
 use keepline_recall::{Embedding, extract_terms};
 use keepline_store_client::{
     BucketId, Document, Entry, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, Operation, PositionedRecord,
@@ -18,12 +18,11 @@ use super::{
     Owner, STALE, dataset, documents, entry_keys, events, graph, indexed::as_terms, reader::require_indexes, values,
 };
 use crate::{
-    named::named,
     value::items::parse_instant,
     value::{Object, Value},
 };
 
-named! {
+registered_names! {
     /// What a collection holds.
     DataKind {
         Values = "values",

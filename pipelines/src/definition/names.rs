@@ -1,13 +1,13 @@
 //! The enumerations of definitions, with their names.
 
-use crate::named::named;
+use keepline_options::registered_names;
 
-named! {
+registered_names! {
     /// Whether a memory takes part in assemblies: only active ones do.
     Status { Active = "active", Deprecated = "deprecated", Disabled = "disabled", Draft = "draft", }
 }
 
-named! {
+registered_names! {
     /// Where a contribution stands, in this order.
     Section {
         State = "state",
@@ -29,12 +29,12 @@ impl Section {
     }
 }
 
-named! {
+registered_names! {
     /// What gives way last when room is short.
     Priority { Low = "low", Medium = "medium", High = "high", Critical = "critical", }
 }
 
-named! {
+registered_names! {
     /// How items are written.
     ItemFormat {
         BulletList = "bullet_list",
@@ -52,7 +52,7 @@ impl ItemFormat {
     pub const OF_CONTRIBUTIONS: [Self; 4] = [Self::BulletList, Self::Numbered, Self::Prose, Self::Json];
 }
 
-named! {
+registered_names! {
     /// Who provides variables.
     Scope {
         Swarm = "swarm",

@@ -1,8 +1,10 @@
 //! The 21 types of steps with their parameters: one table, from which they are checked and described.
 
-use crate::{named::named, value::Value};
+use keepline_options::registered_names;
 
-named! {
+use crate::value::Value;
+
+registered_names! {
     /// The type of a step.
     StepKind {
         DeriveQuery = "derive_query",

@@ -92,7 +92,7 @@ impl Check {
         if semver::Version::parse(&version).is_err() {
             self.error("version", format!("{version} is no version such as 1.0.0"));
         }
-        let status = self.named(members, "status", Status::parse, &Status::names()).unwrap_or(Status::Active);
+        let status = self.named(members, "status", Status::from_name, &Status::names()).unwrap_or(Status::Active);
         self.scopes = self.scopes(members.get("inputs_scope"));
         self.variables = self.variables(members.get("additional_variables"));
         let empty = Object::new();
@@ -161,7 +161,7 @@ impl Check {
         };
         let mut scopes = Vec::new();
         for (position, value) in list.iter().enumerate() {
-            match value.as_text().and_then(Scope::parse) {
+            match value.as_text().and_then(Scope::from_name) {
                 Some(scope) => scopes.push(scope),
                 None => {
                     let message = format!("{} is none of {}", value.to_json(), Scope::names().join(", "));
@@ -221,7 +221,7 @@ impl Check {
             ItemFormat::OF_CONTRIBUTIONS.to_vec()
         };
         let format = given.get("format").filter(|format| !format.is_null()).map(|value| {
-            let format = value.as_text().and_then(ItemFormat::parse).filter(|format| formats.contains(format));
+            let format = value.as_text().and_then(ItemFormat::from_name).filter(|format| formats.contains(format));
             if format.is_none() {
                 let names: Vec<_> = formats.iter().map(|format| format.name()).collect();
                 self.error("contribution.format", format!("{} is none of {}", value.to_json(), names.join(", ")));
@@ -238,8 +238,8 @@ impl Check {
             usize::try_from(number?).ok()
         };
         let (max_items, max_tokens) = (whole("max_items"), whole("max_tokens"));
-        let section = self.named(given, "contribution.section", Section::parse, &Section::names());
-        let priority = self.named(given, "contribution.priority", Priority::parse, &Priority::names());
+        let section = self.named(given, "contribution.section", Section::from_name, &Section::names());
+        let priority = self.named(given, "contribution.priority", Priority::from_name, &Priority::names());
         const KNOWN: [&str; 6] = ["section", "priority", "format", "max_items", "max_tokens", "template"];
         for name in given.keys().filter(|name| !KNOWN.contains(&&***name) || (&***name == "template" && !is_sdk)) {
             self.warning(format!("contribution.{name}"), "a contribution has no such member");
@@ -316,7 +316,7 @@ impl Check {
                 continue;
             };
             let kind = members.get("type").and_then(Value::as_text);
-            let Some(kind) = kind.and_then(StepKind::parse) else {
+            let Some(kind) = kind.and_then(StepKind::from_name) else {
                 let message = match kind {
                     Some(kind) => format!("{kind} is none of {}", StepKind::names().join(", ")),
                     None => format!("a type is required: one of {}", StepKind::names().join(", ")),

@@ -17,10 +17,10 @@ pub use reads::{Answer, Direction, DocumentQuery, EventQuery, Found, Known, Need
 use std::rc::Rc;
 
 use indexmap::{IndexMap, IndexSet};
+use keepline_options::registered_names;
 
 use crate::{
     finding::Finding,
-    named::named,
     value::{Object, Value},
 };
 
@@ -97,7 +97,7 @@ pub struct RunFailure {
     pub message: String,
 }
 
-named! {
+registered_names! {
     /// The kind of a failure.
     FailureCode {
         /// A required variable was not given.

@@ -16,7 +16,7 @@ pub(super) fn format(context: &mut StepContext<'_>, mut items: Vec<Value>) -> St
     let contribution = &context.definition.contribution;
     let format = match context.text("format")? {
         None => contribution.format,
-        Some(name) => ItemFormat::parse(name)
+        Some(name) => ItemFormat::from_name(name)
             .ok_or_else(|| StepFault::at("format", format!("{name} is none of {}", ItemFormat::names().join(", "))))?,
     };
     let definition = context.definition;

@@ -113,28 +113,21 @@ impl Outcomes {
 
     /// Of `page_entries`.
     pub fn take_entry_page(&mut self) -> Result<EntryPage, Box<Problem>> {
-        match self.rest.next() {
-            Some(Outcome::Entries(FoundEntries { entries, missing })) => {
-                Ok(EntryPage { entries, cursor: missing.map(|missing| missing.cursor).unwrap_or_default() })
-            }
-            _ => Err(Problem::out_of_turn()),
-        }
+        let Some(Outcome::Entries(page)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
+        let cursor = page.missing.map(|missing| missing.cursor).unwrap_or_default();
+        Ok(EntryPage { entries: page.entries, cursor })
     }
 
     /// Of `put`, `remove` and `reset_map`.
     pub fn take_changed(&mut self) -> Result<ChangedEntries, Box<Problem>> {
-        match self.rest.next() {
-            Some(Outcome::Changed(changed)) => Ok(changed),
-            _ => Err(Problem::out_of_turn()),
-        }
+        let Some(Outcome::Changed(changed)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
+        Ok(changed)
     }
 
     /// Of `add`.
     pub fn take_counter(&mut self) -> Result<i64, Box<Problem>> {
-        match self.rest.next() {
-            Some(Outcome::Counter(counter)) => Ok(counter.value),
-            _ => Err(Problem::out_of_turn()),
-        }
+        let Some(Outcome::Counter(counter)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
+        Ok(counter.value)
     }
 
     /// Of `read` and `read_surplus`, and of `read_at` one span.
@@ -151,18 +144,14 @@ impl Outcomes {
 
     /// Of `read_at`.
     pub fn take_spans(&mut self) -> Result<Vec<LogRun>, Box<Problem>> {
-        match self.rest.next() {
-            Some(Outcome::Records(found)) => Ok(LogRun::each(found).collect()),
-            _ => Err(Problem::out_of_turn()),
-        }
+        let Some(Outcome::Records(found)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
+        Ok(LogRun::each(found).collect())
     }
 
     /// Of `append`, `replace_oldest`, `rewrite` and `reset_log`.
     pub fn take_extent(&mut self) -> Result<LogExtent, Box<Problem>> {
-        match self.rest.next() {
-            Some(Outcome::Extent(extent)) => Ok(extent),
-            _ => Err(Problem::out_of_turn()),
-        }
+        let Some(Outcome::Extent(extent)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
+        Ok(extent)
     }
 
     /// Of the next step.
@@ -172,9 +161,7 @@ impl Outcomes {
 
     /// Of `describe`.
     pub fn take_description(&mut self) -> Result<Description, Box<Problem>> {
-        match self.rest.next() {
-            Some(Outcome::Described(found)) => Ok(found),
-            _ => Err(Problem::out_of_turn()),
-        }
+        let Some(Outcome::Described(found)) = self.rest.next() else { return Err(Problem::out_of_turn()) };
+        Ok(found)
     }
 }

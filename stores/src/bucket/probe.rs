@@ -28,7 +28,7 @@ struct GrowthTally<'a> {
     parts: u64,
 }
 
-impl GrowthTally<'_> {
+impl<'a> GrowthTally<'a> {
     fn add_bytes(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add_unsigned(bytes);
     }
@@ -36,9 +36,7 @@ impl GrowthTally<'_> {
     fn subtract_bytes(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub_unsigned(bytes);
     }
-}
 
-impl<'a> GrowthTally<'a> {
     /// An entry with a text of that length, in the place of an old one if there is one.
     fn add_entry(&mut self, map: &'a str, key: &str, old: Option<&str>, length: usize) {
         self.add_bytes(entry_cost(key, length));

@@ -73,80 +73,65 @@ enum Remedy {
     None,
 }
 
+impl Fault {
+    /// A map, log or index whose size is not the noted one.
+    const fn miscounted(what: &'static str, condition: &'static str) -> Self {
+        Self { what, table: "part", column: "name", condition, remedy: Remedy::None }
+    }
+
+    const fn orphan(what: &'static str, table: &'static str, column: &'static str, condition: &'static str) -> Self {
+        Self { what, table, column, condition, remedy: Remedy::RemoveOrphan }
+    }
+
+    const fn unknown_number(table: &'static str, column: &'static str, condition: &'static str) -> Self {
+        let what = "a number was given that the store does not know of";
+        Self { what, table, column, condition, remedy: Remedy::None }
+    }
+}
+
+const WITHOUT_BUCKET: &str = "life NOT IN (SELECT life FROM bucket)";
+
 const FAULTS: [Fault; 14] = [
-    Fault {
-        what: "a map has another number of entries than noted",
-        table: "part",
-        column: "name",
-        condition: "form = 0 AND length <> (SELECT count(*) FROM entry WHERE map = part.id)",
-        remedy: Remedy::None,
-    },
-    Fault {
-        what: "a log has other records than noted",
-        table: "part",
-        column: "name",
-        condition: "form = 1 AND length <> (SELECT count(*) FROM record
+    Fault::miscounted(
+        "a map has another number of entries than noted",
+        "form = 0 AND length <> (SELECT count(*) FROM entry WHERE map = part.id)",
+    ),
+    Fault::miscounted(
+        "a log has other records than noted",
+        "form = 1 AND length <> (SELECT count(*) FROM record
          WHERE log = part.id AND position >= part.first AND position < part.first + part.length)",
-        remedy: Remedy::None,
-    },
-    Fault {
-        what: "an index has other documents than noted",
-        table: "part",
-        column: "name",
-        condition: "form = 2 AND length <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 4.0 FROM segment
+    ),
+    Fault::miscounted(
+        "an index has other documents than noted",
+        "form = 2 AND length <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 4.0 FROM segment
          WHERE idx = part.id AND place % 512 = 0)",
-        remedy: Remedy::None,
-    },
-    Fault {
-        what: "an index has other terms than noted",
-        table: "part",
-        column: "name",
-        condition: "form = 2 AND terms <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 3.0 FROM segment
+    ),
+    Fault::miscounted(
+        "an index has other terms than noted",
+        "form = 2 AND terms <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 3.0 FROM segment
          WHERE idx = part.id AND place % 512 > 0)",
-        remedy: Remedy::None,
-    },
-    Fault {
-        what: "a part belongs to no bucket",
-        table: "part",
-        column: "name",
-        condition: "life NOT IN (SELECT life FROM bucket)",
-        remedy: Remedy::RemoveOrphan,
-    },
-    Fault {
-        what: "a lease belongs to no bucket",
-        table: "lease",
-        column: "name",
-        condition: "life NOT IN (SELECT life FROM bucket)",
-        remedy: Remedy::RemoveOrphan,
-    },
-    Fault {
-        what: "a field belongs to no bucket",
-        table: "field",
-        column: "name",
-        condition: "life NOT IN (SELECT life FROM bucket)",
-        remedy: Remedy::RemoveOrphan,
-    },
-    Fault {
-        what: "an entry belongs to no map",
-        table: "entry",
-        column: "key",
-        condition: "map NOT IN (SELECT id FROM part WHERE form = 0 UNION ALL SELECT id FROM dead)",
-        remedy: Remedy::RemoveOrphan,
-    },
-    Fault {
-        what: "a record belongs to no log",
-        table: "record",
-        column: "log",
-        condition: "log NOT IN (SELECT id FROM part WHERE form = 1 UNION ALL SELECT id FROM dead)",
-        remedy: Remedy::RemoveOrphan,
-    },
-    Fault {
-        what: "a segment belongs to no index",
-        table: "segment",
-        column: "idx",
-        condition: "idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
-        remedy: Remedy::RemoveOrphan,
-    },
+    ),
+    Fault::orphan("a part belongs to no bucket", "part", "name", WITHOUT_BUCKET),
+    Fault::orphan("a lease belongs to no bucket", "lease", "name", WITHOUT_BUCKET),
+    Fault::orphan("a field belongs to no bucket", "field", "name", WITHOUT_BUCKET),
+    Fault::orphan(
+        "an entry belongs to no map",
+        "entry",
+        "key",
+        "map NOT IN (SELECT id FROM part WHERE form = 0 UNION ALL SELECT id FROM dead)",
+    ),
+    Fault::orphan(
+        "a record belongs to no log",
+        "record",
+        "log",
+        "log NOT IN (SELECT id FROM part WHERE form = 1 UNION ALL SELECT id FROM dead)",
+    ),
+    Fault::orphan(
+        "a segment belongs to no index",
+        "segment",
+        "idx",
+        "idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
+    ),
     // As in `limits`. Another program wrote it; it can also be replaced or removed by its key.
     Fault {
         what: "an entry is longer than any may be",
@@ -162,20 +147,8 @@ const FAULTS: [Fault; 14] = [
         condition: "octet_length(text) > 2097152",
         remedy: Remedy::Empty,
     },
-    Fault {
-        what: "a number was given that the store does not know of",
-        table: "bucket",
-        column: "life",
-        condition: "life > (SELECT stamp FROM store)",
-        remedy: Remedy::None,
-    },
-    Fault {
-        what: "a number was given that the store does not know of",
-        table: "part",
-        column: "id",
-        condition: "id > (SELECT stamp FROM store)",
-        remedy: Remedy::None,
-    },
+    Fault::unknown_number("bucket", "life", "life > (SELECT stamp FROM store)"),
+    Fault::unknown_number("part", "id", "id > (SELECT stamp FROM store)"),
 ];
 
 /// Looks at everything that a store holds, and changes neither the database nor its log. Cost: linear in that.
@@ -224,9 +197,6 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
 /// Erases what was deleted or has expired, and gives empty pages and the write-ahead log back to the disk, in small steps
 /// beside other users of the store: if there are none, nothing that was deleted is left in its files. `progress` is called with how many
 /// pages are done, and how many there are to do. Returns how many bytes the database became smaller by.
-///
-/// # Errors
-/// See [`DirectoryError`].
 pub fn compact(
     path: impl AsRef<Path>,
     options: &DirectoryOptions,
@@ -299,9 +269,6 @@ pub(super) fn give_back(db: &Connection, pages: i64) -> Result<(), rusqlite::Err
 /// copied, and how many there are. The copy is there when it is whole, and not before. Returns its bytes.
 ///
 /// Meanwhile the write-ahead log keeps all that is written.
-///
-/// # Errors
-/// See [`DirectoryError`].
 pub fn backup(
     path: impl AsRef<Path>,
     target: impl AsRef<Path>,

@@ -92,9 +92,6 @@ pub struct DirectoryCounters {
 impl DirectoryStore {
     /// Opens the store in a directory, and makes one if there is none and the options allow it. This waits for the disk: milliseconds, and
     /// seconds after a crash that left a long write-ahead log.
-    ///
-    /// # Errors
-    /// See [`DirectoryError`].
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
         Self::open_place(StoreFiles::open_or_create(path.as_ref())?, options, true)
     }

@@ -60,12 +60,12 @@ impl RedisStore {
         let wire = Arc::new(WireConfig::new(&options, clients.is_tls()));
         let layout = KeyLayout::new(&options.key_prefix, options.cluster);
         let servers = if options.cluster {
-            RedisServers::Cluster(Arc::new(Cluster::new(clients)))
+            RedisServers::Cluster(Arc::new(Cluster::new(clients, wire)))
         } else {
             let (address, client) = clients.single_client()?;
-            RedisServers::Single(Arc::new(RedisNode::new(address, client, &wire)))
+            RedisServers::Single(Arc::new(RedisNode::new(address, client, wire)))
         };
-        let requester = Arc::new(Requester::new(servers, wire, options.store_timeout));
+        let requester = Arc::new(Requester::new(servers, options.store_timeout));
         Ok(Self { layout, scripts: Arc::new(ScriptSet::new(MOST_SHAPES)), requester })
     }
 

@@ -103,9 +103,6 @@ fn contested() -> Failure {
 }
 
 /// All buckets in a store's list, in order, but for marks that a killed transfer left behind.
-///
-/// # Errors
-/// When the store fails.
 pub async fn list_all_buckets<S: TransferStore + ?Sized>(store: &S) -> Result<Vec<BucketId>, Failure> {
     let mut buckets = Vec::new();
     for kind in store.kinds().await? {

@@ -121,7 +121,6 @@ const COMMAND_LINE: Package = Package {
 const PIPELINES: Package = Package {
     name: "pipelines",
     rooms: &[
-        "named",
         "value",
         "finding",
         "language",

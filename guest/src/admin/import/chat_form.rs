@@ -8,34 +8,7 @@ use crate::text;
 use crate::text::json_values::array;
 use crate::text::quoting::python_repr;
 use crate::transcript::parts;
-use crate::transcript::record::CHAT_MEMBERS;
-
-/// Members of a record that are taken as they are.
-const OF_RECORDS: [&str; 23] = [
-    "v",
-    "id",
-    "parent",
-    "turn",
-    "begins",
-    "total",
-    "after",
-    "kind",
-    "role",
-    "status",
-    "content",
-    "at",
-    "weight",
-    "tokens",
-    "tool",
-    "files",
-    "truncated",
-    "model",
-    "metadata",
-    "raw",
-    "source",
-    "trust",
-    "apart",
-];
+use crate::transcript::record::{CHAT_MEMBERS, RecordMember};
 
 /// Those that each record of a message gets.
 const SHARED: [&str; 4] = ["turn", "at", "source", "trust"];
@@ -119,6 +92,11 @@ struct ParsedChatMessage<'a> {
     is_record: bool,
 }
 
+/// Whether a member of a record goes into one as it is.
+fn is_taken_as_is(name: &str) -> bool {
+    RecordMember::from_name(name).is_some_and(|member| !matches!(member, RecordMember::Chat | RecordMember::Vector))
+}
+
 /// Whether a value says nothing.
 fn is_nothing(raw: &str) -> bool {
     matches!(raw, "null" | "\"\"" | "[]" | "{}" | "false" | "")
@@ -182,7 +160,7 @@ impl ChatConverter {
                         }
                         message.beside.push((*known, raw));
                     }
-                    _ if OF_RECORDS.contains(&other) => message.members.push((key, raw)),
+                    _ if is_taken_as_is(other) => message.members.push((key, raw)),
                     _ if !is_nothing(raw) => others.push(name),
                     _ => {}
                 },
@@ -294,7 +272,7 @@ impl ChatConverter {
         }
         let (mut kept, mut has_tools) = (Vec::new(), false);
         let _ = json::for_each_element(message.content, |part| {
-            match (part_type(part).as_deref(), &*message.role) {
+            match (parts::kind(part).as_deref(), &*message.role) {
                 (Some("tool_use"), "assistant") => {
                     has_tools = true;
                     let own_id = ["call-", &*number.to_string(), "-", &*calls.len().to_string()].concat();
@@ -329,16 +307,6 @@ impl ChatConverter {
         }
         array(&kept).into()
     }
-}
-
-fn part_type(part: &str) -> Option<Cow<'_, str>> {
-    let mut found = None;
-    json::for_each_member(part, |key, raw| {
-        if json::key_matches(key, "type") {
-            found = json::decode_string(raw);
-        }
-    })?;
-    found
 }
 
 impl<'a> ChatTool<'a> {

@@ -62,7 +62,8 @@ impl GivenRecord {
         text: &str,
         ids: &mut Vec<(String, usize)>,
     ) -> SessionResult<()> {
-        let number = numbered(text).unwrap_or(number);
+        // Its place in a file, which can have others before it.
+        let number = json::member(text, "line").and_then(parse_count).unwrap_or(number);
         let unknown = || invalid_message(number, "it is not a JSON object");
         let text = json::mend_json(text).ok_or_else(unknown)?;
         for record in converter.convert_message(&text, number).ok_or_else(unknown)? {
@@ -86,19 +87,11 @@ impl GivenRecord {
         let mut given = Self { text: String::new(), number, role: Role::User, has_turn, parent };
         let body = text.trim_end().strip_suffix('}').filter(|_| is_read.is_some());
         let Some(body) = body else { return Err(given.invalid("it is not a JSON object")) };
-        given.role = match role.as_deref() {
-            Some("user") => Role::User,
-            Some("assistant") => Role::Assistant,
-            Some("tool") => Role::Tool,
-            Some("system") => Role::System,
-            Some("developer") => Role::Developer,
-            Some(other) => {
-                let what =
-                    ["its role is ", &python_repr(other), ", not user, assistant, tool, system or developer"].concat();
-                return Err(given.invalid(&what));
-            }
-            None => return Err(given.invalid("it has no role")),
-        };
+        let Some(role) = role else { return Err(given.invalid("it has no role")) };
+        given.role = Role::from_name(&role).ok_or_else(|| {
+            let role = python_repr(&role);
+            given.invalid(&["its role is ", &role, ", not user, assistant, tool, system or developer"].concat())
+        })?;
         if !is_text {
             return Err(given.invalid("its content is neither a string nor an array"));
         }
@@ -118,17 +111,6 @@ impl GivenRecord {
 pub(crate) fn invalid_message(number: u64, what: &str) -> Box<Problem> {
     let message = ["Message ", &*number.to_string(), ": ", what].concat();
     Box::new(Problem { limit: number, ..*Problem::invalid("message", message) })
-}
-
-/// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
-fn numbered(text: &str) -> Option<u64> {
-    let mut number = None;
-    json::for_each_member(text, |key, raw| {
-        if json::key_matches(key, "line") {
-            number = parse_count(raw);
-        }
-    })?;
-    number
 }
 
 /// Messages as they are to be stored.

@@ -99,19 +99,20 @@ pub fn set_messages(
         }
     }
     for _ in 0..TRIES {
-        let basis = import_basis(context, &at, next)?;
-        let mut placed = place_messages(context, &at, options, &basis, (&given, &ids), None)?;
-        let (status, passages) = if let Err(problem) = check_size(context, &placed, &basis, PieceEnd::default()) {
+        let import = TranscriptImport { context, at: &at, options, basis: import_basis(context, &at, next)? };
+        let basis = &import.basis;
+        let mut placed = import.place_messages((&given, &ids), None)?;
+        let (status, passages) = if let Err(problem) = import.check_size(&placed, PieceEnd::default()) {
             let old = (basis.next > basis.first).then(|| (basis.next - 1, basis.total));
             let piece = PieceSize::within(context.config.limits);
             let staging = Staging { old, is_root: !basis.is_added_to && old.is_some(), piece };
-            placed = place_messages(context, &at, options, &basis, (&given, &ids), Some(staging))?;
+            placed = import.place_messages((&given, &ids), Some(staging))?;
             if placed.pieces.is_empty() {
                 return Err(problem);
             }
-            write_in_pieces(context, &at, options, &placed, &basis)?
+            import.write_in_pieces(&placed)?
         } else {
-            write_messages(context, &at, options, &placed, &basis, PieceEnd::default(), &[])?
+            import.write_messages(&placed, PieceEnd::default(), &[])?
         };
         match status {
             Status::Unmet if next.is_some() => break,
@@ -133,28 +134,6 @@ pub fn set_messages(
         }
     }
     Err(conflict_problem(at.session))
-}
-
-/// Lays the messages out behind what there is.
-fn place_messages<'i>(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    options: &Options,
-    basis: &ImportBasis,
-    (given, ids): (&[GivenRecord], &'i [(String, usize)]),
-    staging: Option<Staging>,
-) -> SessionResult<ImportLayout<'i>> {
-    let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
-    let mut placed = ImportLayout { ids, is_added_to: basis.is_added_to, staging, ..ImportLayout::default() };
-    placed.calls.extend(basis.calls.iter().map(|(turn, id)| ImportedCall::of(turn, id)));
-    placed.turns = store::heap_sorted(basis.turns.clone());
-    placed.is_answered = basis.is_answered;
-    for given in given {
-        placed.end_piece_before(base, given);
-        let follows = follow(context, at, &placed, basis, given)?;
-        placed.place_message(options, base, given, follows)?;
-    }
-    Ok(placed)
 }
 
 fn too_many(context: &Context<impl Host>, name: &str, limit: usize, what: &str) -> Box<Problem> {
@@ -231,314 +210,319 @@ fn import_basis(
     }
 }
 
-/// What another message comes after; none: it is the first.
-fn follow(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    placed: &ImportLayout<'_>,
-    basis: &ImportBasis,
-    given: &GivenRecord,
-) -> SessionResult<Option<PrecedingMessage>> {
-    let at_spot = |index: usize| Some(placed.spots.get(index)?.as_preceding(basis.next + index as u64));
-    let newest = match placed.newest {
-        Some(index) => at_spot(index),
-        None if basis.is_added_to && basis.next > 0 => {
-            let turn = basis.turns.last().cloned().unwrap_or_default();
-            Some(PrecedingMessage { after: basis.next - 1, total: basis.total, turn })
-        }
-        None => None,
-    };
-    let Some(parent) = given.parent.as_deref() else { return Ok(newest) };
-    if let Ok(found) = placed.ids.binary_search_by(|(id, _)| (**id).cmp(parent)) {
-        let index = placed.ids.get(found).and_then(|(_, given)| placed.places.get(*given).copied());
-        // Who asks next follows the whole turn.
-        let end = index.map(|index| match given.role {
-            Role::User => placed.spots.get(index).map_or(index, |spot| spot.end),
-            _ => index,
-        });
-        if let Some(preceding) = end.and_then(at_spot) {
-            return Ok(Some(preceding));
-        }
-    } else if basis.is_added_to {
-        if placed.newest.is_none() && basis.head.as_deref() == Some(parent) {
-            return Ok(newest);
-        }
-        let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
-        let look = Transaction { bucket, precondition, expectations: &[], operations: &[] };
-        if let Some(found) = LocatedMessage::find_by_key(&context.host, &look, parent)? {
-            let turn = found.question_turn(None).map(|asked| asked.turn).unwrap_or_default();
-            return Ok(Some(PrecedingMessage { after: found.position, total: found.thread_weight(), turn }));
-        }
-    }
-    Err(given.invalid(&["its parent ", &python_repr(parent), " is not the id of an earlier message"].concat()))
+/// Messages on their way into a transcript.
+struct TranscriptImport<'a, H> {
+    context: &'a Context<H>,
+    at: &'a TranscriptAddress<'a>,
+    options: &'a Options,
+    basis: ImportBasis,
 }
 
-/// Whether what is left to be written after these pieces fits one transaction.
-fn check_size(
-    context: &Context<impl Host>,
-    placed: &ImportLayout<'_>,
-    basis: &ImportBasis,
-    written: PieceEnd,
-) -> SessionResult<()> {
-    let records = placed.records.get(written.records..).unwrap_or_default();
-    let results = placed.results.get(written.results..).unwrap_or_default();
-    // Ids that are added in one transaction are expected not to be there.
-    let keys = placed.keys.len() * if basis.is_added_to && written.records == 0 { 2 } else { 1 };
-    let pieces = records.len() + results.len() + placed.branches.len() + keys;
-    let texts = records.iter().chain(results.iter().flat_map(|(key, text)| [key, text]));
-    let texts = texts.chain(placed.keys.iter().map(|(key, _)| key));
-    let texts = texts.chain(placed.branches.iter().flat_map(|(key, text)| [key, text]));
-    let bytes = texts.map(String::len).sum::<usize>() + (pieces + 64) * PIECE_BYTES + placed.keys.len() * 8;
-    let limits = context.config.limits;
-    let (max_pieces, max_bytes) =
-        (bounded(PIECES_MAX, limits.call_pieces - 100), bounded(BYTES_MAX, limits.call_bytes));
-    if pieces > max_pieces {
-        let what = format!("{pieces} records, ids, branches and whole results");
-        return Err(too_many(context, "call-pieces", max_pieces, &what));
+impl<H: Host> TranscriptImport<'_, H> {
+    fn precondition(&self) -> Precondition<'static> {
+        if self.at.node.is_some() { directives::node_precondition(self.options) } else { Precondition::ANY }
     }
-    if bytes > max_bytes {
-        return Err(too_many(context, "call-bytes", max_bytes, &format!("{bytes} bytes")));
-    }
-    Ok(())
-}
 
-/// Writes messages in several transactions. Until the last of them, threads lead to what was there before; what an
-/// interrupted call has left is a branch that nothing leads to, and is dropped when messages are set again.
-fn write_in_pieces(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    options: &Options,
-    placed: &ImportLayout<'_>,
-    basis: &ImportBasis,
-) -> SessionResult<(Status, u64)> {
-    let written = placed.pieces.last().copied().unwrap_or_default();
-    check_size(context, placed, basis, written)?;
-    let old_results = if basis.is_added_to { Vec::new() } else { result_keys(context, at, basis)? };
-    if basis.is_added_to && has_known_id(context, at, placed, basis)? {
-        return Ok((Status::Unmet, 0));
-    }
-    let mut from = PieceEnd::default();
-    for piece in &placed.pieces {
-        match write_piece(context, at, options, placed, basis, (from, *piece))? {
-            Status::Applied | Status::Repeated => from = *piece,
-            other => return Ok((other, 0)),
+    /// Lays the messages out behind what there is.
+    fn place_messages<'i>(
+        &self,
+        (given, ids): (&[GivenRecord], &'i [(String, usize)]),
+        staging: Option<Staging>,
+    ) -> SessionResult<ImportLayout<'i>> {
+        let Self { context, options, basis, .. } = self;
+        let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
+        let mut placed = ImportLayout { ids, is_added_to: basis.is_added_to, staging, ..ImportLayout::default() };
+        placed.calls.extend(basis.calls.iter().map(|(turn, id)| ImportedCall::of(turn, id)));
+        placed.turns = store::heap_sorted(basis.turns.clone());
+        placed.is_answered = basis.is_answered;
+        for given in given {
+            placed.end_piece_before(base, given);
+            let follows = self.follow(&placed, given)?;
+            placed.place_message(options, base, given, follows)?;
         }
+        Ok(placed)
     }
-    let (status, passages) = write_messages(context, at, options, placed, basis, from, &old_results)?;
-    if matches!(status, Status::Applied | Status::Repeated) && !basis.is_added_to {
-        drop_old_records(context, at, basis.next)?;
-    }
-    Ok((status, passages))
-}
 
-fn write_piece(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    options: &Options,
-    placed: &ImportLayout<'_>,
-    basis: &ImportBasis,
-    (from, to): (PieceEnd, PieceEnd),
-) -> SessionResult<Status> {
-    let records = placed.records.get(from.records..to.records).unwrap_or_default();
-    let records: Vec<&str> = records.iter().map(String::as_str).collect();
-    let branches = pairs(placed.branches.get(from.branches..to.branches).unwrap_or_default());
-    let results = pairs(placed.results.get(from.results..to.results).unwrap_or_default());
-    let mut hidden = basis.hidden.clone();
-    match hidden.last_mut().filter(|last| last.end == basis.next) {
-        Some(last) => last.end = basis.next + to.records as u64,
-        None => hidden.push(basis.next..basis.next + to.records as u64),
-    }
-    let under_way = format_import(&hidden);
-    let marker = [PutEntry { key: IMPORT, text: &under_way }];
-    let operations = [
-        Operation::append(TRANSCRIPT, &records, &[]),
-        Operation::put(BRANCHES, &branches),
-        Operation::put(RESULTS, &results),
-        Operation::put(SESSION, &marker),
-    ];
-    let expectations = [
-        Expectation::log(TRANSCRIPT, None, Some(basis.next + from.records as u64)),
-        expect_session_entry(REVISION, basis.revision.as_deref()),
-    ];
-    let (bucket, precondition) = (at.bucket(), basis.precondition(at, options));
-    let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
-    Ok(store::transact(&context.host, &transaction)?.status)
-}
-
-/// The keys of all whole results.
-fn result_keys(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    basis: &ImportBasis,
-) -> SessionResult<Vec<String>> {
-    let (mut keys, mut cursor) = (Vec::new(), String::new());
-    loop {
-        let page = [Operation::page_keys(RESULTS, &cursor, MAX_KEYS, KEYS_BYTES)];
-        let found = store::read_bucket(&context.host, at.bucket(), Precondition::life(&basis.life), &page)?;
-        let Some(mut outcomes) = found else { return Ok(keys) };
-        let page = outcomes.take_key_page()?;
-        keys.extend(page.keys);
-        cursor = page.cursor;
-        if cursor.is_empty() {
-            return Ok(keys);
-        }
-    }
-}
-
-/// Whether a message that is to be added has the id of one that is there.
-fn has_known_id(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    placed: &ImportLayout<'_>,
-    basis: &ImportBasis,
-) -> SessionResult<bool> {
-    let keys: Vec<&str> = placed.keys.iter().map(|(key, _)| &**key).collect();
-    let get = [Operation::get_some(MESSAGES, &keys, BYTES_MAX as u64)];
-    let found = store::read_bucket(&context.host, at.bucket(), Precondition::life(&basis.life), &get)?;
-    found.map_or(Ok(false), |mut outcomes| outcomes.take_readable_entries().map(|known| !known.is_empty()))
-}
-
-/// Drops the records before a position: nothing leads to them any more.
-fn drop_old_records(context: &Context<impl Host>, at: &TranscriptAddress<'_>, kept: u64) -> SessionResult<()> {
-    const MOST: u64 = 10_000;
-    let mut before = None;
-    loop {
-        let look = [TRANSCRIPT_EXTENT];
-        let found = store::read_bucket(&context.host, at.bucket(), Precondition::LOOK, &look)?;
-        let Some(first) = found.map(|mut outcomes| outcomes.take_records()).transpose()?.map(|run| run.extent.first)
-        else {
-            return Ok(());
+    /// What another message comes after; none: it is the first.
+    fn follow(&self, placed: &ImportLayout<'_>, given: &GivenRecord) -> SessionResult<Option<PrecedingMessage>> {
+        let Self { context, at, basis, .. } = self;
+        let at_spot = |index: usize| Some(placed.spots.get(index)?.as_preceding(basis.next + index as u64));
+        let newest = match placed.newest {
+            Some(index) => at_spot(index),
+            None if basis.is_added_to && basis.next > 0 => {
+                let turn = basis.turns.last().cloned().unwrap_or_default();
+                Some(PrecedingMessage { after: basis.next - 1, total: basis.total, turn })
+            }
+            None => None,
         };
-        let count = kept.saturating_sub(first).min(MOST);
-        // A store where nothing was dropped does not do what it says.
-        if count == 0 || before.replace(first) == Some(first) {
-            return Ok(());
+        let Some(parent) = given.parent.as_deref() else { return Ok(newest) };
+        if let Ok(found) = placed.ids.binary_search_by(|(id, _)| (**id).cmp(parent)) {
+            let index = placed.ids.get(found).and_then(|(_, given)| placed.places.get(*given).copied());
+            // Who asks next follows the whole turn.
+            let end = index.map(|index| match given.role {
+                Role::User => placed.spots.get(index).map_or(index, |spot| spot.end),
+                _ => index,
+            });
+            if let Some(preceding) = end.and_then(at_spot) {
+                return Ok(Some(preceding));
+            }
+        } else if basis.is_added_to {
+            if placed.newest.is_none() && basis.head.as_deref() == Some(parent) {
+                return Ok(newest);
+            }
+            let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
+            let look = Transaction { bucket, precondition, expectations: &[], operations: &[] };
+            if let Some(found) = LocatedMessage::find_by_key(&context.host, &look, parent)? {
+                let turn = found.question_turn(None).map(|asked| asked.turn).unwrap_or_default();
+                return Ok(Some(PrecedingMessage { after: found.position, total: found.thread_weight(), turn }));
+            }
         }
-        let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
-        let expectations = [Expectation::log(TRANSCRIPT, Some(first), None)];
-        let operations = [Operation::replace_oldest(TRANSCRIPT, count, &[])];
-        let dropped = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
-        store::transact(&context.host, &dropped)?;
+        Err(given.invalid(&["its parent ", &python_repr(parent), " is not the id of an earlier message"].concat()))
     }
-}
 
-/// Writes what the pieces before have not: the last transaction, or the only one. Returns what became of it, and where the
-/// passages begin then if there may be more of them in the index.
-fn write_messages(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    options: &Options,
-    placed: &ImportLayout<'_>,
-    basis: &ImportBasis,
-    written: PieceEnd,
-    old_results: &[String],
-) -> SessionResult<(Status, u64)> {
-    let is_added = basis.is_added_to;
-    let is_staged = written.records > 0;
-    let records: Vec<&str> =
-        placed.records.get(written.records..).unwrap_or_default().iter().map(String::as_str).collect();
-    let mut keys = Vec::with_capacity(placed.keys.len());
-    for (key, index) in &placed.keys {
-        let end = placed.spots.get(*index).map_or(*index, |spot| spot.end);
-        keys.push((key.clone(), (basis.next + end as u64).to_string()));
+    /// Whether what is left to be written after these pieces fits one transaction.
+    fn check_size(&self, placed: &ImportLayout<'_>, written: PieceEnd) -> SessionResult<()> {
+        let records = placed.records.get(written.records..).unwrap_or_default();
+        let results = placed.results.get(written.results..).unwrap_or_default();
+        // Ids that are added in one transaction are expected not to be there.
+        let keys = placed.keys.len() * if self.basis.is_added_to && written.records == 0 { 2 } else { 1 };
+        let pieces = records.len() + results.len() + placed.branches.len() + keys;
+        let texts = records.iter().chain(results.iter().flat_map(|(key, text)| [key, text]));
+        let texts = texts.chain(placed.keys.iter().map(|(key, _)| key));
+        let texts = texts.chain(placed.branches.iter().flat_map(|(key, text)| [key, text]));
+        let bytes = texts.map(String::len).sum::<usize>() + (pieces + 64) * PIECE_BYTES + placed.keys.len() * 8;
+        let limits = self.context.config.limits;
+        let (max_pieces, max_bytes) =
+            (bounded(PIECES_MAX, limits.call_pieces - 100), bounded(BYTES_MAX, limits.call_bytes));
+        if pieces > max_pieces {
+            let what = format!("{pieces} records, ids, branches and whole results");
+            return Err(too_many(self.context, "call-pieces", max_pieces, &what));
+        }
+        if bytes > max_bytes {
+            return Err(too_many(self.context, "call-bytes", max_bytes, &format!("{bytes} bytes")));
+        }
+        Ok(())
     }
-    let bytes: usize = placed.records.iter().map(String::len).sum();
 
-    let fate = if is_added { MessageFate::Changed(&[]) } else { MessageFate::Replaced };
-    let owner = basis.owner.as_deref();
-    remove_copies(context, at.session, &basis.life, owner, revision_number(basis.revision.as_deref()), fate)?;
-    let before = if is_added { basis.total } else { 0 };
-    let total = placed.spots.last().map_or(before, |spot| spot.total).to_string();
-    let stored = bytes.to_string();
-    let first = placed
-        .first
-        .as_ref()
-        .map(|(_, text)| &**text)
-        .filter(|_| options.auto_generate_titles && options.title_from_first_message);
-    let named = first.map(|text| title::title_from_message(text, options.title_max_length));
-    let key = placed.first.as_ref().and_then(|(first, _)| placed.keys.iter().find(|(_, index)| index == first));
-    let of = named.as_deref().zip(key).map(|(title, (key, _))| title::format_origin(key, title));
-    let mut once = vec![PutEntry { key: TOTAL, text: &total }];
-    let mut gone = vec![SUMMARY];
-    match placed.head.as_deref() {
-        Some(head) => once.push(PutEntry { key: HEAD, text: head }),
-        None if !is_added => gone.push(HEAD),
-        None => {}
-    }
-    if !is_added {
-        gone.push(invalidate::INDEX_CURSOR_KEY);
-        gone.extend(COUNTERS);
-        once.push(PutEntry { key: BYTES, text: &stored });
-        match named.as_deref() {
-            Some(title) if !basis.has_title_of_its_own => once.push(PutEntry { key: TITLE, text: title }),
-            None if !basis.has_title_of_its_own => gone.extend([TITLE, UNTITLED]),
-            _ => {}
+    /// Writes messages in several transactions. Until the last of them, threads lead to what was there before; what an
+    /// interrupted call has left is a branch that nothing leads to, and is dropped when messages are set again.
+    fn write_in_pieces(&self, placed: &ImportLayout<'_>) -> SessionResult<(Status, u64)> {
+        let written = placed.pieces.last().copied().unwrap_or_default();
+        self.check_size(placed, written)?;
+        let old_results = if self.basis.is_added_to { Vec::new() } else { self.result_keys()? };
+        if self.basis.is_added_to && self.has_known_id(placed)? {
+            return Ok((Status::Unmet, 0));
         }
-        match of.as_deref() {
-            _ if basis.has_title_of_its_own => {}
-            Some(of) => once.push(PutEntry { key: TITLE_OF, text: of }),
-            None => gone.push(TITLE_OF),
+        let mut from = PieceEnd::default();
+        for piece in &placed.pieces {
+            match self.write_piece(placed, (from, *piece))? {
+                Status::Applied | Status::Repeated => from = *piece,
+                other => return Ok((other, 0)),
+            }
+        }
+        let (status, passages) = self.write_messages(placed, from, &old_results)?;
+        if matches!(status, Status::Applied | Status::Repeated) && !self.basis.is_added_to {
+            self.drop_old_records(self.basis.next)?;
+        }
+        Ok((status, passages))
+    }
+
+    fn write_piece(&self, placed: &ImportLayout<'_>, (from, to): (PieceEnd, PieceEnd)) -> SessionResult<Status> {
+        let Self { context, at, basis, .. } = self;
+        let records = placed.records.get(from.records..to.records).unwrap_or_default();
+        let records: Vec<&str> = records.iter().map(String::as_str).collect();
+        let branches = pairs(placed.branches.get(from.branches..to.branches).unwrap_or_default());
+        let results = pairs(placed.results.get(from.results..to.results).unwrap_or_default());
+        let mut hidden = basis.hidden.clone();
+        match hidden.last_mut().filter(|last| last.end == basis.next) {
+            Some(last) => last.end = basis.next + to.records as u64,
+            None => hidden.push(basis.next..basis.next + to.records as u64),
+        }
+        let under_way = format_import(&hidden);
+        let marker = [PutEntry { key: IMPORT, text: &under_way }];
+        let operations = [
+            Operation::append(TRANSCRIPT, &records, &[]),
+            Operation::put(BRANCHES, &branches),
+            Operation::put(RESULTS, &results),
+            Operation::put(SESSION, &marker),
+        ];
+        let expectations = [
+            Expectation::log(TRANSCRIPT, None, Some(basis.next + from.records as u64)),
+            expect_session_entry(REVISION, basis.revision.as_deref()),
+        ];
+        let (bucket, precondition) = (at.bucket(), self.precondition());
+        let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
+        Ok(store::transact(&context.host, &transaction)?.status)
+    }
+
+    /// The keys of all whole results.
+    fn result_keys(&self) -> SessionResult<Vec<String>> {
+        let (mut keys, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = [Operation::page_keys(RESULTS, &cursor, MAX_KEYS, KEYS_BYTES)];
+            let found =
+                store::read_bucket(&self.context.host, self.at.bucket(), Precondition::life(&self.basis.life), &page)?;
+            let Some(mut outcomes) = found else { return Ok(keys) };
+            let page = outcomes.take_key_page()?;
+            keys.extend(page.keys);
+            cursor = page.cursor;
+            if cursor.is_empty() {
+                return Ok(keys);
+            }
         }
     }
-    let hidden = records_left_hidden(basis, is_staged);
-    if hidden.is_empty() {
-        gone.push(IMPORT);
-    } else {
-        once.push(PutEntry { key: IMPORT, text: &hidden });
+
+    /// Whether a message that is to be added has the id of one that is there.
+    fn has_known_id(&self, placed: &ImportLayout<'_>) -> SessionResult<bool> {
+        let keys: Vec<&str> = placed.keys.iter().map(|(key, _)| &**key).collect();
+        let get = [Operation::get_some(MESSAGES, &keys, BYTES_MAX as u64)];
+        let found =
+            store::read_bucket(&self.context.host, self.at.bucket(), Precondition::life(&self.basis.life), &get)?;
+        found.map_or(Ok(false), |mut outcomes| outcomes.take_readable_entries().map(|known| !known.is_empty()))
     }
-    let append = if is_added || is_staged {
-        Operation::append(TRANSCRIPT, &records, &[])
-    } else {
-        Operation::reset_log(TRANSCRIPT, &records)
-    };
-    let mut operations = vec![
-        append,
-        Operation::put(SESSION, &once),
-        Operation::remove(SESSION, &gone),
-        Operation::add(SESSION, REVISION, 1),
-    ];
-    let messages = pairs(&keys);
-    // Threads of what was there end with it.
-    let branches =
-        if is_added { placed.branches.get(written.branches..).unwrap_or_default() } else { &placed.branches };
-    let branches = pairs(branches);
-    let results = pairs(placed.results.get(written.results..).unwrap_or_default());
-    let old_results: Vec<&str> = old_results.iter().map(String::as_str).collect();
-    let amount = i64::try_from(bytes).unwrap_or(0);
-    if is_added {
-        let all = [(MESSAGES, &messages), (BRANCHES, &branches), (RESULTS, &results)];
-        operations.extend(all.map(|(map, entries)| Operation::put(map, entries)));
-        operations.push(Operation::add(SESSION, BYTES, amount));
-    } else {
-        operations.extend([Operation::replace_map(MESSAGES, &messages), Operation::replace_map(BRANCHES, &branches)]);
-        if is_staged {
-            operations.extend([Operation::remove(RESULTS, &old_results), Operation::put(RESULTS, &results)]);
+
+    /// Drops the records before a position: nothing leads to them any more.
+    fn drop_old_records(&self, kept: u64) -> SessionResult<()> {
+        const MOST: u64 = 10_000;
+        let mut before = None;
+        loop {
+            let look = [TRANSCRIPT_EXTENT];
+            let found = store::read_bucket(&self.context.host, self.at.bucket(), Precondition::LOOK, &look)?;
+            let Some(first) =
+                found.map(|mut outcomes| outcomes.take_records()).transpose()?.map(|run| run.extent.first)
+            else {
+                return Ok(());
+            };
+            let count = kept.saturating_sub(first).min(MOST);
+            // A store where nothing was dropped does not do what it says.
+            if count == 0 || before.replace(first) == Some(first) {
+                return Ok(());
+            }
+            let (bucket, precondition) = (self.at.bucket(), Precondition::LOOK);
+            let expectations = [Expectation::log(TRANSCRIPT, Some(first), None)];
+            let operations = [Operation::replace_oldest(TRANSCRIPT, count, &[])];
+            let dropped = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
+            store::transact(&self.context.host, &dropped)?;
+        }
+    }
+
+    /// Writes what the pieces before have not: the last transaction, or the only one. Returns what became of it, and where the
+    /// passages begin then if there may be more of them in the index.
+    fn write_messages(
+        &self,
+        placed: &ImportLayout<'_>,
+        written: PieceEnd,
+        old_results: &[String],
+    ) -> SessionResult<(Status, u64)> {
+        let Self { context, at, options, basis } = self;
+        let is_added = basis.is_added_to;
+        let is_staged = written.records > 0;
+        let records: Vec<&str> =
+            placed.records.get(written.records..).unwrap_or_default().iter().map(String::as_str).collect();
+        let mut keys = Vec::with_capacity(placed.keys.len());
+        for (key, index) in &placed.keys {
+            let end = placed.spots.get(*index).map_or(*index, |spot| spot.end);
+            keys.push((key.clone(), (basis.next + end as u64).to_string()));
+        }
+        let bytes: usize = placed.records.iter().map(String::len).sum();
+
+        let fate = if is_added { MessageFate::Changed(&[]) } else { MessageFate::Replaced };
+        let owner = basis.owner.as_deref();
+        remove_copies(context, at.session, &basis.life, owner, revision_number(basis.revision.as_deref()), fate)?;
+        let before = if is_added { basis.total } else { 0 };
+        let total = placed.spots.last().map_or(before, |spot| spot.total).to_string();
+        let stored = bytes.to_string();
+        let first = placed
+            .first
+            .as_ref()
+            .map(|(_, text)| &**text)
+            .filter(|_| options.auto_generate_titles && options.title_from_first_message);
+        let named = first.map(|text| title::title_from_message(text, options.title_max_length));
+        let key = placed.first.as_ref().and_then(|(first, _)| placed.keys.iter().find(|(_, index)| index == first));
+        let of = named.as_deref().zip(key).map(|(title, (key, _))| title::format_origin(key, title));
+        let mut once = vec![PutEntry { key: TOTAL, text: &total }];
+        let mut gone = vec![SUMMARY];
+        match placed.head.as_deref() {
+            Some(head) => once.push(PutEntry { key: HEAD, text: head }),
+            None if !is_added => gone.push(HEAD),
+            None => {}
+        }
+        if !is_added {
+            gone.push(invalidate::INDEX_CURSOR_KEY);
+            gone.extend(COUNTERS);
+            once.push(PutEntry { key: BYTES, text: &stored });
+            match named.as_deref() {
+                Some(title) if !basis.has_title_of_its_own => once.push(PutEntry { key: TITLE, text: title }),
+                None if !basis.has_title_of_its_own => gone.extend([TITLE, UNTITLED]),
+                _ => {}
+            }
+            match of.as_deref() {
+                _ if basis.has_title_of_its_own => {}
+                Some(of) => once.push(PutEntry { key: TITLE_OF, text: of }),
+                None => gone.push(TITLE_OF),
+            }
+        }
+        let hidden = self.records_left_hidden(is_staged);
+        if hidden.is_empty() {
+            gone.push(IMPORT);
         } else {
-            operations.push(Operation::replace_map(RESULTS, &results));
+            once.push(PutEntry { key: IMPORT, text: &hidden });
         }
-        operations.extend(remove::RESET_PASSAGES);
+        let append = if is_added || is_staged {
+            Operation::append(TRANSCRIPT, &records, &[])
+        } else {
+            Operation::reset_log(TRANSCRIPT, &records)
+        };
+        let mut operations = vec![
+            append,
+            Operation::put(SESSION, &once),
+            Operation::remove(SESSION, &gone),
+            Operation::add(SESSION, REVISION, 1),
+        ];
+        let messages = pairs(&keys);
+        // Threads of what was there end with it.
+        let branches =
+            if is_added { placed.branches.get(written.branches..).unwrap_or_default() } else { &placed.branches };
+        let branches = pairs(branches);
+        let results = pairs(placed.results.get(written.results..).unwrap_or_default());
+        let old_results: Vec<&str> = old_results.iter().map(String::as_str).collect();
+        let amount = i64::try_from(bytes).unwrap_or(0);
+        if is_added {
+            let all = [(MESSAGES, &messages), (BRANCHES, &branches), (RESULTS, &results)];
+            operations.extend(all.map(|(map, entries)| Operation::put(map, entries)));
+            operations.push(Operation::add(SESSION, BYTES, amount));
+        } else {
+            operations
+                .extend([Operation::replace_map(MESSAGES, &messages), Operation::replace_map(BRANCHES, &branches)]);
+            if is_staged {
+                operations.extend([Operation::remove(RESULTS, &old_results), Operation::put(RESULTS, &results)]);
+            } else {
+                operations.push(Operation::replace_map(RESULTS, &results));
+            }
+            operations.extend(remove::RESET_PASSAGES);
+        }
+        let mut expectations = vec![
+            Expectation::log(TRANSCRIPT, None, Some(basis.next + written.records as u64)),
+            expect_session_entry(REVISION, basis.revision.as_deref()),
+            expect_session_entry(TITLE, basis.title.as_deref()),
+        ];
+        let new = keys.iter().filter(|_| is_added && !is_staged);
+        expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
+        let (bucket, precondition) = (at.bucket(), self.precondition());
+        let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
+        let receipt = store::transact(&context.host, &transaction);
+        let receipt = receipt.map_err(|failure| write_problem(at.session, failure))?;
+        let passages = store::appended_extent(&transaction, &receipt, PASSAGES).map_or(0, |extent| extent.first);
+        Ok((receipt.status, passages))
     }
-    let mut expectations = vec![
-        Expectation::log(TRANSCRIPT, None, Some(basis.next + written.records as u64)),
-        expect_session_entry(REVISION, basis.revision.as_deref()),
-        expect_session_entry(TITLE, basis.title.as_deref()),
-    ];
-    let new = keys.iter().filter(|_| is_added && !is_staged);
-    expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
-    let (bucket, precondition) = (at.bucket(), basis.precondition(at, options));
-    let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
-    let receipt = store::transact(&context.host, &transaction);
-    let receipt = receipt.map_err(|failure| write_problem(at.session, failure))?;
-    let passages = store::appended_extent(&transaction, &receipt, PASSAGES).map_or(0, |extent| extent.first);
-    Ok((receipt.status, passages))
-}
 
-/// What stays hidden after the last transaction: what an interrupted call has left, or the old records until they are dropped.
-fn records_left_hidden(basis: &ImportBasis, is_staged: bool) -> String {
-    match (basis.is_added_to, is_staged) {
-        (true, _) => format_import(&basis.hidden),
-        (false, true) => format_import(std::slice::from_ref(&(basis.first..basis.next))),
-        (false, false) => String::new(),
+    /// What stays hidden after the last transaction: what an interrupted call has left, or the old records until they are dropped.
+    fn records_left_hidden(&self, is_staged: bool) -> String {
+        match (self.basis.is_added_to, is_staged) {
+            (true, _) => format_import(&self.basis.hidden),
+            (false, true) => format_import(std::slice::from_ref(&(self.basis.first..self.basis.next))),
+            (false, false) => String::new(),
+        }
     }
 }
 
@@ -572,10 +556,6 @@ struct ImportBasis {
 }
 
 impl ImportBasis {
-    fn precondition(&self, at: &TranscriptAddress<'_>, options: &Options) -> Precondition<'static> {
-        if at.node.is_some() { directives::node_precondition(options) } else { Precondition::ANY }
-    }
-
     fn read_open(&mut self, records: &[String]) {
         for record in records.iter().filter_map(|text| StoredRecord::parse(text)) {
             if self.turns.last().is_none_or(|turn| *turn != record.turn) {

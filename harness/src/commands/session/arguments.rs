@@ -23,6 +23,12 @@ pub struct ListArguments {
     pub long: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct NamedSession {
+    /// The session's id
+    pub session: String,
+}
+
 /// A whole turn, or messages.
 #[derive(Debug, Args)]
 pub struct AppendArguments {
@@ -106,10 +112,7 @@ pub enum SessionCommand {
     /// pipe, only ids are printed unless --long is given.
     List(ListArguments),
     /// Show a session: owner, title, times, size, summary, nodes, and the values that it remembers
-    Show {
-        #[command(flatten)]
-        transcript: TranscriptArguments,
-    },
+    Show(TranscriptArguments),
     /// List the nodes of a session: app, messages, last use and size
     ///
     /// Each node is read once, 16 at a time.
@@ -121,15 +124,9 @@ pub enum SessionCommand {
         full: bool,
     },
     /// Create a session; fails if it exists
-    Create {
-        /// The session's id
-        session: String,
-    },
+    Create(NamedSession),
     /// Delete a session and everything it remembers, including its nodes
-    Delete {
-        /// The session's id
-        session: String,
-    },
+    Delete(NamedSession),
     /// Delete all sessions, with their nodes and users; other prefixes and databases are not touched
     ClearAll {
         /// Do not ask
@@ -160,10 +157,7 @@ pub enum SessionCommand {
         text: bool,
     },
     /// List the keys of a session
-    Keys {
-        /// The session's id
-        session: String,
-    },
+    Keys(NamedSession),
     /// Clear one key of a session, or all of them; the session itself is kept
     #[command(
         group = clap::ArgGroup::new("what").required(true).args(["key", "all"]),
@@ -189,10 +183,7 @@ pub enum SessionCommand {
         amount: i64,
     },
     /// Run a session's deferred work now: title, summary, retention, recall index; needs conversation: true
-    Upkeep {
-        /// The session's id
-        session: String,
-    },
+    Upkeep(NamedSession),
     /// Show the operations on a session, oldest first
     History {
         /// The session's id
@@ -210,10 +201,7 @@ pub enum SessionCommand {
     Import(ImportArguments),
     /// Show the facts about a conversation: owner, title, summary, size. See `show`
     #[command(hide = true)]
-    Describe {
-        #[command(flatten)]
-        transcript: TranscriptArguments,
-    },
+    Describe(TranscriptArguments),
     /// Show the messages of a conversation, oldest first
     Messages {
         #[command(flatten)]
@@ -328,8 +316,8 @@ impl SessionCommand {
             Self::Append(AppendArguments { transcript, .. })
             | Self::Grep(GrepArguments { transcript, .. })
             | Self::Window(WindowArguments { transcript, .. })
-            | Self::Show { transcript }
-            | Self::Describe { transcript }
+            | Self::Show(transcript)
+            | Self::Describe(transcript)
             | Self::Messages { transcript, .. }
             | Self::Text { transcript, .. }
             | Self::Edit { transcript, .. }
@@ -346,21 +334,21 @@ impl SessionCommand {
     pub fn store_access(&self) -> StoreAccess {
         match self {
             Self::List(_)
-            | Self::Show { .. }
+            | Self::Show(_)
             | Self::Nodes { .. }
             | Self::Get { .. }
-            | Self::Keys { .. }
+            | Self::Keys(_)
             | Self::History { .. }
             | Self::Export(_)
-            | Self::Describe { .. }
+            | Self::Describe(_)
             | Self::Messages { .. }
             | Self::Text { .. }
             | Self::Grep(_)
             | Self::Window(_)
             | Self::Title { title: None, clear: false, .. } => StoreAccess::Read,
             Self::Settings { settings, clear: false, .. } if settings.is_empty() => StoreAccess::Read,
-            Self::Upkeep { .. } | Self::Title { .. } | Self::Settings { .. } => StoreAccess::Change,
-            Self::Delete { .. }
+            Self::Upkeep(_) | Self::Title { .. } | Self::Settings { .. } => StoreAccess::Change,
+            Self::Delete(_)
             | Self::ClearAll { .. }
             | Self::Clear { .. }
             | Self::Edit { .. }
@@ -368,7 +356,7 @@ impl SessionCommand {
             | Self::ClearMessages { .. } => StoreAccess::Delete,
             Self::SetMessages { .. } => StoreAccess::Replace,
             Self::Import(arguments) if arguments.replace && !arguments.dry_run => StoreAccess::Replace,
-            Self::Create { .. } | Self::Put { .. } | Self::Increment { .. } | Self::Append(_) | Self::Import(_) => {
+            Self::Create(_) | Self::Put { .. } | Self::Increment { .. } | Self::Append(_) | Self::Import(_) => {
                 StoreAccess::Add
             }
         }

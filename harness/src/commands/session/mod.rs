@@ -28,7 +28,7 @@ use keepline::{
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use self::arguments::{AppendArguments, SessionArguments, SessionCommand};
+use self::arguments::{AppendArguments, NamedSession, SessionArguments, SessionCommand};
 use crate::{
     app::{error::coded_error, with_keepline},
     args::GlobalArguments,
@@ -73,7 +73,7 @@ pub fn main(global: &GlobalArguments, arguments: &SessionArguments) -> Result<Ex
     }
     with_keepline(global, arguments.command.store_access(), async |keepline, config, runtime| {
         match &arguments.command {
-            SessionCommand::Upkeep { session } => upkeep(&keepline, config, runtime, json, session).await,
+            SessionCommand::Upkeep(NamedSession { session }) => upkeep(&keepline, config, runtime, json, session).await,
             command => {
                 let served = serve(&keepline, json, command, &put, appended.as_deref()).await;
                 served.map_err(|error| match command.transcript() {
@@ -96,20 +96,20 @@ async fn serve(
     let mut sessions = keepline.sessions();
     match command {
         SessionCommand::List(arguments) => list::list_sessions(keepline, json, arguments).await,
-        SessionCommand::Show { transcript } => show::show_session(keepline, json, transcript).await,
+        SessionCommand::Show(transcript) => show::show_session(keepline, json, transcript).await,
         SessionCommand::Nodes { session, full } => list::list_nodes(keepline, json, session, *full).await,
-        SessionCommand::Create { session } => {
+        SessionCommand::Create(NamedSession { session }) => {
             let created = sessions.create(session).await?;
             let all = json!({"session": session, "generation": created.generation});
             print_result_lines(json, &all, [session])
         }
-        SessionCommand::Delete { session } => delete(keepline, json, session).await,
+        SessionCommand::Delete(NamedSession { session }) => delete(keepline, json, session).await,
         SessionCommand::Put { session, key, .. } => {
             sessions.put(session, key, put).await?;
             print_result(json, &json!({"session": session, "key": key}), "")
         }
         SessionCommand::Get { session, key, text } => get(&mut sessions, json, session, key, *text).await,
-        SessionCommand::Keys { session } => {
+        SessionCommand::Keys(NamedSession { session }) => {
             let found = sessions.keys(session).await?;
             let all = json!({"session": session, "keys": found.keys});
             print_result_lines(json, &all, &found.keys)
@@ -128,7 +128,7 @@ async fn serve(
             history::show_history(&mut sessions, json, session, *before, *limit).await
         }
         SessionCommand::ClearAll { .. } => clear_all::clear_all(keepline.store(), json).await,
-        SessionCommand::Describe { transcript } => show::show_transcript(&mut sessions, json, transcript).await,
+        SessionCommand::Describe(transcript) => show::show_transcript(&mut sessions, json, transcript).await,
         SessionCommand::Messages { transcript, thread, id, role, search, limit, before } => {
             let query = MessageQuery {
                 id: id.as_deref(),
@@ -186,7 +186,7 @@ async fn serve(
         SessionCommand::Export(_)
         | SessionCommand::Import(_)
         | SessionCommand::SetMessages { .. }
-        | SessionCommand::Upkeep { .. } => Ok(()),
+        | SessionCommand::Upkeep(_) => Ok(()),
     }
 }
 

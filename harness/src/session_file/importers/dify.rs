@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keepline_json::for_each_member;
+use keepline_json::{for_each_member, member};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -44,13 +44,7 @@ pub fn read_conversation(item: &SourceItem) -> Result<ForeignConversation, Strin
         }
     } else if document.get("turns").is_some_and(Value::is_object) {
         // In the order in which they are written, which a map does not keep.
-        let mut turns = String::new();
-        let _ = for_each_member(text, |key, raw| {
-            if key == "\"turns\"" {
-                raw.clone_into(&mut turns);
-            }
-        });
-        let _ = for_each_member(&turns, |key, raw| {
+        let _ = for_each_member(member(text, "turns").unwrap_or_default(), |key, raw| {
             let (run, turn) = (json_text::parse_lenient::<String>(key), json_text::parse_lenient::<Value>(raw));
             if let (Ok(run), Ok(turn)) = (run, turn) {
                 add_turn(&mut conversation, &run, &turn);

@@ -4,11 +4,12 @@
 //! on its own, by the best passage of its question and the best of its answer, as recall scores them without their
 //! neighbours.
 
+use keepline_options::words::Recall;
 use serde_json::{Value, json};
 
 use super::{
-    remember::RecallScope,
-    transcripts::{TranscriptMessage, TranscriptReader, is_gone},
+    remember::configured_recall,
+    transcripts::{TranscriptMessage, TranscriptReader},
 };
 use crate::{
     entry::{Effect, Question},
@@ -198,7 +199,7 @@ impl Keepline {
             return Err(invalid_value_error("A threshold is a number from 0 to 1"));
         }
         if search.method == Method::Recall {
-            reaches(RecallScope::from_filter_options(self), search.session)?;
+            reaches(configured_recall(self), search.session)?;
         }
         let limit = if search.limit == 0 { LIMIT } else { search.limit.min(LIMIT_MAX) };
         let mut sessions = self.sessions();
@@ -324,11 +325,11 @@ impl Keepline {
 }
 
 /// Whether recall looks there.
-fn reaches(scope: Option<RecallScope>, session: Option<&str>) -> Result<(), SessionError> {
+fn reaches(scope: Option<Recall>, session: Option<&str>) -> Result<(), SessionError> {
     match scope {
         None => Err(invalid_value_error("Conversations are off: set conversation=true")),
-        Some(RecallScope::Off) => Err(invalid_value_error("Recall is off: set recall=user, or search for words")),
-        Some(RecallScope::Session) if session.is_none() => {
+        Some(Recall::Off) => Err(invalid_value_error("Recall is off: set recall=user, or search for words")),
+        Some(Recall::Session) if session.is_none() => {
             let message =
                 "recall=session searches a single session: name it with --session, set recall=user, or use --keyword";
             Err(invalid_value_error(message))
@@ -348,15 +349,8 @@ async fn newest_question(
     session: &str,
 ) -> Result<Option<TranscriptMessage>, SessionError> {
     let query = MessageQuery { role: Some("user"), limit: 1, ..MessageQuery::default() };
-    let read = match listed {
-        Some(listed) => sessions.messages_of_listed(listed, session, query).await,
-        None => sessions.messages_of_named(session, query).await,
-    };
-    match read {
-        Ok(mut page) => Ok(page.messages.pop().map(TranscriptMessage::from)),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let page = sessions.read_messages(listed, session, query).await?;
+    Ok(page.and_then(|mut page| page.messages.pop()).map(TranscriptMessage::from))
 }
 
 async fn search_by_words(

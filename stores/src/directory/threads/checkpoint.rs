@@ -27,12 +27,8 @@ impl CheckpointThread {
     }
 
     pub(crate) fn run(self) {
-        loop {
-            match self.shared.checkpoints.wait_for_items(usize::MAX, None) {
-                DequeueOutcome::Items(pages) => self.make_checkpoint(pages.into_iter().max().unwrap_or(0)),
-                DequeueOutcome::TimedOut => {}
-                DequeueOutcome::Closed => break,
-            }
+        while let DequeueOutcome::Items(pages) = self.shared.checkpoints.wait_for_items(usize::MAX, None) {
+            self.make_checkpoint(pages.into_iter().max().unwrap_or(0));
         }
         let Self { shared, db } = self;
         shared.disconnect(db);

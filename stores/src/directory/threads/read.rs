@@ -41,12 +41,8 @@ impl ReadThread {
     }
 
     pub(crate) fn run(self) {
-        loop {
-            match self.shared.reads.wait_for_items(MOST, None) {
-                DequeueOutcome::Items(requests) => self.serve_requests(requests.into()),
-                DequeueOutcome::TimedOut => {}
-                DequeueOutcome::Closed => break,
-            }
+        while let DequeueOutcome::Items(requests) = self.shared.reads.wait_for_items(MOST, None) {
+            self.serve_requests(requests.into());
         }
         let Self { shared, db } = self;
         shared.disconnect(db);

@@ -50,6 +50,7 @@ pub(crate) enum RedisServers {
 
 pub(crate) struct Cluster {
     clients: ClientFactory,
+    wire: Arc<WireConfig>,
     map: RwLock<SlotMap>,
     /// Something said that the map is not as it was.
     suspect: AtomicBool,
@@ -66,6 +67,13 @@ struct SlotMap {
 }
 
 impl RedisServers {
+    pub(super) fn wire(&self) -> &WireConfig {
+        match self {
+            Self::Single(node) => &node.wire,
+            Self::Cluster(cluster) => &cluster.wire,
+        }
+    }
+
     /// The server that has a slot, as far as it is known without asking.
     pub(crate) fn known_owner(&self, slot: HashSlot) -> Option<Arc<RedisNode>> {
         match self {
@@ -74,15 +82,10 @@ impl RedisServers {
         }
     }
 
-    pub(crate) async fn find_owner(
-        &self,
-        slot: HashSlot,
-        wire: &Arc<WireConfig>,
-        deadline: Instant,
-    ) -> Result<Arc<RedisNode>, RequestError> {
+    pub(crate) async fn find_owner(&self, slot: HashSlot, deadline: Instant) -> Result<Arc<RedisNode>, RequestError> {
         match self {
             Self::Single(node) => Ok(node.clone()),
-            Self::Cluster(cluster) => cluster.find_owner(slot, wire, deadline).await,
+            Self::Cluster(cluster) => cluster.find_owner(slot, deadline).await,
         }
     }
 
@@ -101,15 +104,11 @@ impl RedisServers {
     }
 
     /// Servers that answer for some part of the data.
-    pub(crate) async fn list_slot_owners(
-        &self,
-        wire: &Arc<WireConfig>,
-        deadline: Instant,
-    ) -> Result<Vec<Arc<RedisNode>>, RequestError> {
+    pub(crate) async fn list_slot_owners(&self, deadline: Instant) -> Result<Vec<Arc<RedisNode>>, RequestError> {
         match self {
             Self::Single(node) => Ok(vec![node.clone()]),
             Self::Cluster(cluster) => {
-                cluster.refresh(wire, deadline).await?;
+                cluster.refresh(deadline).await?;
                 let map = cluster.map.read();
                 let owns = |node: &&Arc<RedisNode>| map.owners.iter().flatten().any(|owner| Arc::ptr_eq(owner, node));
                 Ok(map.nodes.values().filter(owns).cloned().collect())
@@ -119,9 +118,10 @@ impl RedisServers {
 }
 
 impl Cluster {
-    pub(crate) fn new(clients: ClientFactory) -> Self {
+    pub(crate) fn new(clients: ClientFactory, wire: Arc<WireConfig>) -> Self {
         Self {
             clients,
+            wire,
             map: RwLock::default(),
             suspect: AtomicBool::new(false),
             refreshing: SingleFlight::default(),
@@ -133,19 +133,14 @@ impl Cluster {
         self.map.read().owners.get(usize::from(slot.0)).cloned().flatten()
     }
 
-    async fn find_owner(
-        self: &Arc<Self>,
-        slot: HashSlot,
-        wire: &Arc<WireConfig>,
-        deadline: Instant,
-    ) -> Result<Arc<RedisNode>, RequestError> {
+    async fn find_owner(self: &Arc<Self>, slot: HashSlot, deadline: Instant) -> Result<Arc<RedisNode>, RequestError> {
         let Some(known) = self.known_owner(slot) else {
-            let refreshed = self.refresh(wire, deadline).await;
+            let refreshed = self.refresh(deadline).await;
             // A redirection may have named it meanwhile.
             return self.known_owner(slot).ok_or_else(|| refreshed.err().unwrap_or(RequestError::NoOwner));
         };
         if self.suspect.load(Ordering::Relaxed) && !self.is_fresh() {
-            self.refreshing.start_if_idle(|| self.fetch_map(wire));
+            self.refreshing.start_if_idle(|| self.fetch_map());
         }
         // Meanwhile the old map is as good as any: to wait for the new one could take the time that this needs.
         Ok(known)
@@ -157,10 +152,10 @@ impl Cluster {
     }
 
     /// `MOVED`: this slot is there now.
-    pub(crate) fn record_moved_slot(&self, slot: u16, to: &str, said_by: &ServerAddress, wire: &WireConfig) {
+    pub(crate) fn record_moved_slot(&self, slot: u16, to: &str, said_by: &ServerAddress) {
         let Ok(address) = ServerAddress::of_redirection(to, said_by) else { return self.suspect_map() };
         let mut map = self.map.write();
-        let Some(node) = map.node(address, &self.clients, wire) else { return self.suspect_map() };
+        let Some(node) = map.node(address, self) else { return self.suspect_map() };
         if let Some(owner) = map.owners.get_mut(usize::from(slot)) {
             *owner = Some(node);
         }
@@ -170,11 +165,11 @@ impl Cluster {
     }
 
     /// Has the map as it is now, if it can be had by then.
-    async fn refresh(self: &Arc<Self>, wire: &Arc<WireConfig>, deadline: Instant) -> Result<(), RequestError> {
+    async fn refresh(self: &Arc<Self>, deadline: Instant) -> Result<(), RequestError> {
         if self.is_fresh() {
             return Ok(());
         }
-        self.refreshing.join_or_start(|| self.fetch_map(wire), deadline).await
+        self.refreshing.join_or_start(|| self.fetch_map(), deadline).await
     }
 
     /// Whether it was asked for just now, and is there.
@@ -183,14 +178,14 @@ impl Cluster {
     }
 
     /// Whom to ask for the map: the nodes that are known first, and the configured ones then.
-    fn candidates(&self, wire: &WireConfig) -> Vec<Arc<RedisNode>> {
+    fn candidates(&self) -> Vec<Arc<RedisNode>> {
         let mut map = self.map.write();
         let mut nodes: Vec<Arc<RedisNode>> = map.nodes.values().cloned().collect();
         // Not always the same node first, and last those that failed lately.
         fastrand::shuffle(&mut nodes);
         nodes.sort_by_key(|node| node.breaker.has_failures());
         for seed in self.clients.seeds() {
-            match map.node(seed.clone(), &self.clients, wire) {
+            match map.node(seed.clone(), self) {
                 Some(node) if !nodes.iter().any(|known| Arc::ptr_eq(known, &node)) => nodes.push(node),
                 _ => {}
             }
@@ -199,29 +194,26 @@ impl Cluster {
     }
 
     /// Asks for the map until one answers. It holds no reference to the cluster: dropping the cluster stops it.
-    fn fetch_map(
-        self: &Arc<Self>,
-        wire: &Arc<WireConfig>,
-    ) -> impl Future<Output = Result<(), RequestError>> + Send + use<> {
-        Self::fetch_map_from_any(Arc::downgrade(self), self.candidates(wire), wire.clone())
+    fn fetch_map(self: &Arc<Self>) -> impl Future<Output = Result<(), RequestError>> + Send + use<> {
+        Self::fetch_map_from_any(Arc::downgrade(self), self.candidates(), self.wire.patience)
     }
 
     /// One node after the other, and the next as soon as one fails, or is silent for a moment.
     async fn fetch_map_from_any(
         cluster: Weak<Self>,
         nodes: Vec<Arc<RedisNode>>,
-        wire: Arc<WireConfig>,
+        patience: Duration,
     ) -> Result<(), RequestError> {
         let deadline = instant_after(Instant::now(), REFRESH_LIMIT);
         let mut nodes = nodes.into_iter();
         let mut asked = FuturesUnordered::new();
         let mut outcome = Err(RequestError::NotConnected);
         loop {
-            asked.extend(nodes.next().map(|node| Self::fetch_slot_ranges(node, &wire, deadline)));
+            asked.extend(nodes.next().map(|node| Self::fetch_slot_ranges(node, deadline)));
             // A node that is silent must not take all the time that there is; it may just be far away, though.
             let answered = match nodes.len() {
                 0 => asked.next().await,
-                _ => match timeout(wire.patience, asked.next()).await {
+                _ => match timeout(patience, asked.next()).await {
                     Ok(answered) => answered,
                     Err(_) => continue,
                 },
@@ -229,7 +221,7 @@ impl Cluster {
             match answered {
                 Some(Ok(ranges)) => {
                     let Some(cluster) = cluster.upgrade() else { break };
-                    cluster.install_map(ranges, &wire);
+                    cluster.install_map(ranges);
                     outcome = Ok(());
                     break;
                 }
@@ -243,22 +235,18 @@ impl Cluster {
         outcome
     }
 
-    async fn fetch_slot_ranges(
-        node: Arc<RedisNode>,
-        wire: &Arc<WireConfig>,
-        deadline: Instant,
-    ) -> Result<Vec<SlotRange>, RequestError> {
+    async fn fetch_slot_ranges(node: Arc<RedisNode>, deadline: Instant) -> Result<Vec<SlotRange>, RequestError> {
         let mut command = redis::cmd("CLUSTER");
         command.arg("SLOTS");
-        let reply = node.send_command(wire, &command, deadline).await?;
+        let reply = node.send_command(&command, deadline).await?;
         slot_ranges(reply, &node.address).map_err(RequestError::Refused)
     }
 
-    fn install_map(&self, ranges: Vec<SlotRange>, wire: &WireConfig) {
+    fn install_map(&self, ranges: Vec<SlotRange>) {
         let mut map = self.map.write();
         let mut owners = vec![None; SLOTS];
         for SlotRange { first, last, master } in ranges {
-            let Some(node) = map.node(master, &self.clients, wire) else { continue };
+            let Some(node) = map.node(master, self) else { continue };
             for slot in first..=last {
                 if let Some(owner) = owners.get_mut(usize::from(slot)) {
                     *owner = Some(node.clone());
@@ -272,12 +260,12 @@ impl Cluster {
 }
 
 impl SlotMap {
-    fn node(&mut self, address: ServerAddress, clients: &ClientFactory, wire: &WireConfig) -> Option<Arc<RedisNode>> {
+    fn node(&mut self, address: ServerAddress, cluster: &Cluster) -> Option<Arc<RedisNode>> {
         if let Some(node) = self.nodes.get(&address) {
             return Some(node.clone());
         }
-        let client = clients.client_for(&address).ok()?;
-        let node = Arc::new(RedisNode::new(address.clone(), client, wire));
+        let client = cluster.clients.client_for(&address).ok()?;
+        let node = Arc::new(RedisNode::new(address.clone(), client, cluster.wire.clone()));
         self.nodes.insert(address, node.clone());
         Some(node)
     }

@@ -88,6 +88,7 @@ impl WireConfig {
 
 /// A server, connected to or not.
 pub(crate) struct RedisNode {
+    pub(super) wire: Arc<WireConfig>,
     pub(crate) address: ServerAddress,
     pub(crate) breaker: Breaker,
     client: Client,
@@ -137,7 +138,7 @@ pub(crate) struct NodeAnswer {
 }
 
 impl RedisNode {
-    pub(crate) fn new(address: ServerAddress, client: Client, wire: &WireConfig) -> Self {
+    pub(crate) fn new(address: ServerAddress, client: Client, wire: Arc<WireConfig>) -> Self {
         Self {
             address,
             breaker: Breaker::new(wire.breaker),
@@ -146,6 +147,7 @@ impl RedisNode {
             current: RwLock::new(None),
             connecting: SingleFlight::default(),
             connecting_limit: Mutex::new(wire.connecting),
+            wire,
         }
     }
 
@@ -153,23 +155,22 @@ impl RedisNode {
     /// server's clock (milliseconds), after which the script must refuse.
     pub(crate) async fn run_script(
         self: &Arc<Self>,
-        wire: &Arc<WireConfig>,
         script: &LuaScript,
         needs: CommandNeeds,
         arguments: &impl Fn(&mut Cmd, u64),
         deadline: Instant,
     ) -> Result<NodeAnswer, RequestError> {
-        let connected = self.ensure_connected(wire, deadline).await?;
-        self.check_permissions(wire, &connected, needs, deadline).await?;
+        let connected = self.ensure_connected(deadline).await?;
+        self.check_permissions(&connected, needs, deadline).await?;
         let store_deadline = self.clock.store_ms_at(deadline);
         let mut command = script.by_name();
         arguments(&mut command, store_deadline);
-        match self.send_on_connection(wire, connected.clone(), &command, deadline).await {
+        match self.send_on_connection(connected.clone(), &command, deadline).await {
             Err(RequestError::Error(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 // A new server, or scripts flushed: send the text this once.
                 let mut command = script.by_text();
                 arguments(&mut command, store_deadline);
-                self.send_on_connection(wire, connected, &command, deadline).await
+                self.send_on_connection(connected, &command, deadline).await
             }
             answered => answered,
         }
@@ -178,12 +179,11 @@ impl RedisNode {
     /// Sends one command once.
     pub(crate) async fn send_command(
         self: &Arc<Self>,
-        wire: &Arc<WireConfig>,
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Value, RequestError> {
-        let connected = self.ensure_connected(wire, deadline).await?;
-        Ok(self.send_on_connection(wire, connected, command, deadline).await?.reply)
+        let connected = self.ensure_connected(deadline).await?;
+        Ok(self.send_on_connection(connected, command, deadline).await?.reply)
     }
 
     /// What the server's clock said at some moment between asking and being answered.
@@ -194,13 +194,12 @@ impl RedisNode {
     /// One request and its answer. A connection that failed or stays silent is not used again.
     pub(crate) async fn send_on_connection(
         &self,
-        wire: &WireConfig,
         connected: Arc<NodeConnection>,
         command: &Cmd,
         deadline: Instant,
     ) -> Result<NodeAnswer, RequestError> {
-        let mut asking = Asking { node: self, wire, connected: &connected, asked_at: Instant::now(), is_over: false };
-        let answer = connected.query_by_deadline(wire, command, asking.asked_at, deadline).await;
+        let mut asking = Asking { node: self, connected: &connected, asked_at: Instant::now(), is_over: false };
+        let answer = connected.query_by_deadline(&self.wire, command, asking.asked_at, deadline).await;
         match answer {
             Some(Ok(reply)) => {
                 asking.is_over = true;
@@ -226,13 +225,12 @@ impl RedisNode {
 
     pub(crate) async fn ensure_connected(
         self: &Arc<Self>,
-        wire: &Arc<WireConfig>,
         deadline: Instant,
     ) -> Result<Arc<NodeConnection>, RequestError> {
         if let Some(connected) = self.current.read().clone() {
             return Ok(connected);
         }
-        let connect = || Self::connect(Arc::downgrade(self), self.client.clone(), wire.clone());
+        let connect = || Self::connect(Arc::downgrade(self), self.client.clone(), self.wire.clone());
         self.connecting.join_or_start(connect, deadline).await
     }
 
@@ -356,7 +354,6 @@ impl NodeConnection {
 /// connection; but a connection that has been silent for long is not used again.
 struct Asking<'a> {
     node: &'a RedisNode,
-    wire: &'a WireConfig,
     connected: &'a Arc<NodeConnection>,
     asked_at: Instant,
     is_over: bool,
@@ -364,7 +361,7 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        if !self.is_over && self.connected.not_heard_since(self.asked_at) >= self.wire.enough {
+        if !self.is_over && self.connected.not_heard_since(self.asked_at) >= self.node.wire.enough {
             self.node.discard(self.connected);
         }
     }

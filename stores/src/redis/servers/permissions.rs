@@ -72,7 +72,6 @@ impl RedisNode {
     /// Refuses a request that could be denied a command.
     pub(crate) async fn check_permissions(
         &self,
-        wire: &WireConfig,
         connected: &Arc<NodeConnection>,
         needs: CommandNeeds,
         deadline: Instant,
@@ -80,13 +79,13 @@ impl RedisNode {
         if connected.permissions.is_known_allowed(needs) {
             return Ok(());
         }
-        let commands = needs.commands(wire);
+        let commands = needs.commands(&self.wire);
         let mut probe = Cmd::with_capacity(128, 2048);
-        probe.arg("EVAL").arg(include_str!("../scripts/probe.lua")).arg(0).arg(&*wire.probed_key);
+        probe.arg("EVAL").arg(include_str!("../scripts/probe.lua")).arg(0).arg(&*self.wire.probed_key);
         for command in &commands {
             probe.arg(command).arg(keys_of(command));
         }
-        match self.send_on_connection(wire, connected.clone(), &probe, deadline).await {
+        match self.send_on_connection(connected.clone(), &probe, deadline).await {
             Ok(answer) => match answer.reply {
                 Value::Array(missing) if missing.is_empty() => connected.permissions.record_allowed(needs),
                 Value::Array(missing) => {

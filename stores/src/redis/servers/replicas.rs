@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::node::{NodeConnection, RedisNode, RequestError, WireConfig};
+use super::node::{NodeConnection, RedisNode, RequestError};
 
 /// What the replicas are known to have of the writes of one connection.
 ///
@@ -84,7 +84,6 @@ impl RedisNode {
     /// False: they have not, in the time that there is.
     pub(crate) async fn wait_for_replicas(
         &self,
-        wire: &WireConfig,
         connected: Arc<NodeConnection>,
         deadline: Instant,
     ) -> Result<bool, RequestError> {
@@ -96,13 +95,13 @@ impl RedisNode {
         }
         let upto = replicas.written.load(Ordering::Relaxed);
         let now = Instant::now();
-        let look = known.look(wire.patience, now, deadline.saturating_duration_since(now));
+        let look = known.look(self.wire.patience, now, deadline.saturating_duration_since(now));
         let milliseconds = u64::try_from(look.patience.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut wait = redis::cmd("WAIT");
-        wait.arg(wire.wait_replicas).arg(milliseconds);
-        let answer = self.send_on_connection(wire, connected.clone(), &wait, deadline).await?;
+        wait.arg(self.wire.wait_replicas).arg(milliseconds);
+        let answer = self.send_on_connection(connected.clone(), &wait, deadline).await?;
         let have_it: u32 = redis::from_redis_value(answer.reply).map_err(RedisError::from)?;
-        let has_arrived = have_it >= wire.wait_replicas;
+        let has_arrived = have_it >= self.wire.wait_replicas;
         *known = known.after_wait(look, upto, has_arrived, Instant::now());
         Ok(has_arrived)
     }
@@ -119,7 +118,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::RedisOptions;
+    use crate::{RedisOptions, redis::servers::node::WireConfig};
 
     const PATIENCE: Duration = Duration::from_millis(250);
     const LONG: Duration = Duration::from_secs(5);
@@ -190,16 +189,16 @@ mod tests {
         };
         let (address, client) = options.build_clients().unwrap().single_client().unwrap();
         let wire = Arc::new(WireConfig::new(&options, false));
-        let node = Arc::new(RedisNode::new(address, client, &wire));
+        let node = Arc::new(RedisNode::new(address, client, wire));
         let deadline = Instant::now() + LONG;
-        let connected = node.ensure_connected(&wire, deadline).await.ok().unwrap();
+        let connected = node.ensure_connected(deadline).await.ok().unwrap();
         let patience = PATIENCE.as_millis().to_string();
         tokio::select! {
             biased;
-            _ = node.wait_for_replicas(&wire, connected.clone(), deadline) => panic!("nobody has answered"),
+            _ = node.wait_for_replicas(connected.clone(), deadline) => panic!("nobody has answered"),
             asked = waits.recv() => assert_eq!(asked, Some(patience.clone())),
         }
-        let confirmed = node.wait_for_replicas(&wire, connected, deadline).await;
+        let confirmed = node.wait_for_replicas(connected, deadline).await;
         assert!(matches!(confirmed, Ok(true)));
         assert_eq!(waits.recv().await, Some(patience));
     }

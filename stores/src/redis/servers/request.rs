@@ -13,7 +13,7 @@ use super::{
     clock::instant_after,
     cluster::RedisServers,
     moving_slots::MovingSlots,
-    node::{NodeAnswer, NodeConnection, RedisNode, RequestError, WireConfig},
+    node::{NodeAnswer, NodeConnection, RedisNode, RequestError},
     permissions::CommandNeeds,
     retry_policy::{RetryDecision, is_moved, is_moving},
 };
@@ -29,7 +29,6 @@ use crate::{
 
 pub(crate) struct Requester {
     servers: RedisServers,
-    wire: Arc<WireConfig>,
     timeout: Duration,
     /// For requests whose server is not known.
     breaker: Breaker,
@@ -81,13 +80,13 @@ impl RequestTime {
 }
 
 impl Requester {
-    pub(crate) fn new(servers: RedisServers, wire: Arc<WireConfig>, timeout: Duration) -> Self {
-        let (breaker, moving) = (Breaker::new(wire.breaker), MovingSlots::new(wire.breaker));
-        Self { servers, wire, timeout, breaker, moving }
+    pub(crate) fn new(servers: RedisServers, timeout: Duration) -> Self {
+        let (breaker, moving) = (Breaker::new(servers.wire().breaker), MovingSlots::new(servers.wire().breaker));
+        Self { servers, timeout, breaker, moving }
     }
 
     pub(crate) fn round_trips(&self) -> u64 {
-        self.wire.round_trips()
+        self.servers.wire().round_trips()
     }
 
     /// How the circuit breakers of the servers stand: the worst of them.
@@ -140,7 +139,7 @@ impl Requester {
             breaker.record_success();
             leave.mark_reported(breaker);
             self.moving.mark_served(slot);
-        } else if asked.is_moving(self.wire.enough) {
+        } else if asked.is_moving(self.servers.wire().enough) {
             // Not the node's fault, and the other sessions on it must not suffer for it.
             let breaker = self.moving.mark_stuck(slot);
             self.record_failure(&breaker, time);
@@ -159,7 +158,7 @@ impl Requester {
 
     /// Nothing came of a request in the time that it had. Where a caller had no more, that says little.
     fn record_failure(&self, breaker: &Breaker, time: RequestTime) {
-        match time.given() >= self.wire.enough {
+        match time.given() >= self.servers.wire().enough {
             true => breaker.record_failure(Instant::now()),
             false => breaker.record_cut_short(time.began, self.timeout, Instant::now()),
         }
@@ -186,7 +185,9 @@ impl Requester {
                     }
                     match said {
                         ScriptReply::Answer(reply) => return Ok(reply),
-                        ScriptReply::Written(reply) | ScriptReply::Found(reply) if self.wire.wait_replicas == 0 => {
+                        ScriptReply::Written(reply) | ScriptReply::Found(reply)
+                            if self.servers.wire().wait_replicas == 0 =>
+                        {
                             return Ok(reply);
                         }
                         ScriptReply::Written(reply) => {
@@ -235,14 +236,10 @@ impl Requester {
         deadline: Instant,
         asked: &mut LastAsked,
     ) -> Result<(Arc<RedisNode>, NodeAnswer), RetryDecision> {
-        let classify = |unanswered, node| self.servers.decide_retry(&self.wire, unanswered, node);
-        let node = self
-            .servers
-            .find_owner(slot, &self.wire, deadline)
-            .await
-            .map_err(|unanswered| classify(unanswered, None))?;
+        let classify = |unanswered, node| self.servers.decide_retry(unanswered, node);
+        let node = self.servers.find_owner(slot, deadline).await.map_err(|unanswered| classify(unanswered, None))?;
         asked.node = Some(node.clone());
-        let answered = node.run_script(&self.wire, script, needs, arguments, deadline).await;
+        let answered = node.run_script(script, needs, arguments, deadline).await;
         if let Err(RequestError::Error(error)) = &answered {
             let was_moving = asked.said.is_some_and(|(_, is_moving)| is_moving);
             asked.said = Some((Instant::now(), is_moving(error) || (was_moving && is_moved(error))));
@@ -267,14 +264,15 @@ impl Requester {
             if let Some(registry) = found {
                 let mut write = redis::cmd("SET");
                 write.arg(registry.confirming_key()).arg("").arg("PX").arg(CONFIRMING_MS);
-                node.send_on_connection(&self.wire, connected.clone(), &write, deadline).await?;
+                node.send_on_connection(connected.clone(), &write, deadline).await?;
             }
-            node.wait_for_replicas(&self.wire, connected, deadline).await
+            node.wait_for_replicas(connected, deadline).await
         };
         if matches!(confirmed.await, Ok(true)) {
             return Ok(());
         }
-        let message = format!("done, but not confirmed by {} replicas (redis_wait_replicas)", self.wire.wait_replicas);
+        let message =
+            format!("done, but not confirmed by {} replicas (redis_wait_replicas)", self.servers.wire().wait_replicas);
         Err(failure(FailureCode::ReadOnly, "", message))
     }
 
@@ -282,10 +280,8 @@ impl Requester {
     pub(crate) async fn ping(&self) -> Result<(), Failure> {
         let time = RequestTime::new(self.timeout, Deadline::NEVER);
         for node in self.list_slot_owners().await? {
-            let pong = node.send_command(&self.wire, &redis::cmd("PING"), time.end).await;
-            pong.map_err(|unanswered| {
-                self.failure_from_try(self.servers.decide_retry(&self.wire, unanswered, Some(&node)), time)
-            })?;
+            let pong = node.send_command(&redis::cmd("PING"), time.end).await;
+            pong.map_err(|unanswered| self.failure_from_try(self.servers.decide_retry(unanswered, Some(&node)), time))?;
         }
         Ok(())
     }
@@ -293,8 +289,8 @@ impl Requester {
     /// The servers that answer for some part of the data, all of them together for all of it.
     pub(crate) async fn list_slot_owners(&self) -> Result<Vec<Arc<RedisNode>>, Failure> {
         let time = RequestTime::new(self.timeout, Deadline::NEVER);
-        let found = self.servers.list_slot_owners(&self.wire, time.end).await;
-        found.map_err(|unanswered| self.failure_from_try(self.servers.decide_retry(&self.wire, unanswered, None), time))
+        let found = self.servers.list_slot_owners(time.end).await;
+        found.map_err(|unanswered| self.failure_from_try(self.servers.decide_retry(unanswered, None), time))
     }
 
     /// A request without a script to one of them, which changes nothing: until it is answered or the time-out is over.
@@ -303,9 +299,9 @@ impl Requester {
         let mut backoff = backoff();
         let mut last_problem = None;
         loop {
-            match node.send_command(&self.wire, command, time.end).await {
+            match node.send_command(command, time.end).await {
                 Ok(reply) => return Ok(reply),
-                Err(unanswered) => match self.servers.decide_retry(&self.wire, unanswered, Some(node)) {
+                Err(unanswered) => match self.servers.decide_retry(unanswered, Some(node)) {
                     RetryDecision::Retry(problem) => last_problem = Some(problem),
                     RetryDecision::OutOfTime { connecting } => {
                         return Err(self.timed_out(time, connecting, last_problem));
@@ -340,7 +336,7 @@ impl Requester {
             true => format!("{what} before the deadline ({milliseconds} ms)"),
             false => format!("{what} within store_timeout_ms ({milliseconds})"),
         };
-        if connecting && self.wire.is_tls {
+        if connecting && self.servers.wire().is_tls {
             message.push_str("; is this Redis's TLS port (redis_tls)");
         }
         if let Some(problem) = problem {

@@ -4,7 +4,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{
     cluster::RedisServers,
-    node::{RedisNode, RequestError, WireConfig},
+    node::{RedisNode, RequestError},
 };
 use crate::{Failure, FailureCode, failure};
 
@@ -23,12 +23,7 @@ pub(crate) enum RetryDecision {
 
 impl RedisServers {
     /// Decides what becomes of a request without an answer.
-    pub(crate) fn decide_retry(
-        &self,
-        wire: &WireConfig,
-        unanswered: RequestError,
-        node: Option<&RedisNode>,
-    ) -> RetryDecision {
+    pub(crate) fn decide_retry(&self, unanswered: RequestError, node: Option<&RedisNode>) -> RetryDecision {
         let cluster = match self {
             Self::Single(_) => None,
             Self::Cluster(cluster) => Some(cluster),
@@ -62,7 +57,7 @@ impl RedisServers {
                 ServerErrorKind::Moved if cluster.is_some() => {
                     match (cluster, error.redirect_node(), node) {
                         (Some(cluster), Some((to, slot)), Some(node)) => {
-                            cluster.record_moved_slot(slot, to, &node.address, wire);
+                            cluster.record_moved_slot(slot, to, &node.address);
                         }
                         _ => suspect(),
                     }
@@ -112,7 +107,7 @@ impl RedisServers {
                 suspect();
                 RetryDecision::Retry(match error.is_connection_refusal() {
                     true => "connection refused; is it running, and are host and port correct",
-                    false if error.is_timeout() && wire.is_tls => {
+                    false if error.is_timeout() && self.wire().is_tls => {
                         "the server does not respond; is this Redis's TLS port (redis_tls)"
                     }
                     false if error.is_timeout() => "the server does not respond",
