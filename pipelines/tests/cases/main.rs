@@ -79,7 +79,7 @@ impl World {
 
     /// An operation on a data set.
     fn change_items(&self, op: &str, request: &Value) -> Result<Reply, RequestError> {
-        let kind = DataKind::parse(&text(request, "kind")).unwrap();
+        let kind = DataKind::from_name(&text(request, "kind")).unwrap();
         let collection = Collection { name: text(request, "collection"), namespace: text(request, "namespace") };
         let (host, owner) = (&self.host, &self.asker.owner);
         let changed = if op == "put_items" {
