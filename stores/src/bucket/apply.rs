@@ -4,8 +4,8 @@ use compact_str::ToCompactString;
 
 use super::{Bucket, counter, logs::BucketLog, maps::BucketMap, room::TransactionBudget};
 use crate::{
-    ChangedEntries, CounterValue, FoundDocuments, IndexStep, IndexedTransaction, LeaseState, Operation, Outcome,
-    PositionMark, SetOperation, index, names::VALUES,
+    ChangedEntries, CounterValue, FoundDocuments, IndexStep, IndexedReceipt, IndexedTransaction, LeaseRequest,
+    LeaseState, Operation, Outcome, PositionMark, Receipt, SetOperation, index, names::VALUES,
 };
 
 /// The answers to a transaction that is applied, or was before.
@@ -16,32 +16,42 @@ pub(crate) struct Answers {
     pub(crate) found: Vec<FoundDocuments>,
 }
 
+impl Answers {
+    /// The whole receipt: `receipt` makes the part of it that every transaction has.
+    pub(crate) fn into_receipt(self, receipt: impl FnOnce(Vec<Outcome>) -> Receipt) -> IndexedReceipt {
+        let Self { lease, outcomes, found } = self;
+        IndexedReceipt { lease, receipt: receipt(outcomes), found }
+    }
+}
+
 impl Bucket {
     /// Apply a transaction that can be applied, as [`probe_growth`](Self::probe_growth) found, and by which the bucket
     /// grows as much as it said.
     pub(crate) fn apply(&mut self, request: &IndexedTransaction, growth: i64, now_ms: u64) -> Answers {
+        let IndexedTransaction { lease, transaction, steps } = request;
         self.cost = self.cost.saturating_add_signed(growth);
         let mut room = TransactionBudget::new();
-        let operations = request.transaction.operations.iter();
+        let operations = transaction.operations.iter();
         let outcomes = operations.map(|operation| self.apply_operation(operation, now_ms, &mut room)).collect();
-        let found = request.steps.iter().map(|step| self.apply_step(step)).collect();
-        if let Some(lease) = &request.lease {
+        let found = steps.iter().map(|step| self.apply_step(step)).collect();
+        if let Some(lease) = lease {
             self.leases.apply(lease, now_ms);
         }
-        Answers { lease: self.lease_state(request, now_ms), outcomes, found }
+        Answers { lease: self.lease_state(lease.as_ref(), now_ms), outcomes, found }
     }
 
     /// Answer a transaction that was applied before.
     pub(crate) fn answer(&self, request: &IndexedTransaction, now_ms: u64) -> Answers {
+        let IndexedTransaction { lease, transaction, steps } = request;
         let mut room = TransactionBudget::new();
-        let operations = request.transaction.operations.iter();
+        let operations = transaction.operations.iter();
         let outcomes = operations.map(|operation| self.answer_operation(operation, now_ms, &mut room)).collect();
-        let found = request.steps.iter().map(|step| self.answer_step(step)).collect();
-        Answers { lease: self.lease_state(request, now_ms), outcomes, found }
+        let found = steps.iter().map(|step| self.answer_step(step)).collect();
+        Answers { lease: self.lease_state(lease.as_ref(), now_ms), outcomes, found }
     }
 
-    fn lease_state(&self, request: &IndexedTransaction, now_ms: u64) -> Option<LeaseState> {
-        request.lease.as_ref().map(|lease| self.leases.state(&lease.name, &lease.holder, now_ms))
+    fn lease_state(&self, lease: Option<&LeaseRequest>, now_ms: u64) -> Option<LeaseState> {
+        lease.map(|lease| self.leases.state(&lease.name, &lease.holder, now_ms))
     }
 
     fn apply_operation(&mut self, operation: &Operation, now_ms: u64, room: &mut TransactionBudget) -> Outcome {

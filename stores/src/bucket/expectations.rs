@@ -3,7 +3,7 @@
 use std::{cell::LazyCell, collections::HashMap, convert::Infallible};
 
 use super::Bucket;
-use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, LogExtent, Operation};
+use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, IndexedTransaction, LogExtent};
 
 /// What a bucket holds, as far as expectations ask, wherever it is kept.
 pub(crate) trait BucketContents {
@@ -25,13 +25,12 @@ pub(crate) trait BucketContents {
 /// The index of the first expectation that does not hold.
 pub(crate) fn find_unmet_expectation<C: BucketContents>(
     contents: &C,
-    expectations: &[Expectation],
-    operations: &[Operation],
+    request: &IndexedTransaction,
 ) -> Result<Option<u32>, C::Error> {
     // Both once for all maps, so that the work is bounded however many expectations speak of room.
-    let entries_set = LazyCell::new(|| operations.iter().flat_map(Operation::set_entries).count() as u64);
+    let entries_set = LazyCell::new(|| request.set_entries().count() as u64);
     let mut created = None;
-    for (place, expectation) in (0..).zip(expectations) {
+    for (place, expectation) in (0..).zip(&request.transaction.expectations) {
         let holds = match expectation {
             Expectation::Entry(expected) => meets_entry(contents, expected)?,
             Expectation::Log(expected) => meets_log(contents, expected)?,
@@ -41,7 +40,7 @@ pub(crate) fn find_unmet_expectation<C: BucketContents>(
                 entries.saturating_add(*entries_set) <= *limit || {
                     let created = match &mut created {
                         Some(created) => created,
-                        none => none.insert(count_created(contents, operations)?),
+                        none => none.insert(count_created(contents, request)?),
                     };
                     created.get(&**map_name).is_none_or(|created: &u64| entries.saturating_add(*created) <= *limit)
                 }
@@ -54,13 +53,13 @@ pub(crate) fn find_unmet_expectation<C: BucketContents>(
     Ok(None)
 }
 
-/// How many entries the operations create in each map.
+/// How many entries the transaction creates in each map.
 fn count_created<'a, C: BucketContents>(
     contents: &C,
-    operations: &'a [Operation],
+    request: &'a IndexedTransaction,
 ) -> Result<HashMap<&'a str, u64>, C::Error> {
     let mut created = HashMap::new();
-    for (map, key) in operations.iter().flat_map(Operation::set_entries) {
+    for (map, key) in request.set_entries() {
         if !contents.contains_entry(map, key)? {
             *created.entry(map).or_default() += 1;
         }
@@ -86,8 +85,8 @@ fn meets_log<C: BucketContents>(contents: &C, expected: &ExpectedLog) -> Result<
 
 impl Bucket {
     /// The index of the first expectation that does not hold.
-    pub(crate) fn find_unmet_expectation(&self, expectations: &[Expectation], operations: &[Operation]) -> Option<u32> {
-        let Ok(unmet) = find_unmet_expectation(self, expectations, operations);
+    pub(crate) fn find_unmet_expectation(&self, request: &IndexedTransaction) -> Option<u32> {
+        let Ok(unmet) = find_unmet_expectation(self, request);
         unmet
     }
 }

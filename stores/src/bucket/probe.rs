@@ -88,10 +88,11 @@ impl Bucket {
     /// # Errors
     /// `not-a-counter`, `counter-overflow`, `invalid`, `too-large`.
     pub(crate) fn probe_growth(&self, request: &IndexedTransaction, now_ms: u64) -> Result<i64, Failure> {
+        let IndexedTransaction { lease, transaction, steps } = request;
         let mut growth = GrowthTally::default();
-        request.transaction.operations.iter().try_for_each(|operation| self.probe_operation(operation, &mut growth))?;
-        request.steps.iter().try_for_each(|step| self.probe_step(step, &mut growth))?;
-        if let Some(lease) = &request.lease {
+        transaction.operations.iter().try_for_each(|operation| self.probe_operation(operation, &mut growth))?;
+        steps.iter().try_for_each(|step| self.probe_step(step, &mut growth))?;
+        if let Some(lease) = lease {
             let (is_new, added, removed) = self.leases.probe_lease_growth(lease, now_ms);
             growth.parts += u64::from(is_new);
             growth.add_bytes(added);

@@ -1,5 +1,5 @@
-//! Describes what each operation and each step on an index writes. No match here has a wildcard: a new operation does not
-//! compile without a case.
+//! Describes what each operation and each step on an index writes. No match here has a wildcard, and no pattern leaves a
+//! field out: neither a new operation nor a transaction with a new list of steps compiles without a case.
 
 use super::{Entry, IndexStep, IndexedTransaction, Operation, PositionMark};
 
@@ -7,9 +7,17 @@ impl IndexedTransaction {
     /// Whether it may change its bucket beyond what its precondition does: only then must a retry be recognised, and a
     /// late one refused.
     pub fn has_writes(&self) -> bool {
-        self.lease.is_some()
-            || !self.transaction.operations.iter().all(Operation::is_read)
-            || !self.steps.iter().all(IndexStep::is_read)
+        let Self { lease, transaction, steps } = self;
+        lease.is_some()
+            || !transaction.operations.iter().all(Operation::is_read)
+            || !steps.iter().all(IndexStep::is_read)
+    }
+
+    /// The entries that it sets: of each its map and its key.
+    pub fn set_entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        // Steps on indexes set none.
+        let Self { lease: _, transaction, steps: _ } = self;
+        transaction.operations.iter().flat_map(Operation::set_entries)
     }
 }
 
@@ -23,7 +31,7 @@ impl Operation {
     }
 
     /// The entries that it sets: of each its map and its key.
-    pub(crate) fn set_entries(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn set_entries(&self) -> impl Iterator<Item = (&str, &str)> {
         let no_entries: (&str, &[Entry]) = ("", &[]);
         let no_marks: &[PositionMark] = &[];
         let ((map, entries), counter, marks) = match self {

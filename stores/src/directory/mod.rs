@@ -210,7 +210,8 @@ fn frees_room(indexed: &IndexedTransaction) -> bool {
         IndexStep::AddDocuments(_) => false,
         IndexStep::RemoveDocuments(_) | IndexStep::Search(_) | IndexStep::ReadMarks(_) => true,
     };
-    indexed.lease.is_none() && indexed.transaction.operations.iter().all(frees) && indexed.steps.iter().all(step_frees)
+    let IndexedTransaction { lease, transaction, steps } = indexed;
+    lease.is_none() && transaction.operations.iter().all(frees) && steps.iter().all(step_frees)
 }
 
 /// What a call writes.

@@ -11,7 +11,7 @@ use crate::{
     BucketId, DeleteRequest, Deletion, Failure, IndexedReceipt, IndexedTransaction, Receipt, Status, Transaction,
     Writer,
     bucket::{
-        Answers, BucketContents as _, FoundBucket, PreconditionDecision, build_receipt, decide_precondition,
+        BucketContents as _, FoundBucket, PreconditionDecision, build_receipt, decide_precondition,
         find_unmet_expectation, may_write, receipt_without, renews_expiry,
     },
     check,
@@ -28,7 +28,7 @@ impl TransactionContext<'_> {
         memory: u64,
         indexed: &IndexedTransaction,
     ) -> Result<IndexedReceipt, TransactionError> {
-        let Transaction { bucket: id, precondition, expectations, operations } = &indexed.transaction;
+        let Transaction { bucket: id, precondition, .. } = &indexed.transaction;
         let found = self.find_bucket(id)?;
         let is_there = found.is_some();
         let Some(mut life) = self.retire_if_expired(found, id)? else {
@@ -50,7 +50,7 @@ impl TransactionContext<'_> {
         }
         let rows = BucketRows::new(self, &life);
         if step != PreconditionDecision::Repeat
-            && let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)?
+            && let Some(unmet) = find_unmet_expectation(&rows, indexed)?
         {
             return Ok(Receipt { unmet: Some(unmet), ..receipt(Status::Unmet, Vec::new()) }.into());
         }
@@ -62,15 +62,14 @@ impl TransactionContext<'_> {
             self.put_expiry(id, life.expiry)?;
         }
         if step == PreconditionDecision::Repeat {
-            let Answers { lease, outcomes, found } = rows.answer(indexed)?;
-            return Ok(IndexedReceipt { lease, receipt: receipt(Status::Repeated, outcomes), found });
+            return Ok(rows.answer(indexed)?.into_receipt(|outcomes| receipt(Status::Repeated, outcomes)));
         }
-        let Answers { lease, outcomes, found } = rows.apply(indexed)?;
+        let answers = rows.apply(indexed)?;
         rows.flush_and_check_limits()?;
         if indexed.has_writes() {
             self.remember(writer, id, memory)?;
         }
-        Ok(IndexedReceipt { lease, receipt: receipt(Status::Applied, outcomes), found })
+        Ok(answers.into_receipt(|outcomes| receipt(Status::Applied, outcomes)))
     }
 
     /// Delete buckets. One that is refused keeps no other from being deleted.
@@ -145,19 +144,21 @@ impl TransactionContext<'_> {
         other: Option<&BucketRow>,
     ) -> Result<IndexedReceipt, TransactionError> {
         self.require_writer()?;
-        let Transaction { bucket: id, precondition, expectations, operations } = &indexed.transaction;
+        let Transaction { bucket: id, precondition, .. } = &indexed.transaction;
         let life = self.new_bucket(check::new_bucket(precondition).and_then(|life| life.time_to_live));
         let rows = BucketRows::new(self, &life);
         if let Some(other) = other {
             self.retire_bucket(id, other.stamp)?;
-        } else if let Some(unmet) = find_unmet_expectation(&rows, expectations, operations)? {
+        } else if let Some(unmet) = find_unmet_expectation(&rows, indexed)? {
             return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, self.now_ms) }.into());
         }
         self.settle(id, &life)?;
-        let Answers { lease, outcomes, found } = rows.apply(indexed)?;
+        let answers = rows.apply(indexed)?;
         rows.flush_and_check_limits()?;
         self.remember(writer, id, memory)?;
-        let receipt = build_receipt(Status::Applied, self.now_ms, precondition, &life.generation, outcomes);
-        Ok(IndexedReceipt { lease, receipt: Receipt { created: true, ..receipt }, found })
+        Ok(answers.into_receipt(|outcomes| {
+            let receipt = build_receipt(Status::Applied, self.now_ms, precondition, &life.generation, outcomes);
+            Receipt { created: true, ..receipt }
+        }))
     }
 }

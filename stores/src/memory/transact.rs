@@ -23,7 +23,7 @@ impl MemoryState {
         writer: &Writer,
         request: &IndexedTransaction,
     ) -> Result<IndexedReceipt, Failure> {
-        let Transaction { bucket: id, precondition, expectations, operations } = &request.transaction;
+        let Transaction { bucket: id, precondition, .. } = &request.transaction;
         let (clock, clock_ms) = (at.now, at.now_ms());
         let writes = request.has_writes();
         // A second round only when room had to be made first.
@@ -54,7 +54,7 @@ impl MemoryState {
             }
             let mut growth = 0;
             if step != PreconditionDecision::Repeat {
-                if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
+                if let Some(unmet) = bucket.find_unmet_expectation(request) {
                     let receipt = build_receipt(Status::Unmet, now_ms, precondition, &bucket.generation, Vec::new());
                     return Ok(Receipt { unmet: Some(unmet), ..receipt }.into());
                 }
@@ -98,10 +98,10 @@ impl MemoryState {
 
     /// Create a bucket that is not there, with all that the transaction does to it. `clock` is in microseconds.
     fn create(&mut self, clock: u64, writer: &Writer, request: &IndexedTransaction) -> Result<IndexedReceipt, Failure> {
-        let Transaction { bucket: id, precondition, expectations, operations } = &request.transaction;
+        let Transaction { bucket: id, precondition, .. } = &request.transaction;
         let now_ms = clock / 1000;
         let bucket = self.new_bucket(clock, now_ms, precondition);
-        if let Some(unmet) = bucket.find_unmet_expectation(expectations, operations) {
+        if let Some(unmet) = bucket.find_unmet_expectation(request) {
             return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, now_ms) }.into());
         }
         let growth = bucket.probe_growth(request, now_ms)?;
@@ -184,6 +184,5 @@ fn answered(
     bucket: &Bucket,
     answers: Answers,
 ) -> IndexedReceipt {
-    let Answers { lease, outcomes, found } = answers;
-    IndexedReceipt { lease, receipt: build_receipt(status, now_ms, precondition, &bucket.generation, outcomes), found }
+    answers.into_receipt(|outcomes| build_receipt(status, now_ms, precondition, &bucket.generation, outcomes))
 }

@@ -49,12 +49,13 @@ pub(super) fn read_receipt(
         };
         let (mut lease, mut outcomes, mut found) = (None, Vec::new(), Vec::new());
         if matches!(status, Status::Applied | Status::Repeated) {
-            lease = request.lease.as_ref().map(|_| lease_state(&mut reply)).transpose()?;
-            outcomes.reserve(request.transaction.operations.len());
-            for operation in &request.transaction.operations {
+            let IndexedTransaction { lease: requested, transaction, steps } = request;
+            lease = requested.as_ref().map(|_| lease_state(&mut reply)).transpose()?;
+            outcomes.reserve(transaction.operations.len());
+            for operation in &transaction.operations {
                 outcomes.push(outcome(operation, &mut reply)?);
             }
-            for step in &request.steps {
+            for step in steps {
                 found.push(found_documents(step, &mut reply)?);
             }
         }

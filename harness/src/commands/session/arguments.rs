@@ -326,7 +326,20 @@ impl SessionCommand {
             | Self::SetMessages { transcript, .. }
             | Self::Title { transcript, .. }
             | Self::Settings { transcript, .. } => Some(transcript),
-            _ => None,
+            Self::List(_)
+            | Self::Nodes { .. }
+            | Self::Create { .. }
+            | Self::Delete { .. }
+            | Self::ClearAll { .. }
+            | Self::Put { .. }
+            | Self::Get { .. }
+            | Self::Keys { .. }
+            | Self::Clear { .. }
+            | Self::Increment { .. }
+            | Self::Upkeep { .. }
+            | Self::History { .. }
+            | Self::Export(_)
+            | Self::Import(_) => None,
         }
     }
 

@@ -10,8 +10,8 @@ use super::super::{
 use crate::{
     contract::storage_names::{NODES_MAP, OWNER_KEY, SESSION_MAP, SESSIONS_MAP},
     store::{
-        BucketId, Deletion, EntryState, ExistingBucket, Expectation, ExpectedEntry, Failure, FailureCode, IndexStep,
-        IndexedReceipt, IndexedTransaction, Operation, Precondition, Receipt, Status, Transaction,
+        BucketId, Deletion, EntryState, ExistingBucket, Expectation, ExpectedEntry, Failure, FailureCode,
+        IndexedReceipt, IndexedTransaction, Precondition, Receipt, Status, Transaction,
     },
 };
 
@@ -35,6 +35,8 @@ pub(super) fn admit_transaction(
     state: &InstanceState,
     transaction: &mut IndexedTransaction,
 ) -> Result<TransactionAdmission, Failure> {
+    let has_writes = transaction.has_writes();
+    let adds_to_lists = state.scope.keeps_lists() && transaction.set_entries().any(|(map, _)| is_list(map));
     let IndexedTransaction { lease, transaction, steps } = transaction;
     let Transaction { bucket, precondition, expectations, operations } = transaction;
     if state.scope.is_withheld(bucket) && matches!(precondition, Precondition::Existing(_)) {
@@ -46,17 +48,11 @@ pub(super) fn admit_transaction(
     if reads_only {
         match precondition {
             // Reading does not count as a use.
-            Precondition::Existing(life)
-                if lease.is_none()
-                    && operations.iter().all(Operation::is_read)
-                    && steps.iter().all(IndexStep::is_read) =>
-            {
-                life.renew = false;
-            }
+            Precondition::Existing(life) if !has_writes => life.renew = false,
             _ => return Err(deny_access(state, &format!("to change the {}", describe_bucket(bucket)))),
         }
     }
-    if state.scope.keeps_lists() && operations.iter().any(adds_to_lists) {
+    if adds_to_lists {
         return Err(deny_access(state, &format!("to add to the lists of the {}", describe_bucket(bucket))));
     }
     let condition = owner.map(|owner| {
@@ -129,15 +125,9 @@ fn describe_bucket(bucket: &BucketId) -> String {
     format!("{} '{}'", bucket.kind, bucket.name)
 }
 
-/// Whether an operation could name more sessions or nodes in a bucket's lists.
-fn adds_to_lists(operation: &Operation) -> bool {
-    let is_list = |map: &String| map == SESSIONS_MAP || map == NODES_MAP;
-    match operation {
-        Operation::Set(set) => !set.put.is_empty() && is_list(&set.map_name),
-        Operation::Add(add) => is_list(&add.map_name),
-        Operation::Append(append) => append.marks.iter().any(|mark| is_list(&mark.map_name)),
-        _ => false,
-    }
+/// Whether a map's entries name sessions or nodes: to set one may be to add to them.
+fn is_list(map: &str) -> bool {
+    map == SESSIONS_MAP || map == NODES_MAP
 }
 
 /// Of a bucket that is not there.

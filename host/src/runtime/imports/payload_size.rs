@@ -13,8 +13,10 @@ pub(super) trait PayloadSize {
 
 impl PayloadSize for IndexedReceipt {
     fn payload_bytes(&self) -> u64 {
-        let outcomes = &self.receipt.outcomes;
-        list(outcomes) + outcomes.iter().map(outcome).sum::<u64>() + self.found.iter().map(documents).sum::<u64>()
+        // What answers another list of steps is counted here, too.
+        let Self { lease: _, receipt, found } = self;
+        let outcomes = &receipt.outcomes;
+        list(outcomes) + outcomes.iter().map(outcome).sum::<u64>() + found.iter().map(documents).sum::<u64>()
     }
 }
 

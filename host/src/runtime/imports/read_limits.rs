@@ -49,8 +49,9 @@ enum ReadLimit<'a> {
 
 impl<'a> BoundedRead<'a> {
     fn all_of(transaction: &'a mut IndexedTransaction) -> impl Iterator<Item = Self> {
-        let operations = transaction.transaction.operations.iter_mut().filter_map(Self::from_operation);
-        operations.chain(transaction.steps.iter_mut().filter_map(Self::from_step))
+        let IndexedTransaction { lease: _, transaction, steps } = transaction;
+        let operations = transaction.operations.iter_mut().filter_map(Self::from_operation);
+        operations.chain(steps.iter_mut().filter_map(Self::from_step))
     }
 
     fn from_operation(operation: &'a mut Operation) -> Option<Self> {

@@ -65,10 +65,10 @@ impl<'a> EncodedRequest<'a> {
             Precondition::CreateNew(life) => created(3, life),
             Precondition::Replace(life) => created(4, life),
         };
-        let key_set = KeySet::new(&transaction.operations);
+        let key_set = KeySet::new(request);
         let mut parts = RequestBuilder { parts: Vec::with_capacity(48), key_set };
         for (index, expectation) in (0..).zip(&transaction.expectations) {
-            parts.expectation(index, expectation, &transaction.operations);
+            parts.expectation(index, expectation, request);
         }
         if matches!(transaction.precondition, Precondition::Replace(_)) {
             parts.step("replace");
@@ -153,7 +153,7 @@ impl<'a> RequestBuilder<'a> {
         parts
     }
 
-    fn expectation(&mut self, index: u64, expectation: &'a Expectation, operations: &'a [Operation]) {
+    fn expectation(&mut self, index: u64, expectation: &'a Expectation, request: &'a IndexedTransaction) {
         match expectation {
             Expectation::Entry(expected) if expected.map_name == VALUES => self
                 .step("expect-entry")
@@ -179,7 +179,7 @@ impl<'a> RequestBuilder<'a> {
             }
             Expectation::Room(expected) => {
                 let map = &expected.map_name;
-                let set = set_keys(operations, map).map(RequestPart::Text).collect();
+                let set = set_keys(request, map).map(RequestPart::Text).collect();
                 self.step("expect-map-room").limit(index).map(map).limit(expected.limit).texts(set)
             }
         };

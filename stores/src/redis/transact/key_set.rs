@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Operation, names::VALUES};
+use crate::{IndexedTransaction, names::VALUES};
 
 /// By name, in the order in which a request lists them.
 #[derive(Default)]
@@ -20,10 +20,10 @@ pub(crate) struct KeySet<'a> {
 }
 
 impl<'a> KeySet<'a> {
-    /// With the values that the operations set, before any other.
-    pub(crate) fn new(operations: &'a [Operation]) -> Self {
+    /// With the values that the transaction sets, before any other.
+    pub(crate) fn new(request: &'a IndexedTransaction) -> Self {
         let mut key_set = Self::default();
-        set_keys(operations, VALUES).for_each(|key| _ = key_set.keys.position_of(key));
+        set_keys(request, VALUES).for_each(|key| _ = key_set.keys.position_of(key));
         key_set.set_count = key_set.keys.len() as u64;
         key_set
     }
@@ -56,6 +56,6 @@ impl<'a> NamePositions<'a> {
     }
 }
 
-pub(crate) fn set_keys<'a>(operations: &'a [Operation], map: &str) -> impl Iterator<Item = &'a str> {
-    operations.iter().flat_map(Operation::set_entries).filter(move |(of, _)| *of == map).map(|(_, key)| key)
+pub(crate) fn set_keys<'a>(request: &'a IndexedTransaction, map: &str) -> impl Iterator<Item = &'a str> {
+    request.set_entries().filter(move |(of, _)| *of == map).map(|(_, key)| key)
 }

@@ -3,7 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline_stores::{Description, Document, FailureCode, Operation, limits::MAX_VALUES, part};
+use keepline_stores::{
+    Description, Document, FailureCode, Operation,
+    limits::{MAX_VALUES, RequestSize},
+    part,
+};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 on_every_store![
@@ -12,6 +16,16 @@ on_every_store![
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// What is not counted has no limit.
+#[test]
+fn any_operation_counts_as_a_piece_of_its_call() {
+    let pieces = |work: Work| RequestSize::of_transactions([&transaction("b", existing(), work)]).pieces;
+    let none = pieces(Work::default());
+    for work in examples() {
+        assert!(pieces(work.clone()) > none, "{work:?}");
+    }
+}
 
 /// Something of all that the examples are about.
 fn seed() -> Work {
