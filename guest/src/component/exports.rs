@@ -6,7 +6,6 @@ use keepline_store_client::component::allocator::Arena;
 use keepline_store_client::component::imports::{Imports, replace_log_level};
 
 use crate::contract::{Level, Problem, bindings, lanes, tasks};
-use crate::options::config::store_warnings;
 use crate::tasks::job::Job;
 use crate::{AnswerEntry, Config, Filter, QuestionEntry, ToolActivity};
 
@@ -41,10 +40,10 @@ impl lanes::Guest for Component {
     fn configure(options: String, log_from: Level) -> Result<lanes::Configured, Problem> {
         let log_before = replace_log_level(log_from);
         match HEAP.outside(|| Config::parse_for(&Imports, &options)) {
-            Ok(config) => {
+            Ok((config, warnings)) => {
                 let (options, wants) = (config.options(), config.wants());
                 CONFIG.set(Some(config));
-                Ok(lanes::Configured { options, wants, warnings: store_warnings(&Imports) })
+                Ok(lanes::Configured { options, wants, warnings })
             }
             Err(problem) => {
                 replace_log_level(log_before);

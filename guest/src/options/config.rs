@@ -10,7 +10,7 @@ use keepline_options::words::{TtlMode, UnboundContext};
 use keepline_options::{kind_of, session_options};
 use std::sync::Arc;
 
-use crate::contract::{Host, Precondition, Problem, StoreLimits, TimeToLive, codes, lanes};
+use crate::contract::{Host, Precondition, Problem, StoreLimits, StoreProfile, TimeToLive, codes, lanes};
 use crate::options::conversation::Options;
 use crate::options::reader::{Read, Reader};
 use crate::options::table::{OptionTable, list_option, option_struct};
@@ -69,11 +69,12 @@ impl Config {
         problem.map_or(Ok(config), Err)
     }
 
-    /// Read options for the store of this host. Refused is what needs a capability that the store lacks; of what else it
-    /// lacks tells [`store_warnings`], which hosts log.
-    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, Box<Problem>> {
+    /// Reads options for the store of this host. What needs a capability that the store lacks is refused; what is done
+    /// without it is in the warnings.
+    pub fn parse_for(host: &impl Host, text: &str) -> Result<(Self, Vec<Problem>), Box<Problem>> {
         let mut config = Self::parse(text)?;
         let store = host.store_profile();
+        let mut warnings = missing_capabilities(&store);
         if !store.positions && config.conversation.is_some() {
             let message = "conversation must be false, not true: the store lacks the capability positions";
             return Err(Problem::new(codes::UNSUPPORTED, "conversation", message));
@@ -84,16 +85,27 @@ impl Config {
             let message = format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire");
             return Err(Problem::new(codes::UNSUPPORTED, "session_ttl_hours", message));
         }
-        config.keep_to(store.limits);
-        Ok(config)
+        let nodes_expire = config.conversation.as_ref().is_some_and(|options| options.node_ttl_hours > 0.0);
+        if !store.expiring && nodes_expire {
+            warnings.push(missing_capability(
+                "expiring",
+                "transcripts of nodes are kept for ever, as with node_ttl_hours 0",
+            ));
+        }
+        config.keep_to(&store);
+        Ok((config, warnings))
     }
 
-    /// Keeps to the limits of a store.
-    fn keep_to(&mut self, limits: StoreLimits) {
-        self.limits = limits;
-        self.max_keys = self.max_keys.min(limits.values);
+    /// Keeps to what a store can do.
+    fn keep_to(&mut self, store: &StoreProfile) {
+        self.limits = store.limits;
+        self.max_keys = self.max_keys.min(store.limits.values);
         if let Some(options) = &mut self.conversation {
-            Arc::make_mut(options).limits = limits;
+            let options = Arc::make_mut(options);
+            options.limits = store.limits;
+            if !store.expiring {
+                options.node_ttl_hours = 0.0;
+            }
         }
     }
 
@@ -155,19 +167,18 @@ impl Config {
 }
 
 /// What the store can't promise and the filter relies on.
-pub fn store_warnings(host: &impl Host) -> Vec<Problem> {
-    let store = host.store_profile();
+fn missing_capabilities(store: &StoreProfile) -> Vec<Problem> {
     let all = [
         (store.atomic, "atomic", "a crash may leave half of what an entry writes, and readers may see it"),
         (store.compare, "compare", "updates are lost where a session has more than one writer at a time"),
         (store.exactly_once, "exactly-once", "the host must not send a write again"),
     ];
     let lacking = all.into_iter().filter(|(is_there, ..)| !is_there);
-    let warning = |(_, name, effect)| {
-        let message = format!("The store lacks the capability {name}: {effect}");
-        *Problem::new(codes::UNSUPPORTED, name, message)
-    };
-    lacking.map(warning).collect()
+    lacking.map(|(_, name, effect)| missing_capability(name, effect)).collect()
+}
+
+fn missing_capability(name: &str, effect: &str) -> Problem {
+    *Problem::new(codes::UNSUPPORTED, name, format!("The store lacks the capability {name}: {effect}"))
 }
 
 /// This many hours, at least one millisecond. `None`: it does not expire.

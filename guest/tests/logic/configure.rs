@@ -1,8 +1,7 @@
 //! `configure` over stores that lack capabilities.
 
 use keepline_filter::contract::StoreProfile;
-use keepline_filter::options::config::store_warnings;
-use keepline_filter::{Config, Host};
+use keepline_filter::{Config, Filter, Host, QuestionEntry};
 
 use crate::test_host::TestHost;
 
@@ -10,13 +9,13 @@ use crate::test_host::TestHost;
 fn a_time_to_live_is_refused_for_a_store_without_expiry() {
     let host = TestHost::new();
     let options = r#"{"session_ttl_hours":0.5}"#;
-    assert_eq!(Config::parse_for(&&host, options), Config::parse(options));
+    assert_eq!(Config::parse_for(&&host, options).unwrap(), (Config::parse(options).unwrap(), vec![]));
     host.profile.set(Some(StoreProfile { expiring: false, ..Host::store_profile(&&host) }));
     let problem = Config::parse_for(&&host, options).unwrap_err();
     assert_eq!((&*problem.code, &*problem.subject), ("unsupported", "session_ttl_hours"));
     assert_eq!(problem.message, "session_ttl_hours must be 0 (for ever), not 0.5: the store lets nothing expire");
     for options in ["{}", r#"{"session_ttl_hours":0,"session_ttl_mode":"sliding"}"#] {
-        assert_eq!(Config::parse_for(&&host, options), Config::parse(options));
+        assert_eq!(Config::parse_for(&&host, options).unwrap(), (Config::parse(options).unwrap(), vec![]));
     }
     assert_eq!(Config::parse_for(&&host, "[]").unwrap_err().subject, "");
     assert_eq!(host.lines(), Vec::<String>::new());
@@ -37,9 +36,8 @@ fn missing_capabilities_are_warned_of_and_left_to_the_host_to_log() {
     let host = TestHost::new();
     let all = Host::store_profile(&&host);
     host.profile.set(Some(StoreProfile { atomic: false, compare: false, exactly_once: false, ..all }));
-    Config::parse_for(&&host, "{}").unwrap();
+    let (_, warnings) = Config::parse_for(&&host, "{}").unwrap();
     assert_eq!(host.lines(), Vec::<String>::new());
-    let warnings = store_warnings(&&host);
     assert_eq!(
         [&*warnings[0].message, &*warnings[1].message, &*warnings[2].message],
         [
@@ -56,7 +54,29 @@ fn missing_capabilities_are_warned_of_and_left_to_the_host_to_log() {
         ["atomic", "compare", "exactly-once"]
     );
     host.profile.set(None);
-    assert_eq!(store_warnings(&&host), []);
+    assert_eq!(Config::parse_for(&&host, "{}").unwrap().1, []);
+}
+
+#[test]
+fn without_expiry_nodes_are_kept_for_ever_and_a_warning_says_so() {
+    let host = TestHost::new();
+    host.profile.set(Some(StoreProfile { expiring: false, ..Host::store_profile(&&host) }));
+    for ttl in ["", r#", "node_ttl_hours": 720"#, r#", "node_ttl_hours": 0.5"#] {
+        let (config, warnings) = Config::parse_for(&&host, &format!("{{\"conversation\": true{ttl}}}")).unwrap();
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert_eq!((&*warning.code, &*warning.subject), ("unsupported", "expiring"));
+        assert!(warning.message.ends_with("transcripts of nodes are kept for ever, as with node_ttl_hours 0"));
+        let in_force = config.options().into_iter().find(|option| option.name == "node_ttl_hours").unwrap();
+        assert_eq!((&*in_force.value, in_force.is_default), ("0", false));
+
+        let question = r#"{"session_id":"s","memory_mode":"node","node_id":"n"}"#;
+        let filter = Filter::new(&host, config);
+        let reply = filter.question(&QuestionEntry { text: "?", metadata: question, ..QuestionEntry::default() });
+        assert_eq!(reply.problem, None);
+    }
+    for options in ["{}", r#"{"conversation": true, "node_ttl_hours": 0}"#] {
+        assert_eq!(Config::parse_for(&&host, options).unwrap().1, []);
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn host(limits: StoreLimits) -> TestHost {
 #[test]
 fn an_answer_longer_than_a_text_of_the_store_is_stored_with_a_note_of_what_is_missing() {
     let host = host(StoreLimits { text_bytes: 64 << 10, record_bytes: 64 << 10, ..StoreLimits::default() });
-    let filter = Filter::new(&host, Config::parse_for(&&host, "{}").unwrap());
+    let filter = Filter::new(&host, Config::parse_for(&&host, "{}").unwrap().0);
     let asked = filter.question(&QuestionEntry { text: "q", metadata: S, ..QuestionEntry::default() });
     let text = "é\"".repeat(100_000);
     let answer = AnswerEntry { text: &text, metadata: "{}", turn: &asked.turn, ..AnswerEntry::default() };
@@ -48,7 +48,7 @@ fn an_answer_longer_than_a_text_of_the_store_is_stored_with_a_note_of_what_is_mi
 fn a_conversation_keeps_to_the_lowest_limits() {
     let host = host(FLOOR);
     let options = r#"{"conversation": true, "recall": "session", "max_session_messages": 100, "recall_vectors": true}"#;
-    let config = Config::parse_for(&&host, options).unwrap();
+    let config = Config::parse_for(&&host, options).unwrap().0;
     let filter = Filter::new(&host, config.clone());
     for number in 0..12 {
         let question = format!("What is {number}? {}", "Why is the sea blue? ".repeat(40_000));

@@ -127,7 +127,10 @@ impl Turns {
         };
         let rank = |turn: &&mut Turn| match names.node {
             Some(_) => (turn.is_node, false, turn.number),
-            None => (turn.question.is_some(), turn.is_node == self.by_node, turn.number),
+            None => {
+                let waits = turn.question.is_some();
+                (waits, waits && turn.is_node == self.by_node, turn.number)
+            }
         };
         self.turns.iter_mut().filter(fits).max_by_key(rank)
     }
