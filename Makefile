@@ -14,6 +14,7 @@ run:
 ## All tests, against the compiled component and a real Redis. Many wait for servers and processes more than they compute.
 test:
 	@.ci/setup c wasm redis python
+	cargo build --workspace --bins --examples --tests
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(getconf _NPROCESSORS_ONLN)))} cargo test --workspace --no-fail-fast
 
 ## The same with ROUNDS times the random cases, and fuzzing for SECONDS a target: before an issue is called resolved.

@@ -24,13 +24,15 @@ type Id = (String, String);
 pub struct MemoryStore {
     buckets: BTreeMap<Id, Bucket>,
     created: u64,
-    /// The clock can't be set: the time that has passed since the store was made counts from then.
-    start: (SystemTime, Instant),
+    /// Milliseconds since 1970.
+    clock: Box<dyn Fn() -> u64 + Send>,
 }
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self { buckets: BTreeMap::new(), created: 0, start: (SystemTime::now(), Instant::now()) }
+        // Setting the machine's clock changes nothing: the time that has passed counts from when the store was made.
+        let (start, began) = (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), Instant::now());
+        Self::with_clock(move || u64::try_from((start + began.elapsed()).as_millis()).unwrap_or(u64::MAX))
     }
 }
 
@@ -80,7 +82,7 @@ impl KeepStore for MemoryStore {
     fn list_buckets(&mut self, kind: &str, cursor: &str, limit: u32) -> Result<BucketPage> {
         check::name("kind", kind)?;
         let limit = if limit == 0 { 100 } else { limit.min(10_000) as usize };
-        let now = self.now();
+        let now = (self.clock)();
         let all = self.buckets.iter().filter(|(id, bucket)| id.0 == kind && bucket.is_there(now)).map(|(id, _)| &id.1);
         let mut names: Vec<String> = all.filter(|name| name.as_str() > cursor).take(limit + 1).cloned().collect();
         let has_more = names.len() > limit;
@@ -91,16 +93,15 @@ impl KeepStore for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Milliseconds since 1970.
-    fn now(&self) -> u64 {
-        let start = self.start.0.duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from((start + self.start.1.elapsed()).as_millis()).unwrap_or(u64::MAX)
+    /// An empty store that goes by this clock, in milliseconds since 1970.
+    pub fn with_clock(clock: impl Fn() -> u64 + Send + 'static) -> Self {
+        Self { buckets: BTreeMap::new(), created: 0, clock: Box::new(clock) }
     }
 
     fn transact(&mut self, transaction: &Transaction) -> Result<Receipt, Problem> {
         check::transaction(transaction)?;
         let id = (transaction.bucket.kind.clone(), transaction.bucket.name.clone());
-        let now = self.now();
+        let now = (self.clock)();
         let stored = self.buckets.get(&id);
         let old = stored.filter(|bucket| bucket.is_there(now));
         let mut receipt = Receipt {
@@ -172,7 +173,7 @@ impl MemoryStore {
     fn delete(&mut self, request: &DeleteRequest) -> Result<Deletion, Problem> {
         check::generation(request.generation.as_deref())?;
         let id = (request.bucket.kind.clone(), request.bucket.name.clone());
-        let mut deletion = Deletion { status: Status::Absent, now: self.now(), values: 0, keys: Vec::new() };
+        let mut deletion = Deletion { status: Status::Absent, now: (self.clock)(), values: 0, keys: Vec::new() };
         let Slot::Occupied(bucket) = self.buckets.entry(id) else { return Ok(deletion) };
         if !bucket.get().is_there(deletion.now) {
             bucket.remove();

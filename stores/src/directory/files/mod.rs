@@ -47,6 +47,14 @@ pub(crate) struct StoreFiles {
     lock: File,
 }
 
+impl Drop for StoreFiles {
+    /// Closing the file is not enough: a process that is just being started from another thread has inherited it, and would
+    /// hold the lock until it runs its own program.
+    fn drop(&mut self) {
+        let _ = self.unlock();
+    }
+}
+
 impl StoreFiles {
     /// Looks at a directory, and creates it if it is not there.
     pub(crate) fn open_or_create(path: &Path) -> Result<Self, DirectoryError> {
@@ -312,4 +320,21 @@ fn network_file_system(directory: &Path) -> Option<&'static str> {
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn network_file_system(_: &Path) -> Option<&'static str> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_although_a_child_process_has_inherited_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreFiles::open_or_create(folder.path()).unwrap();
+        store.lock_exclusive(Duration::ZERO, "it is free").unwrap();
+        // What a fork does to the descriptor.
+        let _inherited = store.lock.try_clone().unwrap();
+        assert!(!StoreFiles::open_or_create(folder.path()).unwrap().try_own().unwrap());
+        drop(store);
+        assert!(StoreFiles::open_or_create(folder.path()).unwrap().try_own().unwrap());
+    }
 }
