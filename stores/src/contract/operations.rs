@@ -84,8 +84,9 @@ pub struct AppendOperation {
     pub marks: Vec<PositionMark>,
 }
 
-/// Put records in place of the oldest `count` (at most 10,000; all, if there are fewer). They take the positions of
-/// the last of those, so there may not be more of them (`invalid`). Outcome: `extent`.
+/// Put records in place of the oldest `count`: of all, if there are fewer, and of no more than 10,000, however many are
+/// asked for. They take the positions of the last of those, so there may not be more of them (`invalid`). Outcome:
+/// `extent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct ReplaceOldestOperation {
@@ -125,8 +126,8 @@ pub struct ReadOperation {
     pub leave: u64,
     #[cfg_attr(feature = "component", component(name = "max-records"))]
     pub max_records: u64,
-    /// The first record looked at is returned whatever its length, if `max-records` is not 0 and the receipt has room for
-    /// it; no other may exceed this total. What is too much is left out at the other end.
+    /// The first record looked at is returned whatever its length, even beyond `reply-bytes`, if `max-records` is not 0 and
+    /// the receipt has any room left; no other may exceed this total. What is too much is left out at the other end.
     #[cfg_attr(feature = "component", component(name = "max-bytes"))]
     pub max_bytes: u64,
 }

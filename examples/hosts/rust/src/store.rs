@@ -159,7 +159,8 @@ impl MemoryStore {
         for operation in &transaction.operations {
             receipt.outcomes.push(bucket.apply(operation, now, &mut room)?);
         }
-        check::size(before, &bucket)?;
+        // A replacement begins with an empty bucket.
+        check::size(if new.is_some() { &absent } else { before }, &bucket, &transaction.operations)?;
         self.buckets.insert(id, bucket);
         if new.is_some() {
             self.created += 1;
@@ -171,6 +172,7 @@ impl MemoryStore {
     }
 
     fn delete(&mut self, request: &DeleteRequest) -> Result<Deletion, Problem> {
+        check::bucket(&request.bucket)?;
         check::generation(request.generation.as_deref())?;
         let id = (request.bucket.kind.clone(), request.bucket.name.clone());
         let mut deletion = Deletion { status: Status::Absent, now: (self.clock)(), values: 0, keys: Vec::new() };
@@ -202,6 +204,11 @@ impl Bucket {
 
     fn length(&self, map: &str) -> u64 {
         self.maps.get(map).map_or(0, |map| map.len() as u64)
+    }
+
+    /// How many maps and logs there are beside the values.
+    fn parts(&self) -> usize {
+        self.logs.len() + self.maps.keys().filter(|map| *map != "values").count()
     }
 
     fn extent(&self, log: &str) -> LogExtent {
@@ -293,9 +300,9 @@ impl Bucket {
 
     fn replace_oldest(&mut self, replace: &ReplaceOldestOperation) -> Result<Outcome, Problem> {
         let length = self.extent(&replace.log).length;
-        let (count, added) = (replace.count.min(length), replace.records.len() as u64);
+        let (count, added) = (replace.count.min(10_000).min(length), replace.records.len() as u64);
         if added > count {
-            return Err(Problem::new("invalid", "records", 0, "There are more records than they replace"));
+            return Err(Problem::new("invalid", &replace.log, 0, "There are more records than they replace"));
         }
         if let Some(log) = self.logs.get_mut(&replace.log) {
             log.records.drain(..usize::try_from(count).unwrap_or(usize::MAX).min(log.records.len()));
@@ -312,7 +319,7 @@ impl Bucket {
                 let index = record.position.checked_sub(log.first)?;
                 log.records.get_mut(usize::try_from(index).ok()?)
             });
-            let missing = || Problem::new("invalid", "position", 0, "The log has no record at this position");
+            let missing = || Problem::new("invalid", &rewrite.log, 0, "The log has no record at this position");
             *place.ok_or_else(missing)? = record.text.clone();
         }
         Ok(Outcome::Extent(self.extent(&rewrite.log)))

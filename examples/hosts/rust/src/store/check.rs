@@ -58,12 +58,16 @@ pub(super) fn buckets<'a>(buckets: impl ExactSizeIterator<Item = &'a BucketId>) 
     at_most(buckets.len(), "transactions", 128)?;
     let mut names = BTreeSet::new();
     for bucket in buckets {
-        let is_word = |byte| matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-        let is_valid =
-            is_name(&bucket.kind) && (1..=128).contains(&bucket.name.len()) && bucket.name.bytes().all(is_word);
-        ensure(is_valid && names.insert((&bucket.kind, &bucket.name)), "bucket")?;
+        ensure(names.insert((&bucket.kind, &bucket.name)), &bucket.name)?;
     }
     Ok(())
+}
+
+/// The kind and name of a bucket.
+pub(super) fn bucket(bucket: &BucketId) -> Checked {
+    let is_word = |byte| matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    name("kind", &bucket.kind)?;
+    ensure((1..=128).contains(&bucket.name.len()) && bucket.name.bytes().all(is_word), "bucket")
 }
 
 /// What all transactions of a call share: buckets and limits.
@@ -139,6 +143,7 @@ pub(super) fn created<'a>(operation: &'a Operation, map: &'a str) -> Box<dyn Ite
 
 /// The shape of one transaction.
 pub(super) fn transaction(transaction: &Transaction) -> Checked {
+    bucket(&transaction.bucket)?;
     let new = match &transaction.precondition {
         Precondition::Existing(existing) => {
             return generation(existing.generation.as_deref()).and_then(|()| steps(transaction));
@@ -200,8 +205,7 @@ fn steps(transaction: &Transaction) -> Checked {
             }
             Operation::ReplaceOldest(replace) => {
                 written.log(place, &replace.records)?;
-                ensure(replace.count <= 10_000, "count")?;
-                ensure(replace.records.len() as u64 <= replace.count, "records")?;
+                ensure(replace.records.len() as u64 <= replace.count, place)?;
             }
             Operation::Rewrite(rewrite) => {
                 written.log(place, rewrite.records.iter().map(|record| &record.text))?;
@@ -234,12 +238,14 @@ impl<'a> Written<'a> {
     }
 }
 
-/// What a bucket may hold once something is added to it.
-pub(super) fn size(before: &Bucket, after: &Bucket) -> Checked {
-    let parts = |bucket: &Bucket| bucket.logs.len() + bucket.maps.keys().filter(|map| *map != "values").count();
-    if parts(after) > parts(before) {
-        at_most(parts(after), "parts", 64)?;
+/// What a bucket may hold once something is added to it. What is removed makes no room.
+pub(super) fn size(before: &Bucket, after: &Bucket, operations: &[Operation]) -> Checked {
+    let values: BTreeSet<_> = operations.iter().flat_map(|operation| created(operation, "values")).collect();
+    let added = values.into_iter().filter(|key| before.text("values", key).is_none()).count();
+    if added > 0 {
+        at_most(usize::try_from(before.length("values")).unwrap_or(usize::MAX) + added, "values", 20_000)?;
     }
-    let (old, new) = (before.length("values"), after.length("values"));
-    if new > old { at_most(usize::try_from(new).unwrap_or(usize::MAX), "values", 20_000) } else { Ok(()) }
+    let logs = after.logs.keys().filter(|log| !before.logs.contains_key(*log)).count();
+    let maps = after.maps.keys().filter(|map| *map != "values" && !before.maps.contains_key(*map)).count();
+    if logs + maps > 0 { at_most(before.parts() + logs + maps, "parts", 64) } else { Ok(()) }
 }

@@ -34,6 +34,21 @@ impl Room {
         }
         fits
     }
+
+    /// How many entries or records an outcome may have, where so many are asked for.
+    fn pieces(&self, asked: u64) -> u64 {
+        asked.min(REPLY_PIECES_EACH).min(self.pieces)
+    }
+
+    /// Take a record after so many others of its outcome: the first as long as there is any room at all.
+    fn take_record(&mut self, before: u64, bytes: u64) -> bool {
+        if before > 0 || self.pieces == 0 || self.bytes == 0 {
+            return before < REPLY_PIECES_EACH && self.take(1, bytes);
+        }
+        self.pieces -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes + PIECE_BYTES);
+        true
+    }
 }
 
 fn found(entries: Vec<Entry>) -> FoundEntries {
@@ -75,7 +90,8 @@ impl Bucket {
             }
             return found(map.map(entry).collect());
         };
-        let max_entries = if all.max_entries == 0 { 100 } else { all.max_entries };
+        // A page is a step forward, room or not.
+        let max_entries = room.pieces(if all.max_entries == 0 { 100 } else { all.max_entries }).max(1);
         let mut missing = MissingEntries { unreadable: Vec::new(), cursor: String::new(), oversize: None };
         let (mut entries, mut used, mut last) = (Vec::new(), 0, cursor);
         let mut rest = map.filter(|(key, _)| *key > cursor);
@@ -109,7 +125,7 @@ impl Bucket {
             let Some(record) = log.at(log.first + index) else { break };
             let bytes = length(record);
             let is_too_long = !run.records.is_empty() && used + bytes > read.max_bytes;
-            if run.records.len() as u64 >= REPLY_PIECES_EACH || is_too_long || !room.take(1, bytes) {
+            if is_too_long || !room.take_record(run.records.len() as u64, bytes) {
                 break;
             }
             used = used.saturating_add(bytes);
@@ -140,7 +156,7 @@ impl Bucket {
                 let Some(record) = log.at(position) else { break };
                 let bytes = length(record);
                 let is_too_long = pieces > 0 && used + bytes > read.max_bytes;
-                if pieces >= REPLY_PIECES_EACH || is_too_long || !room.take(1, bytes) {
+                if is_too_long || !room.take_record(pieces, bytes) {
                     runs.push(run);
                     break 'spans;
                 }
