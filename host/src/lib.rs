@@ -59,11 +59,11 @@ pub mod config;
 mod contract;
 pub mod embedding;
 mod entry;
+pub mod events;
 mod keepline;
 pub mod logging;
 pub mod maintenance;
 pub mod memories;
-mod options;
 pub mod pipe;
 pub mod pipelines;
 pub mod plugin;
@@ -103,11 +103,11 @@ pub use self::{
         tokens::TokenCounter,
     },
     keepline::inner::counters::{Counters, MemoryCounters, SkipCounters},
-    keepline::{Keepline, KeeplineError, metrics::Metrics},
-    options::{
+    keepline::options::{
         OnStoreError, Options,
         filter::{ConversationOptions, FilterOptions},
     },
+    keepline::{Keepline, KeeplineError, metrics::Metrics},
     pipe::Pipe,
     pipelines::Pipelines,
     plugin::{Plugin, PluginError},

@@ -8,8 +8,8 @@ use std::{
 
 use super::{Config, Setting, fields::HostFields, neurolink};
 use crate::{
+    keepline::options::{OnStoreError, Options},
     maintenance::MaintenanceOptions,
-    options::{OnStoreError, Options},
     pipelines::{AssemblyOptions, Owner},
     sandbox::{CodeCache, Compiler, Isolation, PluginLimits, Sandbox},
     store::{

@@ -2,6 +2,7 @@
 
 pub(crate) mod inner;
 pub(crate) mod metrics;
+pub(crate) mod options;
 mod store_probe;
 
 use std::{sync::Arc, time::Duration};
@@ -22,8 +23,8 @@ use crate::{
         KeeplineInner, UnusableIds,
         counters::{Counters, Tally},
     },
+    keepline::options::Options,
     logging::{MAX_MESSAGE, MAX_NAME, RateLimitedLog, make_printable},
-    options::Options,
     pipe::{OpenTurns, Pipe},
     plugin::Plugin,
     runtime::{

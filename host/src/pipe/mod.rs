@@ -19,8 +19,8 @@ use crate::{
         sections::append_sections,
     },
     keepline::inner::KeeplineInner,
+    keepline::options::OnStoreError,
     logging::LogLevel,
-    options::OnStoreError,
     runtime::{CallRefusal, CallScope, EntryOwner, Exports, PluginInstance},
     store::{Deadline, FailureCode, StoreGuard, Writer},
 };

@@ -2,6 +2,7 @@
 //! clean shutdown, one deadline per entry, and turns that end with the next question.
 
 mod deadlines;
+mod events;
 mod guarded;
 mod host_kit;
 mod pool;

@@ -56,6 +56,7 @@ const LIBRARY: Package = Package {
     rooms: &[
         "contract",
         "logging",
+        "events",
         "sandbox",
         "runtime::limits",
         "runtime::scope",
@@ -80,7 +81,7 @@ const LIBRARY: Package = Package {
         "plugin",
         "entry",
         "embedding",
-        "options",
+        "keepline::options",
         "keepline::inner",
         "pipe",
         "sessions",

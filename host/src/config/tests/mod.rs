@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    options::Options,
+    keepline::options::Options,
     sandbox::{CodeCache, Sandbox},
     store::{MemoryLimits, RedisOptions},
 };

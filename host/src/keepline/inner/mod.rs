@@ -19,8 +19,8 @@ use crate::{
         sections::Assembly,
         tokens::{TokenCounter, count_tokens_within},
     },
+    keepline::options::OnStoreError,
     logging::{LogLevel, RateLimitedLog},
-    options::OnStoreError,
     runtime::{CallDeadline, CallRefusal, EntryOwner, InstancePool, PluginFault, PluginInstance, PooledInstance},
     store::{Deadline, StoreGuard, Writer},
 };

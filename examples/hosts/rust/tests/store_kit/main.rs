@@ -1,5 +1,7 @@
 //! Replays the conformance kit for stores against this host's store.
 
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "what can't be converted ends the test")]
+
 mod convert;
 
 use std::sync::Arc;
