@@ -14,7 +14,7 @@ use crate::text::json_values::parse_count;
 use crate::text::quoting::python_repr;
 use crate::transcript::address::{TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, StoredRecord};
-use crate::transcript::schema::{BRANCHES, IMPORT, MESSAGES, RESULTS, SESSION, TRANSCRIPT, parse_import};
+use crate::transcript::schema::{BRANCHES, IMPORT, MESSAGES, RESULTS, SESSION, TRANSCRIPT, newest_shown, parse_import};
 use crate::transcript::thread::{Branches, ConversationThread, ReadRecords};
 
 /// How often to begin again when others come in between.
@@ -129,12 +129,7 @@ fn message_page(
             .or(newest.filter(|newest| before > *newest)),
         None => newest,
     };
-    // Stretches may follow each other.
-    let end = hidden.iter().rev().fold(end, |end, hidden| match end {
-        Some(end) if hidden.contains(&end) => hidden.start.checked_sub(1),
-        end => end,
-    });
-    let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
+    let Some(end) = newest_shown(&hidden, end).filter(|end| *end >= extent.first && extent.length > 0) else {
         return Ok(Some(page(Vec::new(), None)));
     };
     let spans = match named {

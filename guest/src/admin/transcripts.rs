@@ -1,16 +1,24 @@
 //! Describes a transcript, and sets its title and settings.
 
+use std::borrow::Cow;
+use std::slice::from_ref;
+
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::transcripts::{TranscriptSettings, TranscriptState};
-use crate::contract::{Host, LogEnd, Operation, Precondition, Problem, PutEntry, VALUES};
+use crate::contract::{
+    BucketId, Host, LogEnd, LogRun, Operation, Precondition, Problem, PutEntry, Span, Transaction, VALUES,
+};
 use crate::entry::session_problem::SessionResult;
+use crate::store::{self, Outcomes};
 use crate::text::ids::ANSWER_COUNT;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
 use crate::transcript::address::TranscriptId;
 use crate::transcript::record::StoredRecord;
-use crate::transcript::schema::{BYTES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT};
+use crate::transcript::schema::{
+    BYTES, IMPORT, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT, newest_shown, parse_import,
+};
 use crate::transcript::summary::ThreadSummary;
 use crate::transcript::title;
 
@@ -29,7 +37,7 @@ pub fn describe_transcript(
     transcript: &TranscriptId<'_>,
 ) -> SessionResult<TranscriptState> {
     let at = transcript.resolve_address()?;
-    let keys = [OWNER, TITLE, SUMMARY, TOTAL, BYTES, SETTINGS];
+    let keys = [OWNER, TITLE, SUMMARY, TOTAL, BYTES, SETTINGS, IMPORT];
     let operations = [
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, RECORD_BYTES),
         Operation::get_some(SESSION, &keys, SESSION_BYTES),
@@ -38,8 +46,8 @@ pub fn describe_transcript(
     ];
     let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
     let newest = outcomes.take_records()?;
-    let record = newest.records.first().and_then(|text| StoredRecord::parse(text));
     let mut once = outcomes.take_entries_by_key()?;
+    let import = once.take(IMPORT);
     let mut number = |key| once.take(key).as_deref().and_then(parse_count).unwrap_or(0);
     let (weight, bytes) = (number(TOTAL), number(BYTES));
     let summary = once.take(SUMMARY);
@@ -47,6 +55,8 @@ pub fn describe_transcript(
     let (summary, summary_to) = summary.map_or((None, 0), |found| (Some(found.text.into_owned()), found.to));
     let answers = outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0);
     let bucket = outcomes.take_description()?;
+    let text = newest_record(context, at.bucket(), &newest, import.as_deref());
+    let record = text.as_deref().and_then(StoredRecord::parse);
     Ok(TranscriptState {
         owner: once.take(OWNER),
         title: once.take(TITLE),
@@ -64,6 +74,26 @@ pub fn describe_transcript(
         extras: None,
         generation: outcomes.generation,
     })
+}
+
+/// The newest record, of those that were read of the end of a transcript; while an import hides that, the newest one before
+/// it: one read more.
+pub(super) fn newest_record<'a>(
+    context: &Context<impl Host>,
+    bucket: BucketId<'_>,
+    newest: &'a LogRun,
+    import: Option<&str>,
+) -> Option<Cow<'a, str>> {
+    let end = newest.extent.next().checked_sub(1);
+    let shown = newest_shown(&import.map(parse_import).unwrap_or_default(), end);
+    if shown == end {
+        return newest.records.first().map(|text| Cow::Borrowed(&**text));
+    }
+    let span = Span { position: shown.filter(|position| *position >= newest.extent.first)?, count: 1 };
+    let read = [Operation::read_at(TRANSCRIPT, from_ref(&span), RECORD_BYTES)];
+    let transaction = Transaction { bucket, precondition: Precondition::LOOK, expectations: &[], operations: &read };
+    let run = Outcomes::of(store::transact(&context.host, &transaction).ok()?).take_records().ok()?;
+    run.records.into_iter().next().map(Cow::Owned)
 }
 
 /// Give it a title, or none; the title that it has then.

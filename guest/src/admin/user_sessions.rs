@@ -5,6 +5,7 @@
 
 use std::slice::from_ref;
 
+use crate::admin::transcripts::newest_record;
 use crate::admin::user_values::read_user_bucket;
 use crate::context::Context;
 use crate::contract::users::{SessionList, SessionSummary};
@@ -17,7 +18,7 @@ use crate::store::{EntriesOutcome, Outcomes};
 use crate::text::timestamp::parse_milliseconds;
 use crate::text::truncate::head_within;
 use crate::transcript::record::StoredRecord;
-use crate::transcript::schema::{OWNER, SESSION, TITLE, TRANSCRIPT};
+use crate::transcript::schema::{IMPORT, OWNER, SESSION, TITLE, TRANSCRIPT};
 use crate::users::activity_log::ListedSession;
 use crate::users::registry::{ACTIVITY, SESSIONS, checked_user_bucket_name};
 use crate::values::session_id::{SESSION_ID_KEY, kept_id};
@@ -88,15 +89,17 @@ pub fn list_user_sessions(
         }
     }
     let receipts = look_each(context, &page);
-    let sessions =
-        page.iter().zip(receipts).filter_map(|(noted, receipt)| summary_of(noted, receipt.ok()?.receipt, &name));
+    let sessions = page
+        .iter()
+        .zip(receipts)
+        .filter_map(|(noted, receipt)| summary_of(context, noted, receipt.ok()?.receipt, &name));
     Ok(SessionList { sessions: sessions.collect(), older })
 }
 
 /// In as few waits as a call's stretches of logs allow, one each.
 fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<IndexedReceipt, Box<Problem>>> {
     let operations = [
-        Operation::get_some(SESSION, &[OWNER, TITLE, SESSION_ID_KEY], 1 << 16),
+        Operation::get_some(SESSION, &[OWNER, TITLE, SESSION_ID_KEY, IMPORT], 1 << 16),
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, PREVIEW_BYTES),
         Operation::describe(false),
     ];
@@ -113,7 +116,12 @@ fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<R
 }
 
 /// How a session is now, if it is there and this user's.
-fn summary_of(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<SessionSummary> {
+fn summary_of(
+    context: &Context<impl Host>,
+    listed: &ListedSession,
+    receipt: Receipt,
+    user: &str,
+) -> Option<SessionSummary> {
     if !receipt.is_applied() {
         return None;
     }
@@ -125,7 +133,8 @@ fn summary_of(listed: &ListedSession, receipt: Receipt, user: &str) -> Option<Se
     }
     let run = outcomes.take_records().ok()?;
     let described = outcomes.take_description().ok()?;
-    let newest = run.records.first().and_then(|text| StoredRecord::parse(text));
+    let newest = newest_record(context, BucketId::session(&listed.session), &run, of(IMPORT));
+    let newest = newest.as_deref().and_then(StoredRecord::parse);
     let preview = newest.as_ref().filter(|record| !record.is_removed()).map(|record| {
         let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);
         head_within(&record.content, end, usize::MAX).to_owned()

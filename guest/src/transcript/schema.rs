@@ -75,6 +75,14 @@ pub(crate) fn parse_import(text: &str) -> Vec<Range<u64>> {
     numbers.as_chunks::<2>().0.iter().map(|[begin, end]| *begin..*end).collect()
 }
 
+/// The newest position up to `end` that an import does not hide. Stretches may follow each other.
+pub(crate) fn newest_shown(hidden: &[Range<u64>], end: Option<u64>) -> Option<u64> {
+    hidden.iter().rev().fold(end, |end, hidden| match end {
+        Some(end) if hidden.contains(&end) => hidden.start.checked_sub(1),
+        end => end,
+    })
+}
+
 /// What was said up to a position, in short.
 pub(crate) const SUMMARY: &str = "summary";
 

@@ -53,7 +53,7 @@ fn at_once<T>(answer: impl Future<Output = T>) -> T {
 }
 
 /// The same in the other crate's type.
-trait Convert<T> {
+pub trait Convert<T> {
     fn convert(self) -> T;
 }
 

@@ -5,6 +5,7 @@ use keepline_filter::contract::{StoreLimits, StoreProfile};
 use keepline_filter::transcript::address::TranscriptId;
 use keepline_filter::{AnswerEntry, Config, Context, Effect, Filter, QuestionEntry, ToolActivity};
 
+use crate::admin_calls::set_messages;
 use crate::test_host::TestHost;
 
 const S: &str = r#"{"session_id":"s"}"#;
@@ -92,4 +93,44 @@ fn a_conversation_keeps_to_the_lowest_limits() {
     let question = (0..300).map(|word| format!("word{word}")).collect::<Vec<_>>().join(" ");
     filter.question(&QuestionEntry { text: &question, metadata: S, ..QuestionEntry::default() });
     admin::clear_messages(&Context::new(&host, config), &S_TRANSCRIPT, None).unwrap();
+}
+
+#[test]
+fn messages_that_are_set_keep_to_the_lowest_limits_or_are_refused_by_name() {
+    let host = host(FLOOR);
+    let config = Config::parse_for(&&host, r#"{"conversation": true}"#).unwrap().0;
+    let sessions = Context::new(&host, config);
+    admin::create_session(&sessions, "s").unwrap();
+    let (mut set, mut refused) = (0, 0);
+    for count in [1, 440, 880, 900, 901, 2_000] {
+        for has_ids in [false, true] {
+            for length in [10, 3_000] {
+                for is_added in [false, true] {
+                    let message = |number: usize| {
+                        let id = has_ids.then(|| format!("{count}-{length}-{is_added}-{number}"));
+                        let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
+                        let text = "x".repeat(length);
+                        serde_json::json!({"role": role, "content": text, "id": id}).to_string()
+                    };
+                    let texts: Vec<String> = (0..count).map(message).collect();
+                    let next = is_added.then(|| admin::describe_transcript(&sessions, &S_TRANSCRIPT).unwrap().next);
+                    match set_messages(&sessions, &S_TRANSCRIPT, &texts, next) {
+                        Ok(messages) => {
+                            assert_eq!(messages, count as u64);
+                            set += 1;
+                        }
+                        Err(problem) => {
+                            assert_eq!(
+                                (&*problem.code, &*problem.subject),
+                                ("limit", "call-pieces"),
+                                "{count} {has_ids}"
+                            );
+                            refused += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(set > 20 && refused > 0, "{set} {refused}");
 }

@@ -14,7 +14,8 @@ use keepline_filter::contract::{
     BucketPage, IndexStep, IndexedReceipt, IndexedTransaction, Level, Problem, StoreProfile, VALUES, kind,
 };
 
-use super::memory::Memory;
+use super::memory::{Convert, Memory};
+use super::stores::limits::RequestSize;
 use super::stores::{Clock, MemoryLimits, MemoryStore};
 
 /// Tasks lease under their own names.
@@ -491,48 +492,38 @@ impl TestHost {
     }
 
     /// Fails the test if a call exceeds a limit that the store has reported.
-    fn check_limits(&self, IndexedTransaction { transaction, steps, .. }: &IndexedTransaction<'_>) {
+    fn check_limits(&self, indexed: &IndexedTransaction<'_>) {
         let Some(StoreProfile { limits, positions, .. }) = self.profile.get() else { return };
-        let (mut bytes, mut pieces, mut terms) = (0, 0, 0);
-        let mut piece = |text: &str, limit: u64| {
+        let within = |text: &str, limit: u64| {
             assert!(text.len() as u64 <= limit, "{} bytes are over {limit}: {:.60}", text.len(), text);
-            (bytes, pieces) = (bytes + text.len() as u64, pieces + 1);
         };
-        for operation in transaction.operations {
+        let record_within = |record: &str| within(record, limits.record_bytes);
+        for operation in indexed.transaction.operations {
             match operation {
-                Operation::Set(set) => {
-                    set.put.iter().for_each(|entry| {
-                        piece(entry.text, limits.text_bytes);
-                        piece(entry.key, 256);
-                    });
-                    set.remove.iter().for_each(|key| piece(key, 256));
-                }
-                Operation::Append(append) => {
-                    append.records.iter().for_each(|record| piece(record, limits.record_bytes))
-                }
-                Operation::ReplaceOldest(replace) => {
-                    replace.records.iter().for_each(|record| piece(record, limits.record_bytes));
-                }
+                Operation::Set(set) => set.put.iter().for_each(|entry| within(entry.text, limits.text_bytes)),
+                Operation::Append(append) => append.records.iter().for_each(|record| record_within(record)),
+                Operation::ReplaceOldest(replace) => replace.records.iter().for_each(|record| record_within(record)),
                 Operation::Rewrite(rewrite) => {
                     assert!(positions, "the store has no positions");
-                    rewrite.records.iter().for_each(|record| piece(record.text, limits.record_bytes));
+                    rewrite.records.iter().for_each(|record| record_within(record.text));
                 }
                 Operation::ReadAt(_) => assert!(positions, "the store has no positions"),
-                _ => piece("", 0),
+                _ => {}
             }
         }
-        for step in *steps {
+        let mut terms = 0;
+        for step in indexed.steps {
             match step {
                 IndexStep::AddDocuments(add) => {
-                    terms += add.documents.iter().map(|it| it.terms.len() as u64).sum::<u64>()
+                    terms += add.documents.iter().map(|it| it.terms.len() as u64).sum::<u64>();
                 }
-                IndexStep::RemoveDocuments(remove) => pieces += remove.positions.len() as u64,
                 IndexStep::Search(search) => assert!(search.terms.len() as u64 <= limits.search_terms),
-                IndexStep::ReadMarks(_) => {}
+                IndexStep::RemoveDocuments(_) | IndexStep::ReadMarks(_) => {}
             }
         }
-        assert!(pieces <= limits.call_pieces, "{pieces} pieces");
-        assert!(bytes + 96 * pieces <= limits.call_bytes, "{bytes} bytes");
+        let size = RequestSize::of_transactions(&[(*indexed).convert()]);
+        assert!(size.pieces <= limits.call_pieces, "{} pieces", size.pieces);
+        assert!(size.bytes <= limits.call_bytes, "{} bytes", size.bytes);
         assert!(terms <= limits.call_terms, "{terms} terms");
     }
 }

@@ -326,8 +326,17 @@ fn messages_added_in_pieces_follow_the_old_ones_at_once() {
     let lanes = filter(&host, "");
     turn(&lanes, "1", None);
     let sessions = sessions(&host);
-    let seen = |host: &TestHost| (window(host, None), all(&self::sessions(host)));
+    admin::register_transcript(&sessions, &S, Some("anna")).unwrap();
+    host.micros.set(host.micros.get() + 3_600_000_000);
+    let seen = |host: &TestHost| {
+        let sessions = self::sessions(host);
+        let listed = admin::list_user_sessions(&sessions, "anna", None, 0).unwrap().sessions.remove(0);
+        let last_at = admin::describe_transcript(&sessions, &S).unwrap().last_at;
+        assert_eq!(listed.last_at, last_at);
+        (window(host, None), all(&sessions), listed.preview, last_at)
+    };
     let (before, given) = (seen(&host), many());
+    assert_eq!(before.2, "answer 1");
     let mut failures = 0;
     loop {
         fail_from(&host, host.transactions.get() + 1 + failures);
