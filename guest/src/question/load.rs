@@ -54,6 +54,9 @@ const BEGINNINGS: usize = 4;
 
 const BEGINNING_RECORDS: u64 = 64;
 
+/// Of all of them: what a window has room for says nothing of what stands between the records of a turn.
+const BEGINNING_BYTES: u64 = 1 << 20;
+
 /// What is to be read.
 pub(crate) struct ReadPlan<'a, H> {
     pub context: &'a Context<H>,
@@ -315,7 +318,6 @@ pub(crate) fn fetch_beginnings(
     seen: &QuestionSnapshot,
     bucket: BucketId<'_>,
     turns: &[Turn<'_, '_>],
-    budget: u64,
 ) -> Result<Vec<LogRun>, Box<Problem>> {
     let first = seen.newest.extent.first;
     let begins = turns.iter().skip(1).rev().filter(|turn| !turn.is_whole);
@@ -329,7 +331,13 @@ pub(crate) fn fetch_beginnings(
     if spans.is_empty() {
         return Ok(Vec::new());
     }
-    seen.read_spans(context, bucket, &spans, bytes_of(budget))
+    let mut runs = seen.read_spans(context, bucket, &spans, BEGINNING_BYTES)?;
+    // Of a stretch that was cut short, nobody can tell whether the rest of the turn is in what is missing.
+    let ends_as_asked = |run: &LogRun| {
+        spans.iter().any(|span| span.position + u64::from(span.count) == run.first + run.records.len() as u64)
+    };
+    runs.retain(ends_as_asked);
+    Ok(runs)
 }
 
 /// Reads what of an old branch was not among the newest records: what its `thread` lacks up to the budget. With a budget of 0,

@@ -187,7 +187,7 @@ pub(crate) fn enrich_question(
         recall.as_ref().and_then(RecallQuery::kept_embedding).filter(|_| !token.is_unwritten).map(Into::into);
     let records = resolved.thread.records();
     let mut turns = group_into_turns(&records, resolved.total);
-    let runs = resolved.fetch_beginnings(context, question, seen, &turns, budget)?;
+    let runs = resolved.fetch_beginnings(context, question, seen, &turns)?;
     let earlier = records_of_runs(&runs);
     complete_turns(&mut turns, &earlier, seen, resolved.target);
     let id = question.id.as_deref();

@@ -129,10 +129,9 @@ impl ResolvedThread<'_> {
         question: &ConversationQuestion<'_>,
         seen: &QuestionSnapshot,
         turns: &[Turn<'_, '_>],
-        budget: u64,
     ) -> Result<Vec<LogRun>, Box<Problem>> {
         match self.thread.older {
-            Some(_) => fetch_beginnings(context, seen, question.bucket(), turns, budget),
+            Some(_) => fetch_beginnings(context, seen, question.bucket(), turns),
             None => Ok(Vec::new()),
         }
     }

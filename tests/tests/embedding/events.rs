@@ -158,7 +158,7 @@ async fn who_was_away_for_too_long_is_told_so_and_goes_on_with_what_is_kept() {
 }
 
 #[tokio::test]
-async fn events_survive_the_end_of_the_log_they_were_in() {
+async fn followers_are_told_when_the_log_they_followed_has_ended() {
     for Services { name, stores, _held } in services() {
         let [store, other] = stores;
         let logs = [store.clone(), other].map(|store| EventLog::new(store, options()));

@@ -140,3 +140,40 @@ fn a_question_that_brings_no_result_is_a_turn_of_its_own() {
     assert_eq!(step(&filter, "one", &asked.turn, &[], ("Anew.", "m3")).effect, STORED);
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: one", "assistant: Anew."]);
 }
+
+#[test]
+fn turns_that_went_on_are_shown_whole_although_their_beginnings_lie_far_back() {
+    let host = TestHost::new();
+    // Only who reads all of it can go on with them.
+    let [filter, small] = ["200000", "600"].map(|tokens| filter(&host, &format!(r#""max_context_tokens": {tokens}"#)));
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        let asked = ask(&filter, &format!("Ask {name}."), &named(&format!("u{name}")));
+        let looks = [call(name, "look", "{}")];
+        let id = format!("m{name}");
+        assert_eq!(step(&filter, &format!("Ask {name}."), &asked.turn, &looks, ("Looking.", &id)).effect, STORED);
+        // What stands between is longer than what the window has room for.
+        for number in 0..40 {
+            let text = format!("{name} {number} ").repeat(60);
+            let asked = ask(&filter, &text, &s());
+            assert_eq!(step(&filter, &text, &asked.turn, &[], (&text, "")).effect, STORED);
+        }
+    }
+    for name in names {
+        let asked = ask(&filter, "", &named(&format!("u{name}")));
+        let found = [result(name, "look", "found")];
+        let (text, id) = (format!("Found {name}."), format!("n{name}"));
+        assert_eq!(step(&filter, "", &asked.turn, &found, (&text, &id)).effect, STORED);
+    }
+    let whole = |name| {
+        [
+            format!("user: Ask {name}."),
+            "assistant: Looking.".into(),
+            "tool: found".into(),
+            format!("assistant: Found {name}."),
+        ]
+    };
+    let expected: Vec<String> = names.into_iter().flat_map(whole).collect();
+    let shown = messages(&ask(&small, "?", &s()));
+    assert!(shown.ends_with(&expected), "{shown:?}");
+}
