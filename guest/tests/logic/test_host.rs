@@ -151,11 +151,17 @@ impl TestHost {
             return;
         }
         let is_key = (1..=256).contains(&key.len())
+            && !key.starts_with("__")
             && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
         match String::from_utf8(value.into()) {
-            Ok(text) if is_key && !key.starts_with("__") => self.put(bucket, VALUES, key, &text),
+            Ok(text) if is_key => self.put(bucket, VALUES, key, &text),
             value => {
-                self.write(bucket, &[]);
+                // What was stored under the key is replaced.
+                let remove = if is_key { &[key][..] } else { &[] };
+                self.write(
+                    bucket,
+                    &[Operation::Set(SetOperation { map_name: VALUES, reset: false, remove, put: &[] })],
+                );
                 let value = value.map_or_else(|error| error.into_bytes(), String::into_bytes);
                 self.foreign.borrow_mut().insert((bucket.to_owned(), key.to_owned()), value);
             }
