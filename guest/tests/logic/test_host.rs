@@ -154,7 +154,10 @@ impl TestHost {
             && !key.starts_with("__")
             && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
         match String::from_utf8(value.into()) {
-            Ok(text) if is_key => self.put(bucket, VALUES, key, &text),
+            Ok(text) if is_key => {
+                self.foreign.borrow_mut().remove(&(bucket.to_owned(), key.to_owned()));
+                self.put(bucket, VALUES, key, &text);
+            }
             value => {
                 // What was stored under the key is replaced.
                 let remove = if is_key { &[key][..] } else { &[] };
