@@ -1,6 +1,6 @@
 //! Reads receipts and failures.
 
-use super::bindings::keepline::store::types::{LogExtent, LogRecords, Receipt, RecordRun, Status};
+use super::bindings::keepline::store::types::{LogExtent, LogRecords, Receipt, RecordRun, Span, Status};
 use super::{Entry, IndexedReceipt};
 
 impl From<Receipt> for IndexedReceipt {
@@ -49,6 +49,25 @@ impl LogRun {
     pub fn each(found: LogRecords) -> impl Iterator<Item = Self> {
         let extent = found.extent;
         found.runs.into_iter().map(move |RecordRun { first, records }| Self { extent, first, records })
+    }
+
+    /// The position after its last record.
+    pub fn end(&self) -> u64 {
+        self.first.saturating_add(self.records.len() as u64)
+    }
+
+    /// Keeps, of runs that were read for these spans, those before the first that was cut short. Of a span, the beginning may
+    /// be gone, or all of it.
+    pub fn keep_whole(runs: &mut Vec<Self>, spans: &[Span]) {
+        let mut asked = spans.iter();
+        let whole = runs.iter().take_while(|run| {
+            asked.any(|span| {
+                let end = span.position + u64::from(span.count);
+                (span.position..end).contains(&run.first) && run.end() == end
+            })
+        });
+        let count = whole.count();
+        runs.truncate(count);
     }
 }
 

@@ -149,7 +149,7 @@ fn find_branch_members(context: &Context<impl Host>, at: &TranscriptAddress<'_>,
                 members.push(here);
             }
         }
-        position = run.first + run.records.len() as u64;
+        position = run.end();
         if position >= run.extent.next() {
             return Ok(members);
         }

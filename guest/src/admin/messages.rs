@@ -220,17 +220,7 @@ fn read_runs(
     let read = |spans: &[Span]| {
         let read = [Operation::read_at(TRANSCRIPT, spans, LOOK_BYTES)];
         let mut runs = read_bucket(context, at.session, at.bucket(), Precondition::life(life), &read)?.take_spans()?;
-        let mut asked = spans.iter();
-        let whole = runs.iter().take_while(|run| {
-            let end = run.first + run.records.len() as u64;
-            let is_whole = |span: &Span| {
-                let last = span.position + u64::from(span.count);
-                (span.position..last).contains(&run.first) && last == end
-            };
-            asked.any(is_whole)
-        });
-        let count = whole.count();
-        runs.truncate(count);
+        LogRun::keep_whole(&mut runs, spans);
         Ok(runs)
     };
     let runs = read(spans)?;

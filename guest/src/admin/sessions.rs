@@ -333,8 +333,7 @@ impl<H: Host> NamedSession<'_, H> {
                 // Before what is still to come is all that there is.
                 return self.newest_records(limit);
             }
-            let end = found.first.saturating_add(found.records.len() as u64);
-            if before <= found.extent.first || end == before {
+            if before <= found.extent.first || found.end() == before {
                 return Ok(LogRun { first: before - found.records.len() as u64, ..found });
             }
             if count == 1 {

@@ -1,16 +1,13 @@
 //! Describes a transcript, and sets its title and settings.
 
 use std::borrow::Cow;
-use std::slice::from_ref;
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::transcripts::{TranscriptSettings, TranscriptState};
-use crate::contract::{
-    BucketId, Host, LogEnd, LogRun, Operation, Precondition, Problem, PutEntry, Span, Transaction, VALUES,
-};
+use crate::contract::{BucketId, Host, LogEnd, LogRun, Operation, Precondition, Problem, PutEntry, Span, VALUES};
 use crate::entry::session_problem::SessionResult;
-use crate::store::{self, Outcomes};
+use crate::store;
 use crate::text::ids::ANSWER_COUNT;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
@@ -55,7 +52,7 @@ pub fn describe_transcript(
     let (summary, summary_to) = summary.map_or((None, 0), |found| (Some(found.text.into_owned()), found.to));
     let answers = outcomes.take_text()?.as_deref().and_then(parse_count).unwrap_or(0);
     let bucket = outcomes.take_description()?;
-    let text = newest_record(context, at.bucket(), &newest, import.as_deref());
+    let text = newest_record(context, at.bucket(), &newest, import.as_deref())?;
     let record = text.as_deref().and_then(StoredRecord::parse);
     Ok(TranscriptState {
         owner: once.take(OWNER),
@@ -83,17 +80,18 @@ pub(super) fn newest_record<'a>(
     bucket: BucketId<'_>,
     newest: &'a LogRun,
     import: Option<&str>,
-) -> Option<Cow<'a, str>> {
+) -> SessionResult<Option<Cow<'a, str>>> {
     let end = newest.extent.next().checked_sub(1);
     let shown = newest_shown(&import.map(parse_import).unwrap_or_default(), end);
     if shown == end {
-        return newest.records.first().map(|text| Cow::Borrowed(&**text));
+        return Ok(newest.records.first().map(|text| Cow::Borrowed(&**text)));
     }
-    let span = Span { position: shown.filter(|position| *position >= newest.extent.first)?, count: 1 };
-    let read = [Operation::read_at(TRANSCRIPT, from_ref(&span), RECORD_BYTES)];
-    let transaction = Transaction { bucket, precondition: Precondition::LOOK, expectations: &[], operations: &read };
-    let run = Outcomes::of(store::transact(&context.host, &transaction).ok()?).take_records().ok()?;
-    run.records.into_iter().next().map(Cow::Owned)
+    let Some(position) = shown.filter(|position| *position >= newest.extent.first) else { return Ok(None) };
+    let span = [Span { position, count: 1 }];
+    let read = [Operation::read_at(TRANSCRIPT, &span, RECORD_BYTES)];
+    let found = store::read_bucket(&context.host, bucket, Precondition::LOOK, &read)?;
+    let run = found.map(|mut outcomes| outcomes.take_records()).transpose()?.unwrap_or_default();
+    Ok(run.records.into_iter().next().map(Cow::Owned))
 }
 
 /// Give it a title, or none; the title that it has then.

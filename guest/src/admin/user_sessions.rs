@@ -133,7 +133,7 @@ fn summary_of(
     }
     let run = outcomes.take_records().ok()?;
     let described = outcomes.take_description().ok()?;
-    let newest = newest_record(context, BucketId::session(&listed.session), &run, of(IMPORT));
+    let newest = newest_record(context, BucketId::session(&listed.session), &run, of(IMPORT)).ok()?;
     let newest = newest.as_deref().and_then(StoredRecord::parse);
     let preview = newest.as_ref().filter(|record| !record.is_removed()).map(|record| {
         let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);

@@ -113,13 +113,12 @@ impl LocatedMessage {
     /// The positions around the message that were read without a gap: from the first to before the second. The same: not
     /// even itself.
     fn covered(&self) -> (u64, u64) {
-        let end = |run: &LogRun| run.first + run.records.len() as u64;
         let (mut low, mut high) = (self.position, self.position);
         loop {
             let before = (low, high);
             for run in &self.runs {
-                if run.first <= high && end(run) >= low {
-                    (low, high) = (low.min(run.first), high.max(end(run)));
+                if run.first <= high && run.end() >= low {
+                    (low, high) = (low.min(run.first), high.max(run.end()));
                 }
             }
             if before == (low, high) {

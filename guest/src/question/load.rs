@@ -332,11 +332,8 @@ pub(crate) fn fetch_beginnings(
         return Ok(Vec::new());
     }
     let mut runs = seen.read_spans(context, bucket, &spans, BEGINNING_BYTES)?;
-    // Of a stretch that was cut short, nobody can tell whether the rest of the turn is in what is missing.
-    let ends_as_asked = |run: &LogRun| {
-        spans.iter().any(|span| span.position + u64::from(span.count) == run.first + run.records.len() as u64)
-    };
-    runs.retain(ends_as_asked);
+    // What is missing of one that was cut short may hold more of its turn.
+    LogRun::keep_whole(&mut runs, &spans);
     Ok(runs)
 }
 

@@ -151,7 +151,7 @@ impl TranscriptStretch {
         }
         // What can't be read is passed over.
         if again.is_empty() && next == to {
-            next = runs.last().map_or(end, |run| (run.first + run.records.len() as u64).max(to + 1)).min(end);
+            next = runs.last().map_or(end, |run| run.end().max(to + 1)).min(end);
         }
         let is_more = next < end || !again.is_empty();
         CutStretch { cut, read: IndexCursor { to: next, again: later }, is_more }

@@ -105,7 +105,7 @@ impl PassageRemoval<'_> {
             let Some(mut outcomes) = look(&[older])? else { return Ok(None) };
             tail = outcomes.take_records()?;
             // A store may give less than is asked for.
-            is_whole = tail.first + tail.records.len() as u64 == position + u64::from(count);
+            is_whole = tail.end() == position + u64::from(count);
         }
         let mut candidates = store::heap_sorted(candidates);
         candidates.dedup();

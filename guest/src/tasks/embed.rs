@@ -130,7 +130,7 @@ fn read_to_embed(mut step: TaskStep<'_, impl Host>) -> StepResult {
             texts.push((*passage.text).to_owned());
         }
     }
-    basis.to = (run.first + run.records.len() as u64).max(to + 1);
+    basis.to = run.end().max(to + 1);
     basis.total = extent.first;
     if texts.is_empty() {
         return write_vectors(&step, &by, &[]);

@@ -116,7 +116,7 @@ fn read_to_summarize(mut step: TaskStep<'_, impl Host>) -> StepResult {
     };
     let mut old_read = ReadRecords::default();
     runs.iter().for_each(|run| old_read.add(run));
-    let end = runs.last().and_then(|run| (run.first + run.records.len() as u64).checked_sub(1));
+    let end = runs.last().and_then(|run| run.end().checked_sub(1));
     let old_thread = ConversationThread::from_records(&old_read, &branches, end);
     let all = match is_unread {
         true => group_into_turns(&old_thread.records(), old_thread.total_weight().max(summarized)),
