@@ -85,27 +85,23 @@ impl Config {
             let message = format!("session_ttl_hours must be 0 (for ever), not {shown}: the store lets nothing expire");
             return Err(Problem::new(codes::UNSUPPORTED, "session_ttl_hours", message));
         }
-        let nodes_expire = config.conversation.as_ref().is_some_and(|options| options.node_ttl_hours > 0.0);
-        if !store.expiring && nodes_expire {
-            warnings.push(missing_capability(
-                "expiring",
-                "transcripts of nodes are kept for ever, as with node_ttl_hours 0",
-            ));
+        if let Some(options) =
+            config.conversation.as_mut().filter(|options| !store.expiring && options.node_ttl_hours > 0.0)
+        {
+            Arc::make_mut(options).node_ttl_hours = 0.0;
+            let effect = "transcripts of nodes are kept for ever, as with node_ttl_hours 0";
+            warnings.push(missing_capability("expiring", effect));
         }
-        config.keep_to(&store);
+        config.keep_to(store.limits);
         Ok((config, warnings))
     }
 
-    /// Keeps to what a store can do.
-    fn keep_to(&mut self, store: &StoreProfile) {
-        self.limits = store.limits;
-        self.max_keys = self.max_keys.min(store.limits.values);
+    /// Keeps to the limits of a store.
+    fn keep_to(&mut self, limits: StoreLimits) {
+        self.limits = limits;
+        self.max_keys = self.max_keys.min(limits.values);
         if let Some(options) = &mut self.conversation {
-            let options = Arc::make_mut(options);
-            options.limits = store.limits;
-            if !store.expiring {
-                options.node_ttl_hours = 0.0;
-            }
+            Arc::make_mut(options).limits = limits;
         }
     }
 
