@@ -5,10 +5,10 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use super::EventLogInner;
+use super::{EventLogInner, call_deadline};
 use crate::store::{
-    AppendOperation, Deadline, ExistingBucket, Failure, IndexedTransaction, LogExtent, NewBucket, Operation, Outcome,
-    Precondition, ReplaceOldestOperation, TimeToLive, Transaction, Writer, capability,
+    AppendOperation, Deadline, ExistingBucket, Expectation, ExpectedLog, Failure, LogExtent, NewBucket, Operation,
+    Outcome, Precondition, ReplaceOldestOperation, TimeToLive, Transaction, Writer, capability,
 };
 
 pub(super) const LOG: &str = "events";
@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Announcer {
     queue: Mutex<Queue>,
-    /// Whether a task is at work.
+    /// Whether a task is at work. Changes under the queue's lock.
     is_busy: watch::Sender<bool>,
 }
 
@@ -39,7 +39,6 @@ pub(super) struct Announcer {
 struct Queue {
     events: VecDeque<String>,
     bytes: usize,
-    has_worker: bool,
 }
 
 impl Queue {
@@ -79,9 +78,7 @@ impl Announcer {
 pub(super) fn announce(log: &Arc<EventLogInner>, event: String) {
     let mut queue = log.announcer.queue.lock();
     queue.add(event);
-    if !queue.has_worker {
-        queue.has_worker = true;
-        log.announcer.is_busy.send_replace(true);
+    if !log.announcer.is_busy.send_replace(true) {
         tokio::spawn(write_all(log.clone()));
     }
 }
@@ -93,7 +90,6 @@ async fn write_all(log: Arc<EventLogInner>) {
             let mut queue = log.announcer.queue.lock();
             let batch = queue.take_batch();
             if batch.is_empty() {
-                queue.has_worker = false;
                 log.announcer.is_busy.send_replace(false);
                 return;
             }
@@ -112,7 +108,6 @@ async fn write_all(log: Arc<EventLogInner>) {
                 }
                 // The next event tries again.
                 if queue.events.len() == 1 {
-                    queue.has_worker = false;
                     log.announcer.is_busy.send_replace(false);
                     return;
                 }
@@ -134,7 +129,7 @@ async fn append(log: &EventLogInner, writer: &mut Writer, records: Vec<String>) 
         expectations: Vec::new(),
         operations: vec![Operation::Append(append)],
     };
-    let transaction = IndexedTransaction { lease: None, transaction, steps: Vec::new() };
+    let transaction = transaction.into();
     let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
     // All tries are one call, which counts once where the store can tell.
     let writer = writer.advance();
@@ -170,13 +165,12 @@ async fn trim(log: &EventLogInner, writer: &mut Writer, extent: LogExtent) {
         bucket: log.bucket.clone(),
         precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
         // Another process may have removed them.
-        expectations: vec![crate::store::Expectation::Log(crate::store::ExpectedLog {
+        expectations: vec![Expectation::Log(ExpectedLog {
             log: LOG.to_owned(),
             first: Some(extent.first),
             next: None,
         })],
         operations: vec![Operation::ReplaceOldest(remove)],
     };
-    let transaction = IndexedTransaction { lease: None, transaction, steps: Vec::new() };
-    let _ = log.store.transact(writer.advance(), &transaction, log.deadline()).await;
+    let _ = log.store.transact(writer.advance(), &transaction.into(), call_deadline()).await;
 }

@@ -24,10 +24,12 @@ pub use self::{
     id::{EventId, InvalidEventId},
     subscription::{Delivery, Subscription},
 };
-use crate::store::{BucketId, Deadline, Failure, Store};
+use crate::store::{BucketId, Deadline, Failure, Store, kind};
 
 /// The bucket of a store's events. Its kind is that of services' own data.
 const BUCKET: &str = "events";
+/// How long a call of the store may take.
+const CALL_TIME: Duration = Duration::from_secs(5);
 
 /// How events are kept.
 #[derive(Clone, Debug)]
@@ -65,8 +67,8 @@ struct EventLogInner {
     options: EventOptions,
     announcer: Announcer,
     tail: Mutex<Tail>,
-    /// Counts what was added to the tail.
-    news: watch::Sender<u64>,
+    /// Something was added to the tail.
+    news: watch::Sender<()>,
     /// There are events of this process.
     poke: Notify,
 }
@@ -76,11 +78,11 @@ impl EventLog {
     pub fn new(store: Arc<dyn Store>, options: EventOptions) -> Self {
         Self(Arc::new(EventLogInner {
             store,
-            bucket: BucketId::new(crate::store::kind::SERVICE, BUCKET),
+            bucket: BucketId::new(kind::SERVICE, BUCKET),
             options,
             announcer: Announcer::default(),
             tail: Mutex::default(),
-            news: watch::Sender::new(0),
+            news: watch::Sender::new(()),
             poke: Notify::new(),
         }))
     }
@@ -106,8 +108,7 @@ impl EventLog {
     }
 }
 
-impl EventLogInner {
-    fn deadline(&self) -> Deadline {
-        Deadline::after(Duration::from_secs(5))
-    }
+/// Of what nobody's call waits for longer.
+fn call_deadline() -> Deadline {
+    Deadline::after(CALL_TIME)
 }

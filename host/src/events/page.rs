@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{EventLogInner, announcer::LOG};
+use super::{EventLogInner, announcer::LOG, call_deadline};
 use crate::store::{
-    ExistingBucket, Failure, FailureCode, IndexedTransaction, LogRecords, Operation, Outcome, Precondition,
-    ReadAtOperation, Span, Status, Transaction, Writer,
+    ExistingBucket, Failure, FailureCode, LogRecords, Operation, Outcome, Precondition, ReadAtOperation, Span, Status,
+    Transaction, Writer,
 };
 
 /// The most events of a page, and their bytes beyond the first.
@@ -21,7 +21,8 @@ pub(super) struct EventPage {
     pub(super) oldest: u64,
     /// The position after the newest.
     pub(super) end: u64,
-    pub(super) events: Vec<(u64, Arc<str>)>,
+    /// From the position that was asked for, or the oldest, on.
+    pub(super) events: Vec<Arc<str>>,
 }
 
 impl EventPage {
@@ -43,8 +44,7 @@ impl EventPage {
             expectations: Vec::new(),
             operations: vec![Operation::ReadAt(read)],
         };
-        let transaction = IndexedTransaction { lease: None, transaction, steps: Vec::new() };
-        let receipt = log.store.transact(Writer::new().advance(), &transaction, log.deadline()).await?.receipt;
+        let receipt = log.store.transact(Writer::new().advance(), &transaction.into(), call_deadline()).await?.receipt;
         if matches!(receipt.status, Status::Absent | Status::Expired) {
             return Ok(Self { generation: None, oldest: 0, end: 0, events: Vec::new() });
         }
@@ -53,14 +53,11 @@ impl EventPage {
         else {
             return Err(Failure::new(FailureCode::Other, "", "the store's answer to a read of events has no records"));
         };
-        let numbered = |run: crate::store::RecordRun| {
-            (run.first..).zip(run.records).map(|(position, event)| (position, Arc::from(event)))
-        };
         Ok(Self {
             generation: Some(generation.into()),
             oldest: extent.first,
             end: extent.first + extent.length,
-            events: runs.into_iter().flat_map(numbered).collect(),
+            events: runs.into_iter().flat_map(|run| run.records).map(Arc::from).collect(),
         })
     }
 }

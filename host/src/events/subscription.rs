@@ -24,7 +24,7 @@ pub enum Delivery {
 /// Follows the events of a store: each once, in order.
 pub struct Subscription {
     log: Arc<EventLogInner>,
-    news: watch::Receiver<u64>,
+    news: watch::Receiver<()>,
     /// The life of the log, and the position there, of the next event. No life: of the first one that comes.
     generation: Option<Arc<str>>,
     next: u64,
@@ -114,7 +114,7 @@ impl Subscription {
             self.next = page.oldest;
             return Ok(Step::Deliver(Delivery::Gap));
         }
-        self.backlog.extend(page.events.into_iter().map(|(_, text)| text));
+        self.backlog.extend(page.events);
         Ok(if self.backlog.is_empty() { Step::Wait } else { Step::LookAgain })
     }
 }

@@ -33,7 +33,7 @@ impl Tail {
     }
 
     /// The position of the oldest event here.
-    pub(super) fn first(&self) -> u64 {
+    fn first(&self) -> u64 {
         self.end - self.events.len() as u64
     }
 
@@ -46,10 +46,7 @@ impl Tail {
         if self.generation != page.generation || self.end < page.oldest {
             self.restart(page.generation, page.oldest);
         }
-        for (position, event) in page.events {
-            if position != self.end {
-                self.restart(self.generation.clone(), position);
-            }
+        for event in page.events {
             self.bytes += event.len();
             self.events.push_back(event);
             self.end += 1;
@@ -98,7 +95,7 @@ async fn read_on(log: Weak<EventLogInner>) {
                     && (is_another_life || !page.events.is_empty() || page.oldest > from)
                 {
                     log.tail.lock().extend(page);
-                    log.news.send_modify(|count| *count += 1);
+                    log.news.send_replace(());
                     continue;
                 }
             }
