@@ -42,12 +42,12 @@ impl Room {
 
     /// Take a record after so many others of its outcome: the first as long as there is any room at all.
     fn take_record(&mut self, before: u64, bytes: u64) -> bool {
-        if before > 0 || self.pieces == 0 || self.bytes == 0 {
-            return before < REPLY_PIECES_EACH && self.take(1, bytes);
+        if before == 0 && self.pieces > 0 && self.bytes > 0 {
+            self.pieces -= 1;
+            self.bytes = self.bytes.saturating_sub(bytes + PIECE_BYTES);
+            return true;
         }
-        self.pieces -= 1;
-        self.bytes = self.bytes.saturating_sub(bytes + PIECE_BYTES);
-        true
+        before < REPLY_PIECES_EACH && self.take(1, bytes)
     }
 }
 
