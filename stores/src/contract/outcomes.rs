@@ -32,7 +32,7 @@ pub struct StoreInfo {
     /// Registered names of what the store can do. Unknown ones mean nothing.
     /// `atomic`: without it, readers may see half a transaction, and a crash may leave one;
     /// `compare`: without it, a bucket must have one writer at a time, or updates are lost;
-    /// `expiring`: without it, buckets have no time to live, and one of sessions is refused;
+    /// `expiring`: without it, no bucket has a time to live, and one that is configured for sessions is refused;
     /// `exactly-once`: without it, hosts must not send a write twice;
     /// `positions`: `read-at` and `rewrite` work. Without it, the store is at the plain level;
     /// `durable`: acknowledged writes outlive the host's process. For people only;
