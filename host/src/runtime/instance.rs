@@ -1,6 +1,6 @@
 //! One instance: calls go in, and a reply or a fault comes out. After a fault it can't be used.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use wasmtime::{Store, Trap, UpdateDeadline};
 
@@ -64,7 +64,8 @@ impl PluginInstance {
                 ..PluginFault::from_reason(why.into())
             });
         }
-        let instance = match meter.run_measured(program.pre.instantiate_async(&mut store)).await {
+        let instance = meter.run_measured(pin!(program.pre.instantiate_async(&mut store))).await;
+        let instance = match instance {
             Ok(instance) => instance,
             Err(error) => {
                 let is_pool_exhausted = store.data().memory.is_pool_exhausted();
@@ -106,7 +107,8 @@ impl PluginInstance {
                 },
             }
         };
-        let configured = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
+        let configured = self.meter.run_measured(pin!(call)).await;
+        let configured = configured.map_err(|error| self.to_fault(error))?;
         self.store.data_mut().memory.started();
         Ok(configured)
     }
@@ -121,8 +123,11 @@ impl PluginInstance {
         call: impl AsyncFnOnce(&Exports, &mut InstanceStore) -> wasmtime::Result<R>,
     ) -> Result<(R, Writer), PluginFault> {
         self.begin_call(writer, due, scope);
-        let call = call(&self.exports, &mut self.store);
-        let reply = self.meter.run_measured(call).await.map_err(|error| self.to_fault(error))?;
+        let reply = {
+            let call = pin!(call(&self.exports, &mut self.store));
+            self.meter.run_measured(call).await
+        };
+        let reply = reply.map_err(|error| self.to_fault(error))?;
         reply.check_bounds(&self.store.data().scope)?;
         self.store.data().remember_task_buckets(reply.due_tasks());
         Ok((reply, self.end_call()))

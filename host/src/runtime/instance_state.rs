@@ -269,6 +269,6 @@ mod tests {
             ticks.advance();
             assert!(time.check(Deadline::NEVER).unwrap().is_some());
         };
-        meter.run_measured(call).await;
+        meter.run_measured(std::pin::pin!(call)).await;
     }
 }

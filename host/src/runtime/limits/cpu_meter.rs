@@ -5,7 +5,7 @@
 //! does not. Nothing resets the meter within a call.
 
 use std::{
-    pin::pin,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -49,8 +49,7 @@ impl CpuMeter {
     }
 
     /// Has the call run, and measures how long it has a thread.
-    pub(in crate::runtime) async fn run_measured<F: Future>(&self, call: F) -> F::Output {
-        let mut call = pin!(call);
+    pub(in crate::runtime) async fn run_measured<F: Future>(&self, mut call: Pin<&mut F>) -> F::Output {
         poll_fn(|context| {
             self.resume();
             let polled = call.as_mut().poll(context);
@@ -95,6 +94,8 @@ impl CpuMeter {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     #[tokio::test]
@@ -116,7 +117,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::join!(meter.run_measured(call), other);
+        tokio::join!(meter.run_measured(pin!(call)), other);
         meter.begin();
         assert_eq!(meter.computed_ticks(), 0);
         // It was without a processor.

@@ -197,7 +197,8 @@ impl InstancePool {
             (current.program.clone(), current.version, others)
         };
         others.into_iter().for_each(drop_in_background);
-        let made = match create_instance(&program, &self.services, &self.options, *due).await {
+        // Boxed: it is rare, and otherwise every call would be as large as this.
+        let made = match Box::pin(create_instance(&program, &self.services, &self.options, *due)).await {
             Ok(Ok((instance, _))) => Ok(instance),
             // It was accepted once: an instance that refuses its options now is one that can't be used.
             Ok(Err(problem)) => {
