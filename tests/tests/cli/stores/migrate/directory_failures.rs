@@ -108,7 +108,9 @@ fn sessions_that_do_not_fit_are_reported_and_arrive_once_there_is_room() {
 /// Migrations of a directory into which somebody writes answers of the session `busy` until they are over: what each said,
 /// and how many answers there were.
 fn meanwhile(first: &str, arguments: &[&str], times: usize) -> (Vec<Ran>, u64) {
-    let mut running = Running::start(&["run", "--dir", first, "--set=directory_sync=off"]);
+    // An answer that comes too late for the store is sent on and not stored: on a busy machine, a second is too little.
+    let mut running =
+        Running::start(&["run", "--dir", first, "--set=directory_sync=off", "--set=store_timeout_ms=60000"]);
     let stop = AtomicBool::new(false);
     let (writer, runs) = (&mut running, &stop);
     let (answers, ran) = thread::scope(|scope| {
