@@ -117,7 +117,8 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::join!(meter.run_measured(pin!(call)), other);
+        let call = pin!(call);
+        tokio::join!(meter.run_measured(call), other);
         meter.begin();
         assert_eq!(meter.computed_ticks(), 0);
         // It was without a processor.
