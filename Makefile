@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test test-long test-under-load fuzz bench lint component hosts package setup
+.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package registry setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -15,7 +15,7 @@ run:
 test:
 	@.ci/setup c wasm redis python
 	cargo build --workspace --bins --examples --tests
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(getconf _NPROCESSORS_ONLN)))} cargo test --workspace --no-fail-fast
+	@.ci/tests
 
 ## The same with ROUNDS times the random cases, and fuzzing for SECONDS a target: before an issue is called resolved.
 ROUNDS ?= 10
@@ -61,6 +61,23 @@ hosts:
 	@.ci/setup c wasm node python
 	@cargo build --package keepline-harness
 	@.ci/hosts
+
+## Clients of others against `keepline serve`: a property tester on /openapi.json, and NeuroLink's package on its routes.
+clients:
+	@.ci/setup c wasm node python
+	@cargo build --package keepline-harness
+	@.ci/clients
+
+## The OCI image layout of a component through a registry on loopback and back.
+registry:
+	@cargo build --package keepline-harness
+	@.ci/registry
+
+## The page of `keepline serve` in a real browser. PICTURES is where its screenshots go.
+PICTURES ?= docs/pictures
+page:
+	@.ci/setup c wasm browser
+	PICTURES=$(PICTURES) cargo test --package keepline-tests --test page -- --ignored --test-threads 2
 
 ## The library as packages, and a crate outside the workspace that builds and runs on them: target/package-check/package
 package:

@@ -9,21 +9,25 @@
 //! environment, as for the harness (`KEEPLINE_PROFILE=redis`). `kill -HUP` goes on with what is in the file of
 //! `KEEPLINE_PLUGIN` by then, while requests are served; SIGTERM finishes those that were accepted.
 
-use std::{env, fmt::Write, net::TcpListener, time::Duration};
+use std::{env, fmt::Write, time::Duration};
 
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, State},
+    http::StatusCode,
+    routing::{get, post},
+};
 use keepline::{
     Keepline, Plugin,
     config::{Config, Sources},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
-use xitca_web::{
-    App,
-    error::ErrorStatus,
-    handler::{body::Limit, handler_service, state::StateRef},
-    http::{HeaderName, HeaderValue, header::CONTENT_TYPE},
-    route::{get, post},
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
 };
 
 #[derive(Deserialize)]
@@ -35,11 +39,8 @@ struct Turn {
 
 const MAX_BODY: usize = 1 << 20;
 
-async fn turn(
-    StateRef(keepline): StateRef<'_, Keepline>,
-    (body, _): (Vec<u8>, Limit<MAX_BODY>),
-) -> Result<(String, (HeaderName, HeaderValue)), ErrorStatus> {
-    let turn: Turn = serde_json::from_slice(&body).map_err(|_| ErrorStatus::bad_request())?;
+async fn turn(State(keepline): State<Keepline>, body: Bytes) -> Result<Json<Value>, StatusCode> {
+    let turn: Turn = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
     // A pipe costs little and holds one conversation at a time: as many as there are requests.
     let mut pipe = keepline.pipe();
     let plain = json!({"session_id": turn.session_id}).to_string();
@@ -54,8 +55,7 @@ async fn turn(
         Ok(passed) => passed.problem.map(|problem| problem.message),
         Err(error) => Some(error.message),
     });
-    let reply = json!({"answer": answer, "forgotten": problem}).to_string();
-    Ok((reply, (CONTENT_TYPE, HeaderValue::from_static("application/json"))))
+    Ok(Json(json!({"answer": answer, "forgotten": problem})))
 }
 
 /// Stands for the model: slow, and it knows of a conversation what it is told.
@@ -70,7 +70,7 @@ async fn model(question: &str, metadata: &str) -> String {
 }
 
 /// For a scraper, as Prometheus reads it.
-async fn metrics(StateRef(keepline): StateRef<'_, Keepline>) -> String {
+async fn metrics(State(keepline): State<Keepline>) -> String {
     let counters = keepline.counters();
     let mut text = String::new();
     for (effect, count) in counters.effects() {
@@ -102,23 +102,20 @@ async fn main() -> anyhow::Result<()> {
     let keepline = Keepline::new(plugin(&config)?, config.store()?, config.options()).await?;
 
     let (mut hangup, mut terminate) = (signal(SignalKind::hangup())?, signal(SignalKind::terminate())?);
-    let listener = TcpListener::bind(env::args().nth(1).unwrap_or("127.0.0.1:8080".into()))?;
-    let address = listener.local_addr()?;
-    let mut server = App::new()
-        .with_state(keepline.clone())
-        .at("/v1/turn", post(handler_service(turn)))
-        .at("/metrics", get(handler_service(metrics)))
-        .serve()
-        .disable_signal()
-        .listen(listener)?
-        .run();
-    let handle = server.handle()?;
-    println!("listening on http://{address}");
+    let listener = TcpListener::bind(env::args().nth(1).unwrap_or("127.0.0.1:8080".into())).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    let routes = Router::new().route("/v1/turn", post(turn)).route("/metrics", get(metrics));
+    let router = routes.layer(DefaultBodyLimit::max(MAX_BODY)).with_state(keepline.clone());
+    let stop = watch::Sender::new(false);
+    let mut stopping = stop.subscribe();
+    let server = axum::serve(listener, router)
+        .with_graceful_shutdown(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
+    let mut server = tokio::spawn(server.into_future());
     loop {
         tokio::select! {
-            ended = &mut server => break ended?,
+            ended = &mut server => break ended??,
             // No new connections; the requests that were accepted are answered.
-            _ = terminate.recv() => handle.stop(true),
+            _ = terminate.recv() => drop(stop.send_replace(true)),
             _ = hangup.recv() => match replace_plugin(&keepline, &config).await {
                 Ok(()) => println!("the plugin was replaced"),
                 Err(error) => println!("the plugin was not replaced: {error:#}"),

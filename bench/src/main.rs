@@ -16,6 +16,8 @@ mod measure;
 mod pipelines;
 mod recall;
 mod report;
+mod resident;
+mod service;
 mod speed;
 mod stores;
 mod words;
@@ -61,6 +63,9 @@ struct Arguments {
     /// Create directories to measure in this one, which is to be on a disk; they are removed at the end
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     disk: PathBuf,
+    /// Also measure LangChain's history class with this Python, which needs langchain-community and redis (part `service`)
+    #[arg(long, value_name = "PYTHON")]
+    langchain: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,6 +80,8 @@ enum Part {
     Recall,
     /// What a run of pipelines costs, by stored items and by memories
     Pipelines,
+    /// What a pair costs over HTTP, beside a bare server and LangChain's; readers of events
+    Service,
     /// Growth with history, keys, sizes, sessions, users and pipes
     Growth,
 }
@@ -85,6 +92,8 @@ struct Bench {
     effort: Effort,
     /// A directory on a disk.
     disk: PathBuf,
+    /// A Python that has LangChain.
+    langchain: Option<PathBuf>,
     /// Runs one pipe.
     single: Runtime,
     /// Has all of the machine's cores.
@@ -111,6 +120,7 @@ fn bench(arguments: &Arguments) -> Result<()> {
         plugin: Plugin::bundled(&sandbox)?,
         effort: Effort::of(arguments.quick),
         disk: made.path().to_owned(),
+        langchain: arguments.langchain.clone(),
         single: Builder::new_current_thread().enable_all().build()?,
         all: Builder::new_multi_thread().enable_all().build()?,
     };
@@ -125,6 +135,7 @@ fn bench(arguments: &Arguments) -> Result<()> {
             Part::Conversation => bench.single.block_on(conversation::measure(&bench))?,
             Part::Recall => bench.single.block_on(recall::measure(&bench))?,
             Part::Pipelines => bench.single.block_on(pipelines::measure(&bench))?,
+            Part::Service => bench.all.block_on(service::measure(&bench))?,
             Part::Growth => growth::measure(&bench)?,
         });
     }

@@ -127,7 +127,7 @@ fn flags(manifest: &Path) -> String {
     let short = "-Clink-arg=--compress-relocations".to_owned();
     // No engine inlines, so the compiler does, more than opt-level "z" alone would: as fast as "s" at 25 KB less, and the
     // most that stays below the limit of 640 KiB (docs/performance.md has the figures).
-    let inline = "-Cllvm-args=-inline-threshold=30".to_owned();
+    let inline = "-Cllvm-args=-inline-threshold=20".to_owned();
     // Four numbers at a time, where recall ranks passages. Every engine that runs components has it.
     let vectors = "-Ctarget-feature=+simd128".to_owned();
     let ours = [stack, compact, short, inline, vectors];

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     if cli.answers_in_json {
         terminal::print_messages_as_json();
     }
-    terminal::logging::start_logging(cli.global.verbose);
+    terminal::logging::start_logging(cli.global.verbose, cli.command.logs_requests());
     let done = commands::run_command(cli);
     done.unwrap_or_else(|error| {
         // The reader has what it wanted: `keepline session list | head -1` is no failure.

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use keepline::{Keepline, config::Config, maintenance::Maintenance};
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 
 use crate::{app, session_file::export::archive};
 
 /// Opens the maintenance of a Keepline, on that runtime.
-pub fn open_maintenance(keepline: &Keepline, config: &Config, runtime: &Runtime) -> Result<Maintenance> {
+pub fn open_maintenance(keepline: &Keepline, config: &Config, runtime: &Handle) -> Result<Maintenance> {
     let (model, mut options) = (app::model(config)?, config.maintenance_options());
     options.archive = archive::configured_archive(config)?;
-    Ok(Maintenance::new(keepline.clone(), model, options, runtime.handle().clone()))
+    Ok(Maintenance::new(keepline.clone(), model, options, runtime.clone()))
 }

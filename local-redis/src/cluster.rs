@@ -121,6 +121,8 @@ fn node(arguments: &[&str]) -> Result<RedisServer> {
     let bus = free_port().context("no free port on loopback")?;
     let bus_text = bus.to_string();
     let mut all = vec!["--cluster-enabled", "yes", "--cluster-port", &bus_text, "--cluster-config-file", "nodes.conf"];
+    // A master waits five seconds for more replicas before it sends one what it has, unless told otherwise.
+    all.extend(["--repl-diskless-sync-delay", "0"]);
     all.extend_from_slice(arguments);
     let mut node = RedisServer::start_with(&all)?;
     node.bus_port = Some(bus);

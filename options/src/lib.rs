@@ -1,4 +1,5 @@
-//! The parts that the filter and the library share beside the contract: the filter's options, and the names of buckets.
+//! The parts that the components and the library share beside the contract: the filter's options, the names of buckets, the
+//! scopes of declared memories.
 //!
 //! An option is one row: name, what it may hold, default, documentation. Everything else follows from the rows of
 //! [`session_options!`] and [`conversation_options!`]: the filter's structs, its reader with ranges and errors, the options
@@ -7,6 +8,7 @@
 pub mod bucket_names;
 pub mod kinds;
 mod names;
+pub mod scopes;
 mod table;
 pub mod words;
 

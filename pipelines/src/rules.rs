@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use indexmap::IndexSet;
 use keepline_options::bucket_names::is_definition_id;
 
 use crate::{
@@ -97,6 +98,24 @@ pub fn evaluate_rules(engines: &[Rc<RuleEngine>], input: RuleInput<'_>) -> (Vec<
     (memories, applied)
 }
 
+/// The fields that enabled engines look at, each once, in the order of their rules.
+pub fn fields_of(engines: &[Rc<RuleEngine>]) -> Vec<String> {
+    let rules = engines.iter().filter(|engine| engine.enabled).flat_map(|engine| &engine.rules);
+    let fields = rules.flat_map(|rule| &rule.conditions).map(|condition| condition.field.name());
+    fields.collect::<IndexSet<_>>().into_iter().collect()
+}
+
+impl Lookup {
+    /// As rules have it.
+    fn name(&self) -> String {
+        match self {
+            Self::Scope(scope, variable) => format!("scope.{}.{variable}", scope.name()),
+            Self::Additional(name) => format!("addVar.{name}"),
+            Self::InputText => "input.text".to_owned(),
+        }
+    }
+}
+
 impl RuleCondition {
     fn holds(&self, input: RuleInput<'_>) -> bool {
         let text;
@@ -112,7 +131,8 @@ impl RuleCondition {
     }
 }
 
-const MEMBERS: [&str; 5] = ["id", "name", "description", "enabled", "rules"];
+/// The last two are CodeBolt's, and kept as they are given.
+const MEMBERS: [&str; 7] = ["id", "name", "description", "enabled", "rules", "createdAt", "updatedAt"];
 
 /// Check a rule engine as a whole.
 pub fn check_rule_engine(value: &Value, limits: &DefinitionLimits) -> CheckedRules {

@@ -16,6 +16,7 @@ pub mod directory;
 mod failure;
 pub mod guard;
 mod index;
+mod keyvalue;
 pub mod limits;
 mod memory;
 pub mod names;
@@ -52,6 +53,7 @@ pub use self::{
     guard::breaker::{BreakerOptions, BreakerState},
     guard::histogram::{Histogram, Latencies},
     guard::{Health, StoreCounters, StoreGuard},
+    keyvalue::{KeyValue, KeyValueError, KeyValueStore},
     memory::{MemoryLimits, MemoryStore, SessionLimitPolicy},
     secret::{Secret, masked_url},
 };

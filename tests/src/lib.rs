@@ -1,5 +1,7 @@
 //! Shared helpers of the black-box tests. A helper that can't do its part ends the test.
 
+pub mod component_host;
+pub mod component_store;
 pub mod confined;
 pub mod guests;
 pub mod ladder;

@@ -1,7 +1,6 @@
 //! A whole process of `keepline run`: the time until its first answer, and its memory.
 
 use std::{
-    fs,
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -15,6 +14,7 @@ use crate::{
     contenders::{ANSWER, answer_of},
     measure::{Effort, median},
     report::Section,
+    resident::resident_mib,
 };
 
 pub(super) fn start(effort: Effort) -> Result<Section> {
@@ -118,10 +118,7 @@ impl Harness {
     }
 
     fn resident_mib(&self) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-        let kib: f64 = line.split_whitespace().nth(1).context("no VmRSS")?.parse()?;
-        Ok(kib / 1024.0)
+        resident_mib(self.child.id())
     }
 }
 

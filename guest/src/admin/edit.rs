@@ -91,7 +91,7 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
         let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::ANY, &once)?;
         let mut once = outcomes.take_entries_by_key()?;
         let life = &outcomes.generation;
-        let (owner, revision) = (once.take(OWNER), once.take(REVISION));
+        let (owner, revision) = (once.take(OWNER).filter(|_| at.node.is_none()), once.take(REVISION));
         let revision = revision.as_deref();
         remove_copies(context, at.session, life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
         let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, IMPORT, invalidate::INDEX_CURSOR_KEY];

@@ -3,6 +3,7 @@
 //! Each function takes a [`Context`](crate::Context), follows the lanes' rules for names, values and limits, and refuses with a
 //! [`Problem`](crate::Problem).
 
+pub mod conditions;
 mod delete;
 mod edit;
 pub mod forget;

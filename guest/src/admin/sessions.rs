@@ -22,8 +22,9 @@ use crate::text::ids::{ANSWER_COUNT, SessionIds, check_session_name, is_hash, is
 use crate::text::quoting::python_repr;
 use crate::text::timestamp;
 use crate::values::history::HISTORY_LOG;
+use crate::values::message_ids::{MessageId, REQUEST_IDS};
 use crate::values::session_id::{is_plain, store_session_id};
-use crate::values::{history, history_summary};
+use crate::values::{history, history_summary, message_ids};
 use crate::{log, store, text};
 
 /// Of a value that would make a question's line unreadable.
@@ -94,8 +95,10 @@ pub fn put_value(context: &Context<impl Host>, session: &str, key: &str, value: 
         return Err(answer_count_problem(session));
     }
     let entry = [PutEntry { key, text: value }];
-    let mut outcomes = NamedSession { context, session }.write_key(key, Operation::put(VALUES, &entry), "put")?;
-    Ok(outcomes.take_changed()?.added == 0)
+    match (NamedSession { context, session }).write_key(key, Operation::put(VALUES, &entry), "put")? {
+        Write::Applied(mut outcomes) => Ok(outcomes.take_changed()?.added == 0),
+        Write::Repeated => Ok(true),
+    }
 }
 
 /// What is stored of a value, which has to be JSON and within the limit.
@@ -154,21 +157,41 @@ pub fn clear_values(context: &Context<impl Host>, session: &str, key: Option<&st
         return NamedSession { context, session }.clear_all();
     };
     require_valid_key(key)?;
-    let mut outcomes = NamedSession { context, session }.write_key(key, Operation::remove(VALUES, &[key]), "clear")?;
-    let removed = outcomes.take_changed()?.removed;
+    let removed =
+        match (NamedSession { context, session }).write_key(key, Operation::remove(VALUES, &[key]), "clear")? {
+            Write::Applied(mut outcomes) => outcomes.take_changed()?.removed,
+            Write::Repeated => 0,
+        };
     Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
 }
 
-/// Add to a counter; its new value.
+/// Add to a counter; its new value. A call that was made before, by its request id, adds nothing.
 pub fn increment_value(context: &Context<impl Host>, session: &str, key: &str, amount: i64) -> SessionResult<i64> {
     valid_names(session, key)?;
     let increment = Operation::add(VALUES, key, amount);
+    let named = NamedSession { context, session };
     let outcomes = if key == ANSWER_COUNT {
-        NamedSession { context, session }.increment_count(increment, amount)
+        named.increment_count(increment, amount)?
     } else {
-        NamedSession { context, session }.write_key(key, increment, "increment")
+        named.write_key(key, increment, "increment")?
     };
-    outcomes?.take_counter()
+    match outcomes {
+        Write::Applied(mut outcomes) => outcomes.take_counter(),
+        Write::Repeated => {
+            let value = read_value(context, session, key)?.and_then(|value| value.parse().ok());
+            value.ok_or_else(|| {
+                let message = format!("Value of key {} was replaced after the call was made", python_repr(key));
+                Problem::new(codes::NOT_A_COUNTER, key, message)
+            })
+        }
+    }
+}
+
+/// What became of a write.
+enum Write {
+    Applied(Outcomes),
+    /// Its request id is known: it was applied before.
+    Repeated,
 }
 
 /// A session, by its name.
@@ -204,16 +227,18 @@ impl<H: Host> NamedSession<'_, H> {
             let stamp = timestamp::format_timestamp(self.context.host.now_micros());
             let record = history::record_clear_all(&keys, &stamp);
             let (expectations, reset) = ([unmoved(history.extent)], Operation::reset_map(VALUES));
-            if self.apply(precondition, &expectations, reset, &record, &stamp)?.is_some() {
-                // A repeated call finds nothing left to remove: the expectation tells what was there.
-                return Ok(cleared);
+            match self.apply(precondition, &expectations, reset, &record, &stamp)? {
+                // A repeated transaction finds nothing left to remove: the expectation tells what was there.
+                Some(Write::Applied(_)) => return Ok(cleared),
+                Some(Write::Repeated) => return Ok(Vec::new()),
+                None => {}
             }
         }
         Err(conflict_problem(self.session))
     }
 
     /// The count of answers must stay a count: read it, and add to it if nothing was written since.
-    fn increment_count(&self, increment: Operation<'_>, amount: i64) -> SessionResult<Outcomes> {
+    fn increment_count(&self, increment: Operation<'_>, amount: i64) -> SessionResult<Write> {
         let get = Operation::get(VALUES, &ANSWER_COUNT, self.context.config.max_value_bytes);
         for _ in 0..TRIES {
             let mut outcomes = self.transact(Precondition::ANY, &[get, WHERE_HISTORY_STANDS])?;
@@ -235,8 +260,8 @@ impl<H: Host> NamedSession<'_, H> {
             let record = history::format_record("increment", ANSWER_COUNT, &stamp);
             let expectations = [unmoved(extent), room(self.context)];
             let precondition = Precondition::life(&outcomes.generation);
-            if let Some(outcomes) = self.apply(precondition, &expectations, increment, &record, &stamp)? {
-                return Ok(outcomes);
+            if let Some(write) = self.apply(precondition, &expectations, increment, &record, &stamp)? {
+                return Ok(write);
             }
         }
         Err(conflict_problem(self.session))
@@ -268,7 +293,7 @@ impl<H: Host> NamedSession<'_, H> {
     }
 
     /// Write to one key, with its history record.
-    fn write_key(&self, key: &str, write: Operation<'_>, op: &str) -> SessionResult<Outcomes> {
+    fn write_key(&self, key: &str, write: Operation<'_>, op: &str) -> SessionResult<Write> {
         let stamp = timestamp::format_timestamp(self.context.host.now_micros());
         let record = history::format_record(op, key, &stamp);
         let applied = self.apply(Precondition::ANY, &[room(self.context)], write, &record, &stamp)?;
@@ -283,21 +308,30 @@ impl<H: Host> NamedSession<'_, H> {
         write: Operation<'_>,
         record: &str,
         stamp: &str,
-    ) -> SessionResult<Option<Outcomes>> {
+    ) -> SessionResult<Option<Write>> {
         let records = [record];
-        let mut operations = Vec::with_capacity(3);
+        let mut operations = Vec::with_capacity(5);
         operations.push(write);
         history::push_history_operations(&mut operations, &self.context.config, &records);
+        let request = self.context.request_id.as_deref().and_then(MessageId::of_request);
+        let (id_record, id_mark) = (request.as_ref().map(MessageId::record), request.as_ref().map(MessageId::mark));
+        // The id comes first: what was written before needs no room, and history has moved since.
+        let expectations: Vec<_> = request.iter().map(MessageId::is_new).chain(expectations.iter().copied()).collect();
+        if let Some(request) = &request {
+            let limits = self.context.config.limits;
+            request.push_operations(&mut operations, id_record.as_slice(), id_mark.as_slice(), limits);
+        }
         let transaction = Transaction {
             bucket: BucketId::session(self.session),
             precondition,
-            expectations,
+            expectations: &expectations,
             operations: &operations,
         };
         let receipt = store::transact(&self.context.host, &transaction)
             .map_err(|failure| write_problem(self.session, failure))?;
         match receipt.status {
             Status::GenerationMismatch => return Ok(None),
+            Status::Unmet if request.is_some() && receipt.unmet == Some(0) => return Ok(Some(Write::Repeated)),
             Status::Unmet
                 if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Room { .. })) =>
             {
@@ -309,7 +343,8 @@ impl<H: Host> NamedSession<'_, H> {
             status => check_status(self.session, transaction.bucket, status)?,
         }
         history::compact_history(&self.context.host, &self.context.config, &transaction, &receipt, stamp);
-        Ok(Some(Outcomes::of(receipt)))
+        message_ids::forget_surplus_ids(&self.context.host, REQUEST_IDS, &transaction, &receipt);
+        Ok(Some(Write::Applied(Outcomes::of(receipt))))
     }
 
     /// Read from a session, or create it.

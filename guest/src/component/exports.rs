@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use keepline_store_client::component::allocator::Arena;
 use keepline_store_client::component::imports::{Imports, replace_log_level};
 
+use crate::admin::conditions::OwnedHost;
 use crate::contract::{Level, Problem, bindings, lanes, tasks};
 use crate::tasks::job::Job;
 use crate::{AnswerEntry, Config, Filter, QuestionEntry, ToolActivity};
@@ -32,14 +33,18 @@ pub(super) fn config() -> Config {
     CONFIG.with_borrow(Clone::clone).unwrap_or_default()
 }
 
-fn filter() -> Filter<Imports> {
-    Filter::new(Imports, config())
+pub(super) fn host() -> OwnedHost<Imports> {
+    OwnedHost::unconditional(Imports)
+}
+
+fn filter() -> Filter<OwnedHost<Imports>> {
+    Filter::new(host(), config())
 }
 
 impl lanes::Guest for Component {
     fn configure(options: String, log_from: Level) -> Result<lanes::Configured, Problem> {
         let log_before = replace_log_level(log_from);
-        match HEAP.outside(|| Config::parse_for(&Imports, &options)) {
+        match HEAP.outside(|| Config::parse_for(&host(), &options)) {
             Ok((config, warnings)) => {
                 let (options, wants) = (config.options(), config.wants());
                 CONFIG.set(Some(config));

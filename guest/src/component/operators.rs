@@ -1,10 +1,11 @@
-//! Exports the calls of operators and tools: sessions, transcripts and users. No `extras` is registered yet: they are ignored.
+//! Exports the calls of operators and tools: sessions, transcripts and users.
 
 use keepline_store_client::component::imports::Imports;
 
+use crate::admin::conditions::{Conditions, OwnedHost};
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
-use crate::component::exports::{Component, config};
+use crate::component::exports::{Component, config, host};
 use crate::contract::sessions::{
     HistoryPage, KeyCounted, KeyList, NamedValue, SessionDeleted, SessionPage, SessionState, ValueChanged, ValueList,
 };
@@ -24,23 +25,45 @@ type Called<T> = Result<T, Box<Problem>>;
 
 type Extras = Option<Vec<Member>>;
 
-fn context() -> Context<Imports> {
-    Context::new(Imports, config())
+fn context() -> Context<OwnedHost<Imports>> {
+    Context::new(host(), config())
 }
 
 /// A call on the session with this id.
-fn on_session<T>(id: &str, call: impl FnOnce(&Context<Imports>, &str) -> Called<T>) -> Reply<T> {
+fn on_session<T>(id: &str, call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>) -> Reply<T> {
     Ok(admin::with_session_name(&context(), id, call)?)
+}
+
+/// A call that writes to it, under the conditions of its `extras`.
+fn write_session<T>(
+    id: &str,
+    extras: &Extras,
+    call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>,
+) -> Reply<T> {
+    let Conditions { owner, request_id } = Conditions::parse(extras.as_deref())?;
+    on_session(id, |context, session| {
+        let host = OwnedHost::new(Imports, session, owner.clone());
+        call(&Context { host, config: context.config.clone(), request_id, owner }, session)
+    })
+}
+
+fn id_of<'a>(transcript: &'a Transcript, session: &'a str) -> TranscriptId<'a> {
+    TranscriptId { session, app_id: transcript.app_id.as_deref(), node_id: transcript.node_id.as_deref() }
 }
 
 fn on_transcript<T>(
     transcript: &Transcript,
-    call: impl FnOnce(&Context<Imports>, &TranscriptId<'_>) -> Called<T>,
+    call: impl FnOnce(&Context<OwnedHost<Imports>>, &TranscriptId<'_>) -> Called<T>,
 ) -> Reply<T> {
-    let Transcript { session, app_id, node_id } = transcript;
-    on_session(session, |context, session| {
-        call(context, &TranscriptId { session, app_id: app_id.as_deref(), node_id: node_id.as_deref() })
-    })
+    on_session(&transcript.session, |context, session| call(context, &id_of(transcript, session)))
+}
+
+fn write_transcript<T>(
+    transcript: &Transcript,
+    extras: &Extras,
+    call: impl FnOnce(&Context<OwnedHost<Imports>>, &TranscriptId<'_>) -> Called<T>,
+) -> Reply<T> {
+    write_session(&transcript.session, extras, |context, session| call(context, &id_of(transcript, session)))
 }
 
 impl sessions::Guest for Component {
@@ -56,12 +79,12 @@ impl sessions::Guest for Component {
         Ok(admin::list_sessions(&context(), &cursor, limit)?)
     }
 
-    fn delete(session: String, _: Extras) -> Reply<SessionDeleted> {
-        on_session(&session, admin::delete_session)
+    fn delete(session: String, extras: Extras) -> Reply<SessionDeleted> {
+        write_session(&session, &extras, admin::delete_session)
     }
 
-    fn put(session: String, key: String, value: String, _: Extras) -> Reply<ValueChanged> {
-        let existed = on_session(&session, |context, name| admin::put_value(context, name, &key, &value))?;
+    fn put(session: String, key: String, value: String, extras: Extras) -> Reply<ValueChanged> {
+        let existed = write_session(&session, &extras, |context, name| admin::put_value(context, name, &key, &value))?;
         Ok(ValueChanged { existed })
     }
 
@@ -74,13 +97,15 @@ impl sessions::Guest for Component {
         Ok(KeyList { keys: on_session(&session, admin::list_session_keys)? })
     }
 
-    fn clear(session: String, key: Option<String>, _: Extras) -> Reply<KeyList> {
-        let keys = on_session(&session, |context, name| admin::clear_values(context, name, key.as_deref()))?;
+    fn clear(session: String, key: Option<String>, extras: Extras) -> Reply<KeyList> {
+        let keys =
+            write_session(&session, &extras, |context, name| admin::clear_values(context, name, key.as_deref()))?;
         Ok(KeyList { keys })
     }
 
-    fn increment(session: String, key: String, amount: i64, _: Extras) -> Reply<KeyCounted> {
-        let value = on_session(&session, |context, name| admin::increment_value(context, name, &key, amount))?;
+    fn increment(session: String, key: String, amount: i64, extras: Extras) -> Reply<KeyCounted> {
+        let value =
+            write_session(&session, &extras, |context, name| admin::increment_value(context, name, &key, amount))?;
         Ok(KeyCounted { value })
     }
 
@@ -116,21 +141,28 @@ impl transcripts::Guest for Component {
         on_transcript(&transcript, |context, at| admin::find_lines(context, at, position, &wanted))
     }
 
-    fn rewrite(transcript: Transcript, position: u64, content: Option<String>, _: Extras) -> Reply<TranscriptChanged> {
-        on_transcript(&transcript, |context, at| admin::rewrite_message(context, at, position, content.as_deref()))
+    fn rewrite(
+        transcript: Transcript,
+        position: u64,
+        content: Option<String>,
+        extras: Extras,
+    ) -> Reply<TranscriptChanged> {
+        write_transcript(&transcript, &extras, |context, at| {
+            admin::rewrite_message(context, at, position, content.as_deref())
+        })
     }
 
-    fn clear(transcript: Transcript, branch: Option<u64>, _: Extras) -> Reply<TranscriptChanged> {
-        on_transcript(&transcript, |context, at| admin::clear_messages(context, at, branch))
+    fn clear(transcript: Transcript, branch: Option<u64>, extras: Extras) -> Reply<TranscriptChanged> {
+        write_transcript(&transcript, &extras, |context, at| admin::clear_messages(context, at, branch))
     }
 
     fn set_messages(
         transcript: Transcript,
         messages: Vec<NewMessage>,
         next: Option<u64>,
-        _: Extras,
+        extras: Extras,
     ) -> Reply<TranscriptChanged> {
-        on_transcript(&transcript, |context, at| admin::set_messages(context, at, &messages, next))
+        write_transcript(&transcript, &extras, |context, at| admin::set_messages(context, at, &messages, next))
     }
 
     fn register(transcript: Transcript, user: Option<String>, _: Extras) -> Reply<TranscriptRegistered> {
@@ -138,13 +170,14 @@ impl transcripts::Guest for Component {
         Ok(TranscriptRegistered { owner })
     }
 
-    fn set_title(transcript: Transcript, title: Option<String>, _: Extras) -> Reply<TitleState> {
-        let title = on_transcript(&transcript, |context, at| admin::set_title(context, at, title.as_deref()))?;
+    fn set_title(transcript: Transcript, title: Option<String>, extras: Extras) -> Reply<TitleState> {
+        let title =
+            write_transcript(&transcript, &extras, |context, at| admin::set_title(context, at, title.as_deref()))?;
         Ok(TitleState { title })
     }
 
-    fn set_settings(transcript: Transcript, settings: TranscriptSettings, _: Extras) -> Reply<TranscriptSettings> {
-        on_transcript(&transcript, |context, at| admin::set_settings(context, at, &settings))?;
+    fn set_settings(transcript: Transcript, settings: TranscriptSettings, extras: Extras) -> Reply<TranscriptSettings> {
+        write_transcript(&transcript, &extras, |context, at| admin::set_settings(context, at, &settings))?;
         Ok(settings)
     }
 }

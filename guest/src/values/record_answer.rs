@@ -185,7 +185,7 @@ fn write_answer(
     };
     if receipt.is_applied() {
         history::compact_history(&context.host, &context.config, &transaction, &receipt, stamp);
-        message_ids::forget_surplus_ids(&context.host, &transaction, &receipt);
+        message_ids::forget_surplus_ids(&context.host, message_ids::MESSAGE_IDS, &transaction, &receipt);
     }
     Ok(reply)
 }

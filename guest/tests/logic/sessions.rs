@@ -1,5 +1,6 @@
 //! The operations on sessions.
 
+mod conditions;
 mod history;
 
 use crate::admin_calls as admin;

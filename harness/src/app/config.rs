@@ -1,12 +1,16 @@
 //! Resolves the configuration from flags, the environment and the configuration file.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
-use keepline::config::{Config, Origin, Sources};
+use keepline::config::{Config, Origin, Profile, Sources};
 
 use super::{
     error::{self, UsageError, usage_error},
+    plugins::{PluginSource, TrustFile},
     runtime,
 };
 use crate::{args::GlobalArguments, terminal};
@@ -20,7 +24,47 @@ pub fn load_config(global: &GlobalArguments) -> Result<Config> {
 pub fn load_config_with(global: &GlobalArguments, fields: &[(&str, &str)]) -> Result<Config> {
     let mut sources = config_sources(global)?;
     sources.set.extend(fields.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())));
-    let config = Config::resolve(sources.with_environment(std::env::vars_os())?)?;
+    resolve(sources.with_environment(std::env::vars_os())?)
+}
+
+/// As [`load_config`], for a service. Where nothing says otherwise, it keeps conversations (profile `chat`), in a folder of
+/// the user's.
+pub fn load_service_config(global: &GlobalArguments) -> Result<Config> {
+    let mut sources = config_sources(global)?.with_environment(std::env::vars_os())?;
+    let of_document = sources.document.as_ref().and_then(|(_, document)| document.as_object());
+    let names_profile = sources.profile.is_some()
+        || of_document.is_some_and(|document| document.contains_key("profile"))
+        || Config::resolve(sources.clone()).is_ok_and(|config| config.profile_origin != Origin::Default);
+    if !names_profile {
+        sources.profile = Some((Profile::Chat.name().to_owned(), Origin::Default));
+    }
+    if Config::resolve(sources.clone()).is_err() {
+        let mut in_data_folder = sources.clone();
+        in_data_folder.set.push(("directory".to_owned(), data_folder()?.join("memory").display().to_string()));
+        // Whatever else is wrong is reported as it was given.
+        if Config::resolve(in_data_folder.clone()).is_ok_and(|config| config.directory().is_some()) {
+            sources = in_data_folder;
+        }
+    }
+    resolve(sources)
+}
+
+/// Where this user's programs keep data: `$XDG_DATA_HOME/keepline`, by default `~/.local/share/keepline`.
+pub fn data_folder() -> Result<PathBuf> {
+    user_folder("XDG_DATA_HOME", ".local/share")
+}
+
+/// This program's folder in one of the user's, which a variable names, else its place below `HOME`.
+fn user_folder(variable: &str, place: &str) -> Result<PathBuf> {
+    let of_variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = of_variable(variable).or_else(|| Some(of_variable("HOME")?.join(place)));
+    let folder =
+        folder.ok_or_else(|| usage_error(format!("neither HOME nor {variable} is set: name the folder or file")))?;
+    Ok(folder.join("keepline"))
+}
+
+fn resolve(sources: Sources) -> Result<Config> {
+    let config = Config::resolve(sources)?;
     for warning in &config.warnings {
         terminal::print_warning(warning);
     }
@@ -118,16 +162,36 @@ pub fn store_address(config: &Config) -> Option<String> {
 
 /// The file of a flag, else of its environment variable, unless that is empty.
 fn flag_or_variable_path(flag: Option<&Path>, variable: &str) -> Option<PathBuf> {
-    let of_environment = || std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
-    flag.map(Path::to_owned).or_else(of_environment)
+    flag_or_variable(flag.map(Path::as_os_str), variable).map(PathBuf::from)
 }
 
-/// The file of a component that replaces the bundled one.
-pub fn plugin_file(global: &GlobalArguments) -> Option<PathBuf> {
-    flag_or_variable_path(global.plugin.as_deref(), "KEEPLINE_PLUGIN")
+fn flag_or_variable(flag: Option<&OsStr>, variable: &str) -> Option<OsString> {
+    let of_environment = || std::env::var_os(variable).filter(|value| !value.is_empty());
+    flag.map(OsStr::to_owned).or_else(of_environment)
 }
 
-/// The file of a component that replaces the bundled pipelines.
-pub fn pipelines_file(global: &GlobalArguments) -> Option<PathBuf> {
-    flag_or_variable_path(global.pipelines.as_deref(), "KEEPLINE_PIPELINES")
+/// The component that replaces the bundled one.
+pub fn plugin_source(global: &GlobalArguments) -> Result<Option<PluginSource>> {
+    let named = flag_or_variable(global.plugin.as_deref(), "KEEPLINE_PLUGIN");
+    named.map(|named| parse_source(global, &named)).transpose()
+}
+
+/// The component that replaces the bundled pipelines.
+pub fn pipelines_source(global: &GlobalArguments) -> Result<Option<PluginSource>> {
+    let named = flag_or_variable(global.pipelines.as_deref(), "KEEPLINE_PIPELINES");
+    named.map(|named| parse_source(global, &named)).transpose()
+}
+
+/// What names a component on the command line.
+pub fn parse_source(global: &GlobalArguments, named: &OsStr) -> Result<PluginSource> {
+    PluginSource::parse(named, || trust_file(global))
+}
+
+/// The file of pinned plugins: by default `$XDG_CONFIG_HOME/keepline/plugins.json`, in `~/.config`.
+pub fn trust_file(global: &GlobalArguments) -> Result<TrustFile> {
+    let path = match flag_or_variable_path(global.trust.as_deref(), "KEEPLINE_TRUST") {
+        Some(path) => path,
+        None => user_folder("XDG_CONFIG_HOME", ".config")?.join("plugins.json"),
+    };
+    Ok(TrustFile::new(path))
 }

@@ -1,7 +1,6 @@
 //! Opens the configured store, plugin and filter.
 
 use std::{
-    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,10 +14,12 @@ use keepline::{
     plugin::{Compiler, PluginError},
     store::{DirectoryStore, MemoryStore, RedisStore, Store, TransferStore},
 };
+use keepline_session_file::TRANSFER_TIMEOUT;
 
 use super::{
-    config::{pipelines_file, plugin_file},
+    config::{pipelines_source, plugin_source},
     openai::embeddings,
+    plugins::PluginSource,
     tokenizers,
 };
 use crate::{
@@ -26,8 +27,6 @@ use crate::{
     terminal,
 };
 
-/// Store timeout of copies: no entry waits for them.
-pub const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a command of pipelines may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -64,26 +63,22 @@ pub fn configured_sandbox(config: &Config) -> Result<Sandbox> {
 
 /// Loads the component of `--plugin`, or the bundled one.
 pub fn load_plugin(global: &GlobalArguments, config: &Config) -> Result<Plugin> {
-    load_component(plugin_file(global), config, Plugin::bundled)
+    load_component(plugin_source(global)?, config, Plugin::bundled)
 }
 
 /// Loads the component of `--pipelines`, or the bundled one.
 pub fn load_pipelines(global: &GlobalArguments, config: &Config) -> Result<Plugin> {
-    load_component(pipelines_file(global), config, Plugin::bundled_pipelines)
+    load_component(pipelines_source(global)?, config, Plugin::bundled_pipelines)
 }
 
 fn load_component(
-    file: Option<PathBuf>,
+    source: Option<PluginSource>,
     config: &Config,
     bundled: fn(&Sandbox) -> Result<Plugin, PluginError>,
 ) -> Result<Plugin> {
     let (sandbox, began) = (configured_sandbox(config)?, Instant::now());
-    let (plugin, name) = match file {
-        Some(path) => {
-            let plugin = Plugin::from_file(&path, &sandbox)
-                .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?;
-            (plugin, path.display().to_string())
-        }
+    let (plugin, name) = match source {
+        Some(source) => (source.load(&sandbox)?, source.to_string()),
         None => (bundled(&sandbox)?, "the bundled component".to_owned()),
     };
     tracing::debug!(target: "keepline", "{name} was loaded in {} ms", began.elapsed().as_millis());

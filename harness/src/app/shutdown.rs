@@ -47,7 +47,8 @@ impl ShutdownSignals {
         Ok(Self { terminate, interrupt, grace })
     }
 
-    async fn wait_for_signal(&mut self) -> TerminationSignal {
+    /// Waits for a signal.
+    pub async fn wait_for_signal(&mut self) -> TerminationSignal {
         tokio::select! {
             _ = self.terminate.recv() => TerminationSignal::Terminate,
             _ = self.interrupt.recv() => TerminationSignal::Interrupt,

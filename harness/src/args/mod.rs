@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 pub use self::{
     conversation::{AskedArguments, TranscriptArguments, WindowArguments},
     help::EXIT_CODES,
-    parse::GRACE,
+    parse::{GRACE, parse_grace_seconds},
     session_file::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
 };
 use self::{help::JSON_HELP, parse::parse_assignment};
@@ -36,7 +36,7 @@ enum AnyCommand {
 }
 
 /// Options of all commands.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct GlobalArguments {
     // The environment is not left to clap: it takes an empty variable for an empty value, and the
     // configuration has to know who chose the profile.
@@ -52,12 +52,15 @@ pub struct GlobalArguments {
     /// Set one field, for example --set backend=redis (may be repeated)
     #[arg(long, value_name = "FIELD=VALUE", global = true, value_parser = parse_assignment, help_heading = "Configuration")]
     pub set: Vec<(String, String)>,
-    /// Run this component instead of the bundled filter [env: KEEPLINE_PLUGIN]
+    /// Run this component instead of the bundled filter: a file, oci:DIR[@sha256:…], or the @NAME of a pinned plugin [env: KEEPLINE_PLUGIN]
+    #[arg(long, value_name = "PLUGIN", global = true, help_heading = "Configuration")]
+    pub plugin: Option<OsString>,
+    /// Run this component instead of the bundled pipelines, likewise [env: KEEPLINE_PIPELINES]
+    #[arg(long, value_name = "PLUGIN", global = true, help_heading = "Configuration")]
+    pub pipelines: Option<OsString>,
+    /// Read pinned plugins from this file [env: KEEPLINE_TRUST] [default: plugins.json in ~/.config/keepline]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
-    pub plugin: Option<PathBuf>,
-    /// Run this component instead of the bundled pipelines [env: KEEPLINE_PIPELINES]
-    #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
-    pub pipelines: Option<PathBuf>,
+    pub trust: Option<PathBuf>,
     /// Log what is being done to stderr
     #[arg(long, short, global = true)]
     pub verbose: bool,

@@ -3,9 +3,11 @@
 //! Ignores the user's configuration, directories and Redis, and keeps nothing.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitCode, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -17,17 +19,17 @@ use keepline::{
     Keepline, Plugin, Sandbox,
     config::{Config, Sources},
     pipe::Effect,
-    plugin::{BUNDLED, inspect, read},
+    plugin::{BUNDLED, inspect},
     store::Store,
 };
 use keepline_local_redis::RedisServer;
+use keepline_service::jsonl::entry::{Entry, Lane};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    app::{self, error::UsageError, runtime, shutdown},
+    app::{self, PluginSource, error::UsageError, runtime, shutdown},
     args::GlobalArguments,
-    jsonl::entry::{Entry, Lane},
     terminal::{escape_unprintable, print_line},
 };
 
@@ -53,11 +55,12 @@ pub fn main(global: &GlobalArguments, arguments: &DemoArguments) -> Result<ExitC
         }
     };
     let lines: Vec<&str> = chat.lines().collect();
-    let plugin_file = app::plugin_file(global);
+    let source = app::plugin_source(global)?;
     let config = Config::resolve(Sources::default())?;
     let started = Instant::now();
     let plugin = app::load_plugin(global, &config)?;
-    print_introduction(plugin_file.as_deref(), &app::configured_sandbox(&config)?, started.elapsed())?;
+    print_introduction(source.as_ref(), &app::configured_sandbox(&config)?, started.elapsed())?;
+    let options = source.map(|source| source.options()).unwrap_or_default();
 
     // One for the times, one for the crash: the processes must find only what they stored.
     let directories = tempfile::tempdir().context("can't create a temporary directory")?;
@@ -77,9 +80,9 @@ pub fn main(global: &GlobalArguments, arguments: &DemoArguments) -> Result<ExitC
     print_turns(&name, &[Some(&memory), Some(&directory), over_redis.as_ref()])?;
     print_line("")?;
     let fields = directory_fields(&directories, "crash")?;
-    demonstrate_crash("In a directory", &fields, plugin_file.as_deref(), &lines)?;
+    demonstrate_crash("In a directory", &fields, &options, &lines)?;
     match &redis {
-        Ok(Some(server)) => demonstrate_crash("Over Redis", &redis_fields(server), plugin_file.as_deref(), &lines)?,
+        Ok(Some(server)) => demonstrate_crash("Over Redis", &redis_fields(server), &options, &lines)?,
         Ok(None) => print_line("\nWith a redis-server installed, this demo shows the same over Redis.")?,
         Err(error) => print_line(&format!("\nRedis is not available, so its part is skipped: {error:#}"))?,
     }
@@ -107,9 +110,9 @@ fn open_store(fields: &StoreFields) -> Result<Arc<dyn Store>> {
     Ok(Config::resolve(Sources { set, ..Sources::default() })?.store()?)
 }
 
-fn print_introduction(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
-    let found = match plugin_file {
-        Some(path) => inspect(&read(path, &sandbox.plugin)?, sandbox)?,
+fn print_introduction(source: Option<&PluginSource>, sandbox: &Sandbox, took: Duration) -> Result<()> {
+    let found = match source {
+        Some(source) => inspect(&source.read(&sandbox.plugin)?.bytes, sandbox)?,
         None => inspect(BUNDLED, sandbox)?,
     };
     // Interfaces of one package stand together, and their names are enough here.
@@ -258,14 +261,14 @@ fn fit_to_width(text: &str, width: usize) -> String {
 }
 
 /// Kills a process in the middle of the conversation and continues with another.
-fn demonstrate_crash(place: &str, fields: &StoreFields, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
+fn demonstrate_crash(place: &str, fields: &StoreFields, options: &[OsString], lines: &[&str]) -> Result<()> {
     let (first, second) = split_between_turns(lines);
-    let mut before = RunProcess::start(fields, plugin)?;
+    let mut before = RunProcess::start(fields, options)?;
     before.pass_lines(first)?;
     let id = before.child.id();
     before.kill();
     print_line(&format!("{place}: process {id} passed {} lines and was killed (SIGKILL).", first.len()))?;
-    let mut after = RunProcess::start(fields, plugin)?;
+    let mut after = RunProcess::start(fields, options)?;
     let passed = after.pass_lines(second)?;
     let found = passed.iter().find_map(|line| {
         let entry = Entry::parse(line.as_bytes().to_vec()).ok()?;
@@ -303,7 +306,7 @@ struct RunProcess {
 }
 
 impl RunProcess {
-    fn start(fields: &StoreFields, plugin: Option<&Path>) -> Result<Self> {
+    fn start(fields: &StoreFields, options: &[OsString]) -> Result<Self> {
         let mut command = Command::new(env::current_exe().context("can't locate this executable")?);
         // Without the user's own configuration.
         for (name, _) in env::vars_os() {
@@ -315,10 +318,7 @@ impl RunProcess {
         for (field, text) in fields {
             command.arg("--set").arg(format!("{field}={text}"));
         }
-        if let Some(plugin) = plugin {
-            command.arg("--plugin").arg(plugin);
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().context("can't start another keepline")?;
         let output = child.stdout.take().ok_or_else(|| anyhow!("no output"))?;
         Ok(Self { child, output: BufReader::new(output) })

@@ -11,7 +11,8 @@ use keepline::{
     Keepline, Sessions,
     sessions::{MessageQuery, TranscriptState},
 };
-use serde_json::{Map, Value};
+use keepline_service::preview::explanation;
+use serde_json::Value;
 
 use crate::{
     app::{store_settings::StoreSettings, with_keepline},
@@ -53,7 +54,7 @@ pub fn main(global: &GlobalArguments, arguments: &ExplainArguments) -> Result<Ex
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
         let trace = metadata.get("memory_trace").unwrap_or(&Value::Null);
         if arguments.json {
-            return print_json(&explanation_json(trace, &metadata));
+            return print_json(&explanation(&metadata));
         }
         let state = sessions.describe(as_transcript(&arguments.window.transcript)).await?;
         let turns = array_member(trace, "turns");
@@ -97,23 +98,6 @@ fn print_separator() -> Result<()> {
         terminal::print_line("")?;
     }
     Ok(())
-}
-
-/// The trace, with what the question would get.
-fn explanation_json(trace: &Value, metadata: &Value) -> Value {
-    let mut shown = trace.as_object().cloned().unwrap_or_else(Map::new);
-    for (name, member) in [
-        ("sections", SECTIONS_MEMBER),
-        ("recalled", RECALL_MEMBER),
-        ("summary", "memory_summary"),
-        ("messages", "memory_messages"),
-        ("values", "memory_context"),
-    ] {
-        if let Some(value) = metadata.get(member) {
-            shown.insert(name.to_owned(), value.clone());
-        }
-    }
-    shown.into()
 }
 
 /// The messages of each turn of the trace, oldest first, by the turn's id.

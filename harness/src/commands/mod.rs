@@ -3,16 +3,16 @@
 //! A command is its module, with its arguments and what it does, and its variant here.
 
 pub mod completions;
-pub mod component;
 pub mod config;
 pub mod demo;
 pub mod explain;
-pub mod inspect;
 pub mod memories;
 pub mod pipeline;
+pub mod plugin;
 pub mod recall;
 pub mod remember;
 pub mod run;
+pub mod service;
 pub mod session;
 pub mod store;
 pub mod user;
@@ -26,16 +26,23 @@ use std::{
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::{
-    component::ComponentArguments,
     config::ConfigArguments,
     demo::DemoArguments,
     explain::ExplainArguments,
-    inspect::InspectArguments,
     memories::{MEMORIES_HELP, MemoriesArguments},
     pipeline::arguments::PipelineArguments,
+    plugin::{
+        PluginArguments,
+        component::{self, ComponentArguments},
+        inspect::{self, InspectArguments},
+    },
     recall::RecallArguments,
     remember::{REMEMBER_HELP, RememberArguments},
     run::arguments::RunArguments,
+    service::{
+        key::{self, KeyArguments},
+        serve::{self, SERVE_HELP, ServeArguments},
+    },
     session::arguments::SessionArguments,
     store::{
         StoreArguments, StoreCommand,
@@ -103,6 +110,12 @@ impl Cli {
 pub enum Command {
     /// Pass JSON lines through the filter: questions get their session's memory, answers are remembered
     Run(RunArguments),
+    /// Serve memory over HTTP: REST, events and a page
+    #[command(after_help = SERVE_HELP, after_long_help = format!("{SERVE_HELP}\n\n{EXIT_CODES}"))]
+    Serve(ServeArguments),
+    /// Make, list and revoke the keys that a service asks for
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Key(KeyArguments),
     /// Inspect and edit sessions
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Session(SessionArguments),
@@ -142,7 +155,10 @@ pub enum Command {
     /// Inspect a component: its imports, its measures, and whether this host would load it
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Inspect(InspectArguments),
-    /// Write a bundled component to a file
+    /// Pin components under names: --plugin @NAME then runs exactly the pinned bytes
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Plugin(PluginArguments),
+    /// Write a bundled component to a file or an OCI image layout
     Component(ComponentArguments),
     /// Play a sample conversation and show what is remembered
     Demo(DemoArguments),
@@ -168,6 +184,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether each request that is served is logged.
+    pub fn logs_requests(&self) -> bool {
+        matches!(self, Self::Serve(arguments) if arguments.access_log)
+    }
+
     /// Whether stored data are gone afterwards: of such a command the store must be the one that its user means.
     pub fn deletes_stored_data(&self) -> bool {
         match self {
@@ -177,6 +198,8 @@ impl Command {
             Self::Store(arguments) => matches!(arguments.command, StoreCommand::Repair),
             Self::Migrate(arguments) => arguments.delete,
             Self::Run(_)
+            | Self::Serve(_)
+            | Self::Key(_)
             | Self::Explain(_)
             | Self::Recall(_)
             | Self::Remember(_)
@@ -185,6 +208,7 @@ impl Command {
             | Self::Health(_)
             | Self::Config(_)
             | Self::Inspect(_)
+            | Self::Plugin(_)
             | Self::Bench { .. }
             | Self::Component(_)
             | Self::Demo(_)
@@ -201,6 +225,8 @@ pub fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     match cli.command {
         Command::Run(arguments) => run::main(&cli.global, &arguments),
+        Command::Serve(arguments) => serve::main(&cli.global, &arguments),
+        Command::Key(arguments) => key::main(&arguments),
         Command::Session(arguments) => session::main(&cli.global, &arguments),
         Command::Explain(arguments) => explain::main(&cli.global, &arguments),
         Command::Recall(arguments) => recall::main(&cli.global, arguments),
@@ -214,6 +240,7 @@ pub fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Health(arguments) => health::main(&cli.global, &arguments),
         Command::Config(arguments) => config::main(&cli.global, &arguments),
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
+        Command::Plugin(arguments) => plugin::main(&cli.global, &arguments),
         Command::Component(arguments) => component::main(&arguments),
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
         Command::Bench { .. } => Err(usage_error(BENCH_MOVED)),

@@ -21,7 +21,7 @@ use crate::{
         with_keepline,
     },
     args::{GlobalArguments, StoreAccess, help::JSON_HELP},
-    jsonl::chat_messages::{self, ChatMessage},
+    jsonl::chat_messages,
     maintenance,
     terminal::{self, print_json},
 };
@@ -66,7 +66,7 @@ pub fn main(global: &GlobalArguments, arguments: &RememberArguments) -> Result<E
         let (session, message_id) = (session.as_deref(), id.as_deref());
         let told = Remember { user, session, messages: &messages, message_id, metadata: &metadata };
         let remembered = keepline.remember(told, None).await;
-        let maintenance = maintenance::open_maintenance(&keepline, config, runtime)?;
+        let maintenance = maintenance::open_maintenance(&keepline, config, runtime.handle())?;
         for task in remembered.due {
             let name = task.name.clone();
             if let Outcome::Failed(problem) = maintenance.run(task).await {
@@ -125,5 +125,5 @@ fn read_stdin_messages() -> Result<Vec<Value>> {
         Err(other) => other,
     };
     let messages = chat_messages::read_chat_messages(Path::new("-")).map_err(wrong)?;
-    messages.iter().map(ChatMessage::parse_value).collect()
+    messages.iter().map(|message| Ok(message.parse_value()?)).collect()
 }

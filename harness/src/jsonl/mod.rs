@@ -1,6 +1,4 @@
-//! Entries and messages as lines of JSON.
+//! Messages and values from files and the command line.
 
 pub mod chat_messages;
-pub mod entry;
-pub mod members;
 pub mod value;

@@ -1,8 +1,6 @@
 //! Shows the passages that a question recalled.
 
 use anyhow::Result;
-use keepline::pipe::Vector;
-use keepline_recall::{Embedding, extract_terms};
 use serde_json::Value;
 
 use super::records::{array_member, text_member};
@@ -10,13 +8,6 @@ use crate::terminal;
 
 /// The member of the metadata with the recalled passages.
 pub const RECALL_MEMBER: &str = "memory_recall";
-
-/// Whether a question has neither a word nor an embedding to search for. Asked in a session that does not exist, such a
-/// question would fail.
-pub fn has_nothing_to_search(question: &str, vector: Option<&Vector>) -> bool {
-    let embedding = vector.and_then(|vector| Embedding::new(&vector.model, &vector.data));
-    extract_terms(question).is_empty() && embedding.is_none()
-}
 
 pub fn print_passages(recalled: &Value) -> Result<()> {
     let passages = array_member(recalled, "passages");

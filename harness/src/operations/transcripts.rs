@@ -6,9 +6,8 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use keepline::{
     Deadline, Keepline, Sessions,
-    sessions::{MessageQuery, SessionError, SessionErrorCode, Transcript, TranscriptState},
+    sessions::{SessionError, SessionErrorCode, Transcript, TranscriptState},
 };
-use serde_json::{Map, Value};
 
 use crate::{
     app::{
@@ -17,9 +16,6 @@ use crate::{
     },
     args::TranscriptArguments,
 };
-
-/// The parent id that means the newest message.
-const NEWEST_MESSAGE_ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Time limit of corrections, which may delete much from a large memory.
 const CORRECTION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -100,47 +96,6 @@ pub fn hint_at_app(transcript: &TranscriptArguments, error: anyhow::Error) -> an
         }
         _ => error,
     }
-}
-
-/// # Errors
-/// When the parent message does not exist: an entry that names such a one would continue from the newest.
-pub async fn require_parent(
-    sessions: &mut Sessions,
-    transcript: &TranscriptArguments,
-    parent: Option<&str>,
-) -> Result<()> {
-    let Some(id) = parent.filter(|id| !id.is_empty() && *id != NEWEST_MESSAGE_ID) else { return Ok(()) };
-    let query = MessageQuery { id: Some(id), limit: 1, ..MessageQuery::default() };
-    sessions.messages(as_transcript(transcript), query).await?;
-    Ok(())
-}
-
-/// # Errors
-/// When the id is invalid: an entry that names it passes as if the session were another user's.
-pub async fn require_valid_user(sessions: &mut Sessions, user: Option<&str>) -> Result<()> {
-    if let Some(user) = user {
-        // The component reports best what is wrong with it.
-        sessions.user_sessions(user, None, 1).await?;
-    }
-    Ok(())
-}
-
-pub fn entry_metadata(
-    transcript: &TranscriptArguments,
-    parent: Option<&str>,
-    user: Option<&str>,
-) -> Map<String, Value> {
-    let TranscriptArguments { session, node, app } = transcript;
-    let mode = if node.is_some() { "node" } else { "conversation" };
-    let members = [
-        ("session_id", Some(session.as_str())),
-        ("memory_mode", Some(mode)),
-        ("node_id", node.as_deref()),
-        ("app_id", app.as_deref()),
-        ("parent_message_id", parent),
-        ("user_id", user),
-    ];
-    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
 }
 
 /// # Errors

@@ -3,16 +3,11 @@
 use anyhow::Result;
 use keepline::{
     Keepline, Sessions,
-    pipe::{Effect, Passed, Question, Vector},
+    pipe::{Passed, Vector},
 };
-use serde_json::{Map, Value};
+use keepline_service::preview::{self, Preview, PreviewError, has_nothing_to_search, require_valid_user};
 
-use super::{
-    recall::has_nothing_to_search,
-    transcripts::{
-        as_transcript, entry_metadata, hint_at_app, require_conversations, require_parent, require_valid_user,
-    },
-};
+use super::transcripts::{as_transcript, hint_at_app, require_conversations};
 use crate::{
     app::error::coded_error,
     args::{AskedArguments, WindowArguments},
@@ -25,15 +20,9 @@ pub async fn preview_question(
     arguments: &WindowArguments,
 ) -> Result<Passed> {
     require_conversations(keepline)?;
-    let WindowArguments { transcript, asked, .. } = arguments;
-    let looked = async {
-        // The component reports best what is wrong with a name.
-        sessions.describe(as_transcript(transcript)).await?;
-        require_parent(sessions, transcript, asked.parent.as_deref()).await
-    };
-    looked.await.map_err(|error| hint_at_app(transcript, error))?;
-    require_valid_user(sessions, arguments.asked.user.as_deref()).await?;
-    ask_without_storing(keepline, arguments, embed_query(keepline, &arguments.query).await).await
+    let vector = embed_query(keepline, &arguments.query).await;
+    let previewed = preview::preview_question(keepline, sessions, preview_of(arguments, vector.as_ref()), None).await;
+    previewed.map_err(|error| hint_at_app(&arguments.transcript, preview_failed(error)))
 }
 
 /// The same for a new session of that user. `None`: the question has nothing to search for.
@@ -43,33 +32,22 @@ pub async fn preview_in_new_session(keepline: &Keepline, arguments: &WindowArgum
     if has_nothing_to_search(&arguments.query, vector.as_ref()) {
         return Ok(None);
     }
-    ask_without_storing(keepline, arguments, vector).await.map(Some)
+    let asked = preview::ask_without_storing(keepline, preview_of(arguments, vector.as_ref()), None).await;
+    asked.map(Some).map_err(preview_failed)
 }
 
-async fn ask_without_storing(
-    keepline: &Keepline,
-    arguments: &WindowArguments,
-    vector: Option<Vector>,
-) -> Result<Passed> {
+fn preview_of<'a>(arguments: &'a WindowArguments, vector: Option<&'a Vector>) -> Preview<'a> {
     let WindowArguments { transcript, query, asked: AskedArguments { budget, parent, user } } = arguments;
-    let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
-    let mut switches = Map::new();
-    switches.insert("look".to_owned(), true.into());
-    if let Some(budget) = budget {
-        switches.insert("max_context_tokens".to_owned(), (*budget).into());
-    }
-    metadata.insert("memory".to_owned(), switches.into());
-    let metadata = Value::from(metadata).to_string();
-    let question = Question { text: query, metadata: &metadata, vector: vector.as_ref(), ..Question::default() };
-    let passed = keepline.pipe().ask(question, None).await?;
-    match (passed.effect, &passed.problem) {
-        (Effect::Foreign, _) => {
-            Err(coded_error("not-found", format!("session '{}' belongs to another user", transcript.session)))
-        }
-        (Effect::Failed, problem) => {
-            Err(coded_error("failed", problem.as_ref().map_or("the question failed", |problem| &problem.message)))
-        }
-        _ => Ok(passed),
+    let transcript = as_transcript(transcript);
+    Preview { transcript, query, budget: *budget, parent: parent.as_deref(), user: user.as_deref(), vector }
+}
+
+fn preview_failed(error: PreviewError) -> anyhow::Error {
+    match error {
+        PreviewError::Session(error) => error.into(),
+        PreviewError::Entry(error) => error.into(),
+        PreviewError::Foreign(_) => coded_error("not-found", error.to_string()),
+        PreviewError::Failed(problem) => coded_error("failed", problem.message),
     }
 }
 

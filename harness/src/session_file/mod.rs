@@ -2,32 +2,24 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `schema` | defines the lines of an export |
-//! | `export` | writes sessions of a store as lines, also before old turns are removed |
-//! | `import` | reads sessions from a file or a Redis, checks and stages them, and reports their outcome |
+//! | `export` | writes sessions of a store to a file, also before old turns are removed |
+//! | `import` | imports sessions from a file or a Redis, and reports their outcome |
 //! | `importers` | read the sessions of other programs |
-//! | `staging` | keeps sessions in a temporary store until they are complete, then copies them to the target |
 //! | `replace` | replaces a transcript of a session, in a copy that takes the session's place |
 //!
-//! A session is exported as it was at one moment, and imported whole or not at all. Existing sessions are not overwritten
-//! unless `--replace` says so.
+//! The format itself, and what is promised of it, is in [`keepline_session_file`], which the service shares.
 
 pub mod export;
 pub mod import;
 pub mod importers;
 pub mod replace;
-mod schema;
-mod staging;
 
-use std::{io, sync::Arc};
+use std::{env, path::PathBuf, sync::Arc};
 
 use anyhow::Result;
-use keepline::{
-    Deadline, Keepline, Sessions,
-    config::Config,
-    sessions::SessionError,
-    store::{Failure, TransferStore},
-};
+use async_trait::async_trait;
+use keepline::{Deadline, Keepline, Sessions, config::Config, store::TransferStore};
+use keepline_session_file::{CopyWithdrawal, StagingStore};
 
 use crate::{
     app::{self, error::usage_error},
@@ -37,48 +29,6 @@ use crate::{
     },
     operations::transcripts::session_owner,
 };
-
-const TRANSCRIPT: &str = "transcript";
-
-/// Why a session is not exported or imported.
-enum Problem {
-    /// Invalid input, reported with its place.
-    Input(String),
-    /// The session is left out, wherever it comes from.
-    Left(String),
-    /// The command ends.
-    Failed(anyhow::Error),
-}
-
-impl From<String> for Problem {
-    fn from(what: String) -> Self {
-        Self::Input(what)
-    }
-}
-
-impl From<Failure> for Problem {
-    fn from(failure: Failure) -> Self {
-        Self::Left(failure.message)
-    }
-}
-
-impl From<SessionError> for Problem {
-    fn from(error: SessionError) -> Self {
-        Self::Left(error.message)
-    }
-}
-
-impl From<io::Error> for Problem {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<anyhow::Error> for Problem {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// The configured store; a usage error if it ends with the process.
 fn open_durable_store(config: &Config, command: &str, creates: bool) -> Result<Arc<dyn TransferStore>> {
@@ -97,6 +47,21 @@ fn sessions_without_deadline(keepline: &Keepline) -> Sessions {
     keepline.sessions().by(Deadline::NEVER)
 }
 
+/// A store for sessions on their way into the configured one: in that one's directory, if there is one, or else in the user's
+/// cache.
+fn staging_store(config: &Config) -> Result<StagingStore> {
+    let store = config.directory().filter(|directory| directory.is_dir()).map(|directory| directory.join("staging"));
+    let places: Vec<PathBuf> = store.into_iter().chain(cache_staging_directory()).collect();
+    StagingStore::new(&places)
+}
+
+/// The folder in the user's cache for sessions on their way in.
+pub fn cache_staging_directory() -> Option<PathBuf> {
+    let absolute = |variable| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Some(cache?.join("keepline").join("staging"))
+}
+
 /// Whether recall copies messages of a session for the user's other sessions.
 fn copies_for_users(keepline: &Keepline) -> Result<bool> {
     Ok(RecallMode::from_keepline(keepline)? == Some(RecallMode::User))
@@ -109,4 +74,14 @@ async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
         run_task(keepline, &RecallMode::User.task_buckets(session, Some(&owner))?, RESET_TASK, || ()).await?;
     }
     Ok(())
+}
+
+/// Withdraws the copies of sessions that an import replaces.
+struct RecallCopies(Keepline);
+
+#[async_trait]
+impl CopyWithdrawal for RecallCopies {
+    async fn withdraw(&self, session: &str) -> Result<(), String> {
+        withdraw_copies(&self.0, session).await.map_err(|error| format!("{error:#}"))
+    }
 }

@@ -18,12 +18,10 @@ use keepline::{
     store::{BucketId, Transfer, TransferStore, Transferred, transfer::WeighedBucket},
 };
 use keepline_json::{decode_string, for_each_member};
+use keepline_session_file::{StagingStore, read_node_buckets};
 
 use super::{
-    copies_for_users,
-    import::split_into_pieces,
-    open_durable_store, sessions_without_deadline,
-    staging::{StagingStore, deliver::read_node_buckets},
+    copies_for_users, import::split_into_pieces, open_durable_store, sessions_without_deadline, staging_store,
     withdraw_copies,
 };
 use crate::{
@@ -101,8 +99,8 @@ impl MessageReplacement<'_> {
         sessions_without_deadline(&self.keepline).describe(id.into()).await?;
         let name = self.keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
         let session = BucketId::session(name);
-        let staging = StagingStore::new(self.config)?;
-        let aside: Arc<dyn TransferStore> = staging.store.clone();
+        let staging = staging_store(self.config)?;
+        let aside: Arc<dyn TransferStore> = staging.store().clone();
         let mut buckets = Vec::new();
         if self.transcript.node.is_some() {
             buckets.extend(read_node_buckets(&*self.target, &session).await?);
@@ -147,7 +145,7 @@ impl MessageReplacement<'_> {
     /// Sets the messages in the copy.
     async fn set_staged_messages(&self, staging: &StagingStore) -> Result<u64> {
         let transcript = as_transcript(self.transcript);
-        let keepline = app::open_keepline_on(staging.store.clone(), self.plugin.clone(), self.config).await?;
+        let keepline = app::open_keepline_on(staging.store().clone(), self.plugin.clone(), self.config).await?;
         let mut sessions = sessions_without_deadline(&keepline);
         let bar = progress_bar(self.messages.len() as u64);
         let (mut done, mut count, mut next) = (0_u64, 0, None);

@@ -23,14 +23,15 @@ pub fn suppress_context(context: &'static str) {
     let _ = SUPPRESSED.set(context);
 }
 
-/// Starts logging: warnings, and with `verbose` also debug messages.
-pub fn start_logging(verbose: bool) {
+/// Starts logging: warnings, with `verbose` also debug messages, with `requests` a line for each request that is served.
+pub fn start_logging(verbose: bool, requests: bool) {
     let ours = if verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
-    // The server of metrics warns of each HEAD that it answers as it should.
+    let of_requests = if requests { LevelFilter::INFO } else { LevelFilter::WARN };
     let filter = Targets::new()
         .with_default(LevelFilter::WARN)
         .with_target("keepline", ours)
-        .with_target("xitca_http::h1::proto::encode", LevelFilter::ERROR);
+        .with_target("keepline.access", of_requests)
+        .with_target("keepline.service", if verbose { LevelFilter::DEBUG } else { LevelFilter::WARN });
     // Fails only if logging was started before, which happens nowhere else.
     let _ = tracing_subscriber::registry().with(MessageLayer.with_filter(filter)).try_init();
 }

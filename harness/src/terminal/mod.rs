@@ -8,7 +8,7 @@ pub mod json_text;
 pub mod logging;
 mod progress;
 mod result;
-mod table;
+pub mod table;
 mod text;
 
 use std::{

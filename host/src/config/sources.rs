@@ -10,7 +10,7 @@ use super::{ConfigError, Profile, neurolink};
 pub const ENVIRONMENT_PREFIX: &str = "KEEPLINE_";
 
 /// Variables that begin like a field's but are the command line's.
-const NOT_FIELDS: [&str; 2] = ["CONFIG", "PLUGIN"];
+const NOT_FIELDS: [&str; 4] = ["CONFIG", "PLUGIN", "PIPELINES", "TRUST"];
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,8 @@ pub(crate) mod tokens;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 pub use crate::contract::{
     lanes::{Task, TaskBucket},
     names::{AnswerStatus, Effect},
@@ -144,7 +146,7 @@ impl<'a> Question<'a> {
 }
 
 /// A tool call, its result, or both; paired by `call_id`, also across steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ToolActivity {
     /// Which call.
     pub call_id: String,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-pub use self::turns::{OpenTurns, Turn};
+pub use self::turns::{OpenTurns, Turn, TurnState};
 pub use crate::entry::{
     Answer, AnswerStatus, Effect, EntryError, Passed, Problem, ProblemCode, Question, Task, TaskBucket, ToolActivity,
     Vector,
@@ -214,13 +214,15 @@ impl Pipe {
         }
     }
 
-    /// As [`Self::tool`], for activity that [`OpenTurns`] has routed.
-    pub fn tool_in(&mut self, turn: &Turn, activity: ToolActivity) {
+    /// As [`Self::tool`], for activity that [`OpenTurns`] has routed. False: there was no room for it.
+    pub fn tool_in(&mut self, turn: &Turn, activity: ToolActivity) -> bool {
         let limit = self.inner.max_entry_bytes;
-        if !turn.edit(|content| content.stage(activity, limit)) {
+        let has_room = turn.edit(|content| content.stage(activity, limit));
+        if !has_room {
             let message = format!("the activity of tools is over max_entry_bytes ({limit}); the rest is not kept");
             self.inner.log().log_from_host(LogLevel::Warn, "keepline.limit", &message);
         }
+        has_room
     }
 
     /// An answer on its way back, within [`Options::entry_timeout`](crate::Options::entry_timeout): stored in the session

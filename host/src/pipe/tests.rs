@@ -3,6 +3,7 @@ use crate::{
     Keepline, Options,
     maintenance::{Job, Step, session_buckets},
     plugin,
+    sessions::MessageQuery,
     store::MemoryStore,
 };
 
@@ -55,6 +56,39 @@ async fn tool_activity_is_staged_with_the_answer_only_if_the_filter_wants_turns(
     let answer = Answer { text: "!", activity: &[activity("windy")], ..Answer::default() };
     assert_eq!(pipe.reply(answer, None).await.unwrap().effect, Effect::Stored);
     assert_eq!(staged(&mut pipe), (None, vec![]));
+}
+
+#[tokio::test]
+async fn a_turn_that_was_exported_is_answered_by_another_process_with_its_question_and_tools() {
+    let store: Arc<MemoryStore> = Arc::default();
+    let open = async || {
+        let options = Options { filter: r#"{"conversation":true}"#.into(), ..Options::default() };
+        Keepline::new(plugin::for_tests(), store.clone(), options).await.unwrap()
+    };
+    let asking = open().await;
+    let (mut pipe, mut turns) = (asking.pipe(), asking.open_turns());
+    let turn = turns.question(ANNA, 1);
+    let question = Question { text: "Rain?", metadata: ANNA, tokens: Some(7), ..Question::default() };
+    pipe.ask_in(&turn, question, None).await.unwrap();
+    let look = ToolActivity { name: "look".into(), arguments: Some("{}".into()), ..activity("sunny") };
+    pipe.tool_in(&turn, look);
+    let text = serde_json::to_string(&turn.export()).unwrap();
+    drop((turn, turns, pipe, asking));
+
+    let state: TurnState = serde_json::from_str(&text).unwrap();
+    assert_eq!((state.session(), state.user()), (Some("anna"), None));
+    let answering = open().await;
+    let turn = Turn::from(state.clone());
+    assert_eq!(turn.export(), state);
+    let passed = answering.pipe().reply_in(&turn, Answer { text: "No.", ..Answer::default() }, None).await.unwrap();
+    assert_eq!(passed.effect, Effect::Stored);
+    assert_eq!(answering.sessions().get("anna", "last_answer").await.unwrap().value(), Some("\"No.\""));
+    let page = answering.sessions().messages("anna".into(), MessageQuery::default()).await.unwrap();
+    let texts: Vec<&str> = page.messages.iter().map(|message| &*message.content).collect();
+    assert_eq!((texts.first(), texts.last()), (Some(&"Rain?"), Some(&"No.")));
+    assert!(texts.contains(&"sunny"), "{texts:?}");
+    // What was stored does not come twice.
+    assert_ne!(turn.export(), state);
 }
 
 const BOB: &str = r#"{"session_id":"bob"}"#;

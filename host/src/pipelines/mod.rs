@@ -37,6 +37,7 @@ mod project;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+pub use keepline_options::bucket_names::is_definition_id;
 use keepline_options::bucket_names::user_bucket_name;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -45,7 +46,7 @@ pub use self::{
     assembly::AssemblyOptions,
     custom::{CustomError, CustomStep, CustomSteps, CustomWork},
     error::{PipelineError, PipelineErrorCode},
-    names::{DatasetKind, DefinitionForm, DefinitionKind, Operation, OwnerKind},
+    names::{DatasetKind, DefinitionForm, DefinitionKind, InputScope, Operation, OwnerKind},
     project::{ProjectStore, indented_json},
 };
 use self::{assembly::LaneAssembler, custom::run_custom_step, error::printable};
@@ -354,7 +355,8 @@ impl Pipelines {
         checked_json(described.await?.text)
     }
 
-    /// Put items into a data set.
+    /// Put items into a data set. Those that are there under their ids are replaced; an event that is there under its id, if it
+    /// was given one, is left out.
     ///
     /// # Errors
     /// `Invalid` names the item and its member, and nothing is written; or the store's.

@@ -1,6 +1,7 @@
 //! Registered names of pipelines that a caller chooses among.
 
 use keepline_options::registered_names;
+pub use keepline_options::scopes::InputScope;
 
 registered_names! {
     /// What an owner is.

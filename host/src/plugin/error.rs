@@ -20,6 +20,22 @@ pub enum PluginError {
         /// Why.
         source: io::Error,
     },
+    /// It can't be read from an OCI image layout, or written as one.
+    #[error("the OCI image layout {}: {problem}", path.display())]
+    Layout {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The bytes are not those that were pinned.
+    #[error("its SHA-256 is {found}, but {pinned} was pinned")]
+    Changed {
+        /// The SHA-256 that was pinned, in base 16.
+        pinned: String,
+        /// That of the bytes.
+        found: String,
+    },
     /// The bytes are no component.
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),

@@ -18,20 +18,29 @@ use crate::sandbox::{Measure, Measured, PluginLimits};
 pub fn read(path: &Path, limits: &PluginLimits) -> Result<Vec<u8>, PluginError> {
     let failed = |source| PluginError::Read { path: path.to_owned(), source };
     let file = open(path).map_err(failed)?;
+    read_bounded(file, limits.max_bytes)
+        .map_err(failed)?
+        .map_err(|found| PluginError::TooLarge(Measured { measure: Measure::Bytes, found, limit: limits.max_bytes }))
+}
+
+/// All bytes of a regular file, or, if there are more than `most`, how many were found.
+///
+/// # Errors
+/// When it can't be read, or is no regular file.
+pub(super) fn read_bounded(file: File, most: u64) -> io::Result<Result<Vec<u8>, u64>> {
     // Of what was opened: the path may lead elsewhere by now.
-    let metadata = file.metadata().map_err(failed)?;
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(failed(io::Error::other("it is not a regular file")));
+        return Err(io::Error::other("it is not a regular file"));
     }
-    let too_large = |found| PluginError::TooLarge(Measured { measure: Measure::Bytes, found, limit: limits.max_bytes });
-    if metadata.len() > limits.max_bytes {
-        return Err(too_large(metadata.len()));
+    if metadata.len() > most {
+        return Ok(Err(metadata.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
     // It may have grown, and files of a kernel say that they are empty.
-    file.take(limits.max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    if length > limits.max_bytes { Err(too_large(length)) } else { Ok(bytes) }
+    Ok(if length > most { Err(length) } else { Ok(bytes) })
 }
 
 /// Without waiting: opening a named pipe would block until a writer opens it.

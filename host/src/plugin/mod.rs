@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod file;
 mod meter;
+mod oci;
 mod walk;
 
 use std::{fmt, path::Path};
@@ -26,7 +27,12 @@ use self::{
     meter::Meter,
     walk::{Interfaces, walk_component},
 };
-pub use self::{compiler_process::serve as serve_compiler, error::PluginError, file::read};
+pub use self::{
+    compiler_process::serve as serve_compiler,
+    error::PluginError,
+    file::read,
+    oci::{read_layout, write_layout},
+};
 pub use crate::sandbox::{CodeCache, Compiler, CompilerCommand, Measure, Measured, PluginLimits, Sandbox};
 use crate::{
     contract::{is_unknown_store_interface, may_import},
@@ -75,8 +81,31 @@ pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginErro
     };
     let Interfaces { imports, exports } = interfaces;
     let trapping = imports.iter().filter(|name| is_unknown_store_interface(name)).cloned().collect();
-    let sha256 = hexadecimal(&Sha256::digest(bytes));
-    Ok(Inspection { size: bytes.len(), sha256, imports, trapping, exports, measured: meter.measured(), refusal })
+    Ok(Inspection {
+        size: bytes.len(),
+        sha256: sha256(bytes),
+        imports,
+        trapping,
+        exports,
+        measured: meter.measured(),
+        refusal,
+    })
+}
+
+/// The SHA-256 of a component's bytes, in base 16.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Checks that these bytes are the ones that were pinned. What is then loaded must be this same buffer: a file that is
+/// read again may have changed.
+///
+/// # Errors
+/// [`PluginError::Changed`], when their SHA-256 is not `pinned`, in base 16 with small letters.
+pub fn check_pin(bytes: &[u8], pinned: &str) -> Result<(), PluginError> {
+    let found = sha256(bytes);
+    if found == pinned { Ok(()) } else { Err(PluginError::Changed { pinned: pinned.to_owned(), found }) }
 }
 
 /// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.

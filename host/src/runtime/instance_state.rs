@@ -235,8 +235,8 @@ impl ComputeTime {
 
     fn check(&mut self, deadline: Deadline) -> wasmtime::Result<Option<Duration>> {
         self.checked = self.meter.now();
-        let computed = self.meter.computed_ticks();
-        if computed > duration_to_ticks(self.allowed) {
+        let computed = self.meter.computed();
+        if computed > self.allowed {
             bail!("it computed for longer than {} ms", self.allowed.as_millis());
         }
         let mut patience = deadline.left().unwrap_or(Duration::MAX);
@@ -248,7 +248,7 @@ impl ComputeTime {
             patience = TICK.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1));
         }
         // The ticks of one that has computed for none passed while it waited.
-        Ok(if computed == 0 || self.meter.has_made_way() { None } else { Some(patience) })
+        Ok(if computed.is_zero() || self.meter.has_made_way() { None } else { Some(patience) })
     }
 }
 

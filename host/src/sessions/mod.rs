@@ -1,6 +1,7 @@
 //! Operations on sessions, conversations and users, for operators and other parts of a pipeline: the component's
 //! exports `sessions`, `transcripts` and `users`.
 
+mod conditions;
 mod error;
 mod hashed_ids;
 mod owned_data;
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use self::ownership::ListingStatus;
 pub(crate) use self::ownership::UserListing;
 pub use self::{
+    conditions::WriteConditions,
     error::{SessionError, SessionErrorCode},
     search::{FoundMessage, UserSearch},
 };
@@ -97,6 +99,8 @@ pub struct Sessions {
     /// Of all calls; none: each has its own.
     deadline: Option<Deadline>,
     writer: Option<Writer>,
+    /// [`WriteConditions`] as a call takes them.
+    conditions: Vec<Member>,
 }
 
 /// What a call may reach.
@@ -137,25 +141,33 @@ macro_rules! calls {
     };
 }
 
+/// Calls that write to a session, with the conditions as their last argument.
+macro_rules! writes {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) in $reach:expr
+        => $interface:ident.$function:ident($($passed:expr),*) -> $reply:ty;)*) => {
+        $(
+            $(#[$doc])*
+            pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
+                let scope = self.resolve_scope($reach.into()).await?.with_session_ids(self.inner.session_ids);
+                let conditions = self.conditions.clone();
+                let members: Vec<&Member> = conditions.iter().collect();
+                let extras = Some(&*members).filter(|members| !members.is_empty());
+                call!(self, scope, $interface.$function($($passed,)* extras)).await
+            }
+        )*
+    };
+}
+
 impl Sessions {
     calls! {
         /// Create a session that must not be there.
         create(session: &str) in CallScope::for_session(session) => sessions.call_create(session, None) -> SessionState;
         /// Look at a session. It counts as a use of it.
         resume(session: &str) in CallScope::for_session(session) => sessions.call_resume(session) -> SessionState;
-        /// Store a JSON text under a key.
-        put(session: &str, key: &str, value: &str) in CallScope::for_session(session)
-            => sessions.call_put(session, key, value, None) -> ValueChanged;
         /// The JSON text under a key, if there is one.
         get(session: &str, key: &str) in CallScope::for_session(session) => sessions.call_get(session, key) -> ValueList;
         /// The session's keys, sorted.
         keys(session: &str) in CallScope::for_session(session) => sessions.call_keys(session) -> KeyList;
-        /// Clear one key, or all. What was cleared.
-        clear(session: &str, key: Option<&str>) in CallScope::for_session(session)
-            => sessions.call_clear(session, key, None) -> KeyList;
-        /// Add to a counter.
-        increment(session: &str, key: &str, amount: i64) in CallScope::for_session(session)
-            => sessions.call_increment(session, key, amount, None) -> KeyCounted;
         /// At most `limit` records of the session's history before the position `before` (none: the newest), oldest first;
         /// 0: as many as fit in one reply.
         history(session: &str, before: Option<u64>, limit: u32) in CallScope::for_session(session)
@@ -178,14 +190,6 @@ impl Sessions {
         find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>)
             in CallScope::for_transcript(&transcript)
             => transcripts.call_find_lines(transcript, position, query) -> FoundLines;
-        /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
-        set_title(transcript: Transcript<'_>, title: Option<&str>) in CallScope::for_transcript(&transcript)
-            => transcripts.call_set_title(transcript, title, None) -> TitleState;
-        /// Set the size of a transcript's window, and the name of its model, in place of all that was set before; with none, the
-        /// configuration holds again. `InvalidValue` names the field that is out of range, and its range.
-        set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
-            in CallScope::for_transcript(&transcript)
-            => transcripts.call_set_settings(transcript, settings, None) -> TranscriptSettings;
         /// The values of a user, which each question that names the user gets; or the one under that key.
         user_values(user: &str, key: Option<&str>) in CallScope::for_user(user)
             => users.call_values(user, key) -> ValueList;
@@ -194,21 +198,41 @@ impl Sessions {
             => users.call_put(user, key, value, None) -> ValueChanged;
     }
 
+    writes! {
+        /// Store a JSON text under a key.
+        put(session: &str, key: &str, value: &str) in CallScope::for_session(session)
+            => sessions.call_put(session, key, value) -> ValueChanged;
+        /// Clear one key, or all. What was cleared.
+        clear(session: &str, key: Option<&str>) in CallScope::for_session(session)
+            => sessions.call_clear(session, key) -> KeyList;
+        /// Add to a counter.
+        increment(session: &str, key: &str, amount: i64) in CallScope::for_session(session)
+            => sessions.call_increment(session, key, amount) -> KeyCounted;
+        /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
+        set_title(transcript: Transcript<'_>, title: Option<&str>) in CallScope::for_transcript(&transcript)
+            => transcripts.call_set_title(transcript, title) -> TitleState;
+        /// Set the size of a transcript's window, and the name of its model, in place of all that was set before; with none, the
+        /// configuration holds again. `InvalidValue` names the field that is out of range, and its range.
+        set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
+            in CallScope::for_transcript(&transcript)
+            => transcripts.call_set_settings(transcript, settings) -> TranscriptSettings;
+    }
+
     // What their owner's memory has of it, is corrected with them.
-    calls! {
+    writes! {
         /// Delete a session and all that it holds, its nodes, and what its owner's memory has of it.
-        delete(session: &str) in CallReach::Whole(session) => sessions.call_delete(session, None) -> SessionDeleted;
+        delete(session: &str) in CallReach::Whole(session) => sessions.call_delete(session) -> SessionDeleted;
         /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
         rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>) in CallReach::Owned(transcript)
-            => transcripts.call_rewrite(transcript, position, content, None) -> TranscriptChanged;
+            => transcripts.call_rewrite(transcript, position, content) -> TranscriptChanged;
         /// Remove all messages, with summary and title, or those from a position on that go on from there.
         clear_messages(transcript: Transcript<'_>, branch: Option<u64>) in CallReach::Owned(transcript)
-            => transcripts.call_clear(transcript, branch, None) -> TranscriptChanged;
+            => transcripts.call_clear(transcript, branch) -> TranscriptChanged;
         /// Put messages in place of all that there are or, with `next`, after them, if the transcript stands there. More in
         /// `wit/deps/admin/transcripts.wit`.
         set_messages(transcript: Transcript<'_>, messages: &[NewMessage<'_>], next: Option<u64>)
             in CallReach::Owned(transcript)
-            => transcripts.call_set_messages(transcript, messages, next, None) -> TranscriptChanged;
+            => transcripts.call_set_messages(transcript, messages, next) -> TranscriptChanged;
     }
 
     /// One call of the component.
@@ -225,7 +249,7 @@ impl Sessions {
     }
 
     pub(crate) fn new(inner: Arc<KeeplineInner>, store: Arc<StoreGuard>) -> Self {
-        Self { inner, store, deadline: None, writer: None }
+        Self { inner, store, deadline: None, writer: None, conditions: Vec::new() }
     }
 
     /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
@@ -407,6 +431,13 @@ impl Sessions {
         self.replace_hashes_by_ids(&mut names).await?;
         let [id] = names;
         Ok(id)
+    }
+
+    /// Calls that write to a session are made under these conditions, until others are set.
+    #[must_use]
+    pub fn under(mut self, conditions: &WriteConditions) -> Self {
+        self.conditions = conditions.to_extras();
+        self
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.

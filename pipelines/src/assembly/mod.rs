@@ -44,6 +44,8 @@ pub struct Assembly {
     pub truncated: bool,
     /// How each memory's items are written.
     formats: HashMap<Rc<str>, ItemFormat>,
+    /// What each memory is called.
+    labels: HashMap<Rc<str>, Rc<str>>,
 }
 
 /// How far an assembly came.
@@ -80,6 +82,7 @@ pub fn assemble(
         assembly.sections.entry(section).or_default().push(item);
     }
     assembly.formats = calls.iter().map(|(memory, _)| (Rc::clone(&memory.id), memory.contribution.format)).collect();
+    assembly.labels = calls.iter().map(|(memory, _)| (Rc::clone(&memory.id), Rc::clone(&memory.label))).collect();
     for (memory, report) in calls {
         let warnings = report.warnings.iter().map(|warning| (Rc::clone(&memory.id), warning.clone()));
         assembly.warnings.extend(warnings);
@@ -165,9 +168,37 @@ impl Assembly {
             ("success", Value::Bool(true)),
             ("context", self.context()),
             ("text", self.text().into()),
+            ("contributions", self.contributions()),
             ("trace", trace),
             ("meta", meta),
         ])
+    }
+
+    /// What each memory contributes, in the order of the sections: its items in the format of its contribution, its label,
+    /// and its tokens.
+    fn contributions(&self) -> Value {
+        let of_memories = self.sections.iter().flat_map(|(section, items)| {
+            let of_memories = items.chunk_by(|one, other| one.memory == other.memory);
+            of_memories.filter_map(move |items| Some((section, items.first()?, items)))
+        });
+        let contributions = of_memories.map(|(section, first, items)| {
+            let label = self.labels.get(&first.memory).cloned().unwrap_or_default();
+            Value::object([
+                ("memory_id", Value::Text(Rc::clone(&first.memory))),
+                ("label", Value::Text(label)),
+                ("section", section.name().into()),
+                ("text", self.written(items).into()),
+                ("tokens", Value::from(items.iter().map(|item| item.tokens).sum::<usize>())),
+            ])
+        });
+        Value::list(contributions.collect())
+    }
+
+    /// Items of one memory, in the format of its contribution.
+    fn written(&self, items: &[AssembledItem]) -> String {
+        let format = items.first().and_then(|item| self.formats.get(&item.memory));
+        let values: Vec<_> = items.iter().map(|item| Value::Text(Rc::clone(&item.text))).collect();
+        format_items(&values, format.copied().unwrap_or(ItemFormat::BulletList))
     }
 
     /// The items as one text: under the name of each section, those of each memory in the format of its contribution.
@@ -177,10 +208,8 @@ impl Assembly {
             let separator = if text.is_empty() { "" } else { "\n\n" };
             text.push_str(&[separator, "## ", &section.title()].concat());
             for of_memory in items.chunk_by(|one, other| one.memory == other.memory) {
-                let format = of_memory.first().and_then(|item| self.formats.get(&item.memory));
-                let values: Vec<_> = of_memory.iter().map(|item| Value::Text(Rc::clone(&item.text))).collect();
                 text.push('\n');
-                text.push_str(&format_items(&values, format.copied().unwrap_or(ItemFormat::BulletList)));
+                text.push_str(&self.written(of_memory));
             }
         }
         text

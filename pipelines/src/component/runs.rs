@@ -61,10 +61,12 @@ impl Guest for Component {
                 let asked = ask_rules(&context, &request)?;
                 let memories = asked.memories.into_iter().map(Value::Text).collect::<Vec<_>>();
                 let applied = asked.applied.iter().map(AppliedRule::to_value).collect::<Vec<_>>();
+                let fields = asked.fields.into_iter().map(Value::from).collect::<Vec<_>>();
                 let output = Value::object([
                     ("success", Value::Bool(true)),
                     ("memories", memories.into()),
                     ("rules_applied", applied.into()),
+                    ("variables_used", fields.into()),
                 ]);
                 runs::Reply { output: output.to_json(), revisions: asked.revisions, needs: Vec::new() }
             }

@@ -20,6 +20,8 @@ use crate::{
 
 pub(super) const EVENTS: &str = "events";
 pub(super) const FACETS: &str = "facets";
+/// The map from an event's id, if it was given one, to its position.
+pub(super) const IDS: &str = "ids";
 const HISTORY: &str = "history";
 /// Events that are looked at where members or a text of the payload decide.
 const SCANNED: usize = 2_000;

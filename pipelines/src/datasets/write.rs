@@ -3,13 +3,16 @@
 //! All items of a call are checked before the first is written. They are written in chunks, each at once and all or none;
 //! to put the same items again changes nothing but replaces them.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    rc::Rc,
+};
 
 use keepline_options::{bucket_names::to_map_key, registered_names};
 use keepline_recall::{Embedding, extract_terms};
 use keepline_store_client::{
-    BucketId, Document, Entry, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, Operation, PositionedRecord,
-    Precondition, Problem, PutEntry, Span, Status, Transaction,
+    BucketId, Document, Entry, Expectation, Host, IndexStep, IndexedTransaction, LogEnd, Operation, PositionMark,
+    PositionedRecord, Precondition, Problem, PutEntry, Span, Status, Transaction,
     checked::{self, EntriesOutcome, EntryPage, Outcomes},
     codes,
 };
@@ -56,7 +59,7 @@ pub struct Collection {
 /// An item of a collection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataItem {
-    /// Key or id; of an event, empty; of an edge, the JSON list of from, kind and to.
+    /// Key or id; of an event, the one under which it counts once, or empty; of an edge, the JSON list of from, kind and to.
     pub id: Rc<str>,
     /// A value, event, document, node, edge or view.
     pub value: Value,
@@ -116,7 +119,7 @@ fn place<'a, H: Host>(host: &'a H, owner: &Owner, kind: DataKind, collection: &C
 }
 
 /// Put items into a collection, which is created if it is not there. Events are appended in the order of time; one older than
-/// the newest that is there is refused.
+/// the newest that is there is refused, and one with the id of an event that is there is left out.
 ///
 /// # Errors
 /// `invalid` names the item and the member that breaks a rule, and nothing is written; otherwise the store's.
@@ -218,7 +221,7 @@ fn check_item(kind: DataKind, item: &DataItem) -> Result<Checked, ItemFault> {
         return fault("", &format!("{} where an object is required", value.kind()));
     }
     let id = match kind {
-        DataKind::Events => "".into(),
+        DataKind::Events => Rc::clone(&item.id),
         DataKind::Edges => {
             let (from, to) = (text("from")?, text("to")?);
             let edge_kind = text("kind")?;
@@ -389,17 +392,30 @@ impl<H: Host> Place<'_, H> {
         Ok(ItemsChanged { added: 0, changed })
     }
 
-    /// In the order of time: the newest's stands in `state`, and nothing older is appended.
+    /// In the order of time: the newest's stands in `state`, and nothing older is appended. Of those with an id, the ones that
+    /// the log does not have.
     fn append_events(&self, items: &[Checked]) -> Outcome<ItemsChanged> {
-        let look = [Operation::get(STATE, &NEWEST, 64), Operation::read(events::EVENTS, LogEnd::Newest, 0, 0)];
-        let (newest, next) = match self.read(&look)? {
-            Some(mut outcomes) => (outcomes.take_text()?, outcomes.take_records()?.extent.next()),
-            None => (None, 0),
+        let mut ids: Vec<&str> = items.iter().filter(|item| !item.id.is_empty()).map(|item| &*item.key).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let look = [
+            Operation::get(STATE, &NEWEST, 64),
+            Operation::read(events::EVENTS, LogEnd::Newest, 0, 0),
+            Operation::get_some(events::IDS, &ids, ENTRY_BYTES),
+        ];
+        let (newest, next, known) = match self.read(&look)? {
+            Some(mut outcomes) => {
+                let (newest, extent) = (outcomes.take_text()?, outcomes.take_records()?.extent);
+                (newest, extent.next(), take_all_entries(&mut outcomes)?)
+            }
+            None => (None, 0, Vec::new()),
         };
+        // One that comes twice counts where it comes first.
+        let mut seen: HashSet<&str> = known.iter().map(|entry| &*entry.key).collect();
+        let items: Vec<&Checked> = items.iter().filter(|item| item.id.is_empty() || seen.insert(&item.key)).collect();
+        let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(ItemsChanged::default()) };
         let at: Option<i64> = newest.as_deref().and_then(|text| text.parse().ok());
-        if let (Some(newest), Some(first)) = (at, items.first())
-            && first.at < newest
-        {
+        if at.is_some_and(|newest| first.at < newest) {
             let what = format!(
                 "an event of {} is older than the newest that the log has",
                 first.value.member("timestamp").map(Value::to_json).unwrap_or_default()
@@ -408,16 +424,21 @@ impl<H: Host> Place<'_, H> {
         }
         let records: Vec<&str> = items.iter().map(|item| &*item.text).collect();
         let documents: Vec<_> =
-            (next..).zip(items).map(|(position, item)| Document { position, mark: 1, terms: &item.terms }).collect();
-        let last = items.last().map_or(0, |item| item.at).to_string();
+            (next..).zip(&items).map(|(position, item)| Document { position, mark: 1, terms: &item.terms }).collect();
+        let with_ids = (0..).zip(&items).filter(|(_, item)| !item.id.is_empty());
+        let marks: Vec<_> = with_ids
+            .map(|(record_index, item)| PositionMark { map_name: events::IDS, key: &item.key, record_index })
+            .collect();
+        let last = last.at.to_string();
         let newest_entry = [PutEntry { key: NEWEST, text: &last }];
         let same = match &newest {
             Some(newest) => Expectation::equal(STATE, NEWEST, newest),
             None => Expectation::absent(STATE, NEWEST),
         };
+        // As long as the log has not moved, no other event with these ids has come.
         self.write(
             &[Expectation::log(events::EVENTS, None, Some(next)), same],
-            &[Operation::append(events::EVENTS, &records, &[]), Operation::put(STATE, &newest_entry)],
+            &[Operation::append(events::EVENTS, &records, &marks), Operation::put(STATE, &newest_entry)],
             &[IndexStep::add_documents(events::FACETS, &documents)],
         )?;
         Ok(ItemsChanged { added: items.len() as u64, changed: 0 })

@@ -1,6 +1,7 @@
 //! The enumerations of definitions, with their names.
 
 use keepline_options::registered_names;
+pub use keepline_options::scopes::InputScope as Scope;
 
 registered_names! {
     /// Whether a memory takes part in assemblies: only active ones do.
@@ -50,34 +51,4 @@ registered_names! {
 impl ItemFormat {
     /// Those that the contribution of the pipeline form knows.
     pub const OF_CONTRIBUTIONS: [Self; 4] = [Self::BulletList, Self::Numbered, Self::Prose, Self::Json];
-}
-
-registered_names! {
-    /// Who provides variables.
-    Scope {
-        Swarm = "swarm",
-        Agent = "agent",
-        Project = "project",
-        Orchestrator = "orchestrator",
-        Thread = "thread",
-        Task = "task",
-        User = "user",
-        Org = "org",
-    }
-}
-
-impl Scope {
-    /// The variables that a scope provides.
-    pub fn variables(self) -> &'static [&'static str] {
-        match self {
-            Self::Swarm => &["swarm_id", "swarm_name"],
-            Self::Agent => &["agent_id", "agent_name", "agent_type"],
-            Self::Project => &["project_id", "project_path"],
-            Self::Orchestrator => &["orchestrator_id"],
-            Self::Thread => &["thread_id"],
-            Self::Task => &["task_id", "task_type"],
-            Self::User => &["user_id"],
-            Self::Org => &["org_id"],
-        }
-    }
 }

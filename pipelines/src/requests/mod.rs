@@ -18,7 +18,7 @@ use crate::{
     datasets::{Asker, Reader},
     definition::{Definition, DefinitionLimits, Status, check},
     finding::Finding,
-    rules::{AppliedRule, RuleEngine, RuleInput, check_rule_engine, evaluate_rules},
+    rules::{AppliedRule, RuleEngine, RuleInput, check_rule_engine, evaluate_rules, fields_of},
     run::{Answer, FailureCode, Known, Need, Progress, RunFailure, RunLimits, RunReport, RunRequest, Wanted, execute},
     value::Value,
 };
@@ -89,6 +89,8 @@ pub struct Assembled {
 pub struct AskedRules {
     pub memories: Vec<Rc<str>>,
     pub applied: Vec<AppliedRule>,
+    /// What the engines looked at.
+    pub fields: Vec<String>,
     /// Of the engines.
     pub revisions: Vec<String>,
 }
@@ -163,7 +165,7 @@ pub fn ask_rules<H: Host>(
         input: &request.input,
     };
     let (memories, applied) = evaluate_rules(&engines, input);
-    Ok(AskedRules { memories, applied, revisions })
+    Ok(AskedRules { memories, applied, fields: fields_of(&engines), revisions })
 }
 
 /// Assemble what memories contribute: those that are named, then those that rules call for.
@@ -172,7 +174,7 @@ pub fn ask_rules<H: Host>(
 /// `not_found` at an explicit memory or an engine, before anything runs; otherwise the store's.
 pub fn assemble_context<H: Host>(context: &RequestContext<'_, H>, request: &AssemblyRequest) -> Requested<Assembled> {
     let owner = &context.asker.owner;
-    let AskedRules { memories: by_rule, applied: rules_applied, mut revisions } = ask_rules(context, request)?;
+    let AskedRules { memories: by_rule, applied: rules_applied, mut revisions, .. } = ask_rules(context, request)?;
     let mut ids = request.explicit_memories.clone();
     ids.extend(by_rule.into_iter().filter(|id| !request.explicit_memories.contains(id)));
     let named: Vec<&str> = ids.iter().map(|id| &**id).collect();

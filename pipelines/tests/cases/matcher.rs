@@ -43,7 +43,9 @@ fn matches(name: &str, wanted: &Value, beside: &Object, found: Option<&Value>, p
     let list = found.and_then(Value::as_list);
     let text = found.and_then(Value::as_text);
     let holds = match name {
-        "$any" => found.is_some(),
+        // What it is called is the runner's matter.
+        "$any" | "$as" => found.is_some(),
+        "$not" => compare(wanted, found, path).is_some(),
         "$absent" => found.is_none_or(Value::is_null),
         "$exact" => found == Some(wanted),
         "$approx" => {
@@ -61,7 +63,10 @@ fn matches(name: &str, wanted: &Value, beside: &Object, found: Option<&Value>, p
                 Value::List(_) => "array",
                 Value::Object(_) => "object",
             };
-            wanted.as_text() == Some(kind)
+            match wanted.as_text() {
+                Some("instant") => found.as_text().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
+                wanted => wanted == Some(kind),
+            }
         }),
         "$length" => {
             let length = list.map(<[Value]>::len).or_else(|| text.map(|text| text.chars().count()));
@@ -151,6 +156,9 @@ mod tests {
             (r#"{"$approx":1,"within":0.1}"#, "1.05", "1.2"),
             (r#"{"$gte":1,"$lte":2}"#, "2", "2.1"),
             (r#"{"$type":"number"}"#, "1", r#""1""#),
+            (r#"{"$type":"instant"}"#, r#""2026-03-01T12:00:00.5Z""#, r#""yesterday""#),
+            (r#"{"a":{"$not":{"$gte":1}}}"#, "{}", r#"{"a":1}"#),
+            (r#"{"a":{"$as":"x"}}"#, r#"{"a":0}"#, "{}"),
             (r#"{"$length":2}"#, r#""ü1""#, "[1]"),
             (r#"{"$prefix":"a"}"#, r#""ab""#, r#""ba""#),
             (r#"{"$contains":[{"a":1}]}"#, r#"[{"a":1,"b":2}]"#, "[]"),

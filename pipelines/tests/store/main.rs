@@ -419,6 +419,34 @@ fn events_stay_in_the_order_of_time() {
 }
 
 #[test]
+fn an_event_with_an_id_is_appended_once() {
+    let host = TestHost::new();
+    let log = Collection { name: "log".into(), namespace: String::new() };
+    let event = |day: u64, id: &str| {
+        let at = format!("2026-01-0{day}T00:00:00Z");
+        let value =
+            Value::object([("event_type", Value::from("x")), ("timestamp", at.into()), ("payload", day.into())]);
+        DataItem { id: id.into(), value }
+    };
+    let put = |items: &[DataItem]| put_items(&host, &project(), DataKind::Events, &log, items).unwrap().added;
+    let first = [event(1, "a"), event(2, ""), event(2, "b"), event(3, "a")];
+    // Of those with the same id, the earliest.
+    assert_eq!(put(&first), 3);
+    assert_eq!(put(&[event(3, "c")]), 1);
+    // Sent again, what has an id is left out, however old it is by now, and the rest is new.
+    assert_eq!(put(&[event(1, "a"), event(2, "b"), event(3, "c")]), 0);
+    assert_eq!(put(&[event(1, "a"), event(3, "d"), event(3, "")]), 2);
+    let long = "x".repeat(1_000);
+    assert_eq!((put(&[event(4, &long)]), put(&[event(4, &long)])), (1, 0));
+    let page = list_items(&host, &project(), DataKind::Events, &log, "", 100).unwrap();
+    let days: String = page.items.iter().map(|item| item.value.member("payload").unwrap().to_json()).collect();
+    assert_eq!(days, "4333221");
+    // Another log has its own.
+    let other = Collection { name: "other".into(), namespace: String::new() };
+    assert_eq!(put_items(&host, &project(), DataKind::Events, &other, &[event(1, "a")]).unwrap().added, 1);
+}
+
+#[test]
 fn an_item_that_is_wrong_is_named_and_none_is_written() {
     let host = TestHost::new();
     let docs = Collection { name: "docs".into(), namespace: String::new() };

@@ -32,14 +32,17 @@ pub(crate) use self::{
         renews_expiry,
     },
 };
-#[cfg(feature = "directory")]
 pub(crate) use self::{
-    counter::{add_to_counter, parse_counter},
+    counter::add_to_counter,
     expectations::{BucketContents, find_unmet_expectation},
-    leases::{LeaseChange, lease_change, lease_state},
     maps::page_entry_limit,
     probe::{check_parts, check_replacement, check_values, no_record_at},
     room::{AnswerBudget, TransactionBudget},
+};
+#[cfg(feature = "directory")]
+pub(crate) use self::{
+    counter::parse_counter,
+    leases::{LeaseChange, lease_change, lease_state},
 };
 use self::{indexes::BucketIndex, leases::LeaseTable, logs::BucketLog, maps::BucketMap};
 use crate::{

@@ -69,7 +69,6 @@ pub(crate) struct AnswerBudget {
 
 impl AnswerBudget {
     /// Whether another record could fit.
-    #[cfg(feature = "directory")]
     pub(crate) fn is_left(&self) -> bool {
         self.records > 0
     }

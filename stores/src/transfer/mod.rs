@@ -206,9 +206,22 @@ impl Transfer {
     /// # Errors
     /// As [`bucket`](Self::copy_bucket).
     pub async fn replace(&self, bucket: &BucketId, weight: &BucketWeight) -> Result<Transferred, Failure> {
+        self.put_over(bucket, ReplaceCondition::Unchanged(weight.clone())).await
+    }
+
+    /// Puts a bucket in the place of one that is there and still comes to this: another one, whose expiry it brings along.
+    /// `Conflict`: what was there has changed, or is gone.
+    ///
+    /// # Errors
+    /// As [`bucket`](Self::copy_bucket).
+    pub async fn replace_seen(&self, bucket: &BucketId, weight: &BucketWeight) -> Result<Transferred, Failure> {
+        self.put_over(bucket, ReplaceCondition::Seen(weight.clone())).await
+    }
+
+    async fn put_over(&self, bucket: &BucketId, replaces: ReplaceCondition) -> Result<Transferred, Failure> {
         check_bucket(bucket)?;
         let Some(head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
-        Ok(match self.copy(bucket, &head, &ReplaceCondition::Unchanged(weight.clone())).await? {
+        Ok(match self.copy(bucket, &head, &replaces).await? {
             Copying::Done(bytes) => Transferred::Copied { bytes, expires_at: head.expires_at },
             Copying::Changed => Transferred::Changing,
             Copying::Contested => Transferred::Conflict,

@@ -4,9 +4,9 @@
 
 #[path = "../../../harness/src/commands/run/budget.rs"]
 pub mod budget;
-#[path = "../../../harness/src/jsonl/entry.rs"]
+#[path = "../../../service/src/jsonl/entry.rs"]
 pub mod entry;
 #[path = "../../../harness/src/commands/run/feed.rs"]
 pub mod feed;
-#[path = "../../../harness/src/jsonl/members.rs"]
+#[path = "../../../service/src/jsonl/members.rs"]
 pub mod members;

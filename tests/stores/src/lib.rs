@@ -2,6 +2,7 @@
 //! test.
 
 pub mod intercept;
+pub mod key_value;
 pub mod kit;
 pub mod proxy;
 pub mod random;

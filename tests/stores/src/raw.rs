@@ -147,6 +147,22 @@ impl RawRedis {
     }
 }
 
+impl Drop for RawRedis {
+    /// Removes what the store has kept. Whoever looks for keys, as checks and [`keys`](Self::keys) do, passes those of all
+    /// stores on the server: the tests that come later would pass more and more of them.
+    fn drop(&mut self) {
+        const REMOVE: &str = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('UNLINK', key) end";
+        // A server of which this is the last store ends with it.
+        if self.server.as_ref().is_some_and(|server| Arc::strong_count(server) == 1) {
+            return;
+        }
+        for connection in &mut self.connections {
+            // It fails where the server is gone, and what it kept with it.
+            let _ = redis::cmd("EVAL").arg(REMOVE).arg(0).arg(format!("{}:*", self.prefix)).exec(connection.get_mut());
+        }
+    }
+}
+
 /// Redis telling of every command that it runs.
 pub struct Watch<'a> {
     raw: &'a RawRedis,

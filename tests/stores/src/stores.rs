@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    pin::Pin,
     process::{Child, Command, Stdio},
     sync::{Arc, LazyLock, Weak},
     time::Duration,
@@ -12,15 +13,16 @@ use std::{
 use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
     BucketId, Deadline, DeleteRequest, Deletion, Description, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
-    FoundDocuments, IndexStep, IndexedReceipt, IndexedTransaction, LeaseRequest, LeaseState, ManualClock, MemoryLimits,
-    MemoryStore, Operation, Outcome, Precondition, Receipt, RedisOptions, RedisStore, SessionLimitPolicy, Status,
-    Store, Writer, kind, part,
+    FoundDocuments, IndexStep, IndexedReceipt, IndexedTransaction, KeyValueStore, LeaseRequest, LeaseState,
+    ManualClock, MemoryLimits, MemoryStore, Operation, Outcome, Precondition, Receipt, RedisOptions, RedisStore,
+    SessionLimitPolicy, Status, Store, Writer, kind, part,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
 pub use crate::raw::RawRedis;
 use crate::{
+    key_value::MemoryKeyValue,
     requests::{
         Named, Work, describe, description, existing, get_all, get_all_in, read_all, read_marks, search, transaction,
         unused,
@@ -45,7 +47,7 @@ pub struct StoreUnderTest {
 
 enum Backing {
     Memory(ManualClock),
-    /// It knows no clock that can't be set.
+    /// A component, or a key-value store: it knows no clock that can't be set.
     Component(ManualClock),
     Directory(ManualClock, TempDir),
     Redis(Box<RawRedis>),
@@ -60,6 +62,17 @@ impl StoreUnderTest {
     /// A store that is a component, by that clock.
     pub fn component(store: Arc<dyn Store>, clock: ManualClock) -> Self {
         Self { name: "component", store, backing: Backing::Component(clock), writer: Mutex::default() }
+    }
+
+    /// A store in a key-value store in memory, whose clock stands still unless time is [passed](Self::pass_time).
+    pub fn key_value() -> Self {
+        Self::key_value_in(MemoryKeyValue::default(), ManualClock::new())
+    }
+
+    /// A store in this key-value store, by that clock.
+    pub fn key_value_in(values: MemoryKeyValue, clock: ManualClock) -> Self {
+        let store = Arc::new(KeyValueStore::with_clock(values, clock.clone().into()));
+        Self { name: "key_value", store, backing: Backing::Component(clock), writer: Mutex::default() }
     }
 
     /// The same that ends sessions at its limits, which no test comes to.
@@ -403,13 +416,18 @@ pub fn shared_cluster() -> &'static RedisCluster {
 /// Run a case on its store.
 pub fn run<F: Future<Output = ()>>(store: StoreUnderTest, case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(case(Arc::new(store)));
+    wait_for(&runtime, Box::pin(case(Arc::new(store))));
 }
 
 /// Run a case on its store, with tasks on several threads.
 pub fn run_in_parallel<F: Future<Output = ()>>(store: StoreUnderTest, case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    runtime.block_on(case(Arc::new(store)));
+    wait_for(&runtime, Box::pin(case(Arc::new(store))));
+}
+
+/// Of one type for all cases: for each of several hundred, what a runtime is made of would be compiled again.
+fn wait_for(runtime: &tokio::runtime::Runtime, case: Pin<Box<dyn Future<Output = ()> + '_>>) {
+    runtime.block_on(case);
 }
 
 /// One test for each store and case, `memory::…`, `directory::…`, `redis::…`, `redis_general::…` and `cluster::…`, so

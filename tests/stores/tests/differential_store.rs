@@ -1,5 +1,5 @@
 //! The same transactions, at random, on memory, in a directory and on Redis, there with scripts for their shapes and with the
-//! general one: the same answers and the same state.
+//! general one: the same answers and the same state. And on a key-value store, as far as it has their capabilities.
 
 use std::{collections::BTreeSet, fmt::Debug, time::Duration};
 
@@ -52,19 +52,30 @@ const AMOUNTS: [i64; 8] = [1, 1, 1, -1, 0, 1_000_000, i64::MAX, i64::MIN];
 fn all_stores_give_the_same_answers_and_come_to_the_same_state() {
     let (seed, rounds) = (random::seed(), random::rounds(STEPS));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut rng = Rng::with_seed(seed);
-        let mut statuses = BTreeSet::new();
-        for start in (0..rounds).step_by(EPISODE) {
-            let mut episode = Episode::new(rng.fork());
-            for round in start..rounds.min(start + EPISODE) {
-                episode.step(round).await;
-            }
-            episode.compare_states().await;
-            statuses.append(&mut episode.seen);
+    let statuses = runtime.block_on(run(seed, rounds, Episode::new));
+    assert_eq!(statuses.len(), 7, "a run comes to every status; this one only to {statuses:?}");
+}
+
+#[test]
+fn a_key_value_store_gives_the_same_answers_as_memory() {
+    let (seed, rounds) = (random::seed(), random::rounds(STEPS));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let statuses = runtime.block_on(run(seed, rounds, Episode::of_key_value));
+    assert_eq!(statuses.len(), 6, "a run comes to every status but `repeated`; this one only to {statuses:?}");
+}
+
+async fn run(seed: u64, rounds: usize, start_episode: fn(Rng) -> Episode) -> BTreeSet<String> {
+    let mut rng = Rng::with_seed(seed);
+    let mut statuses = BTreeSet::new();
+    for start in (0..rounds).step_by(EPISODE) {
+        let mut episode = start_episode(rng.fork());
+        for round in start..rounds.min(start + EPISODE) {
+            episode.step(round).await;
         }
-        assert_eq!(statuses.len(), 7, "a run comes to every status; this one only to {statuses:?}");
-    });
+        episode.compare_states().await;
+        statuses.append(&mut episode.seen);
+    }
+    statuses
 }
 
 /// A store, and the generations that it told of, in order of appearance.
@@ -117,10 +128,10 @@ enum Sent {
 
 struct Episode {
     rng: Rng,
-    memory: Side,
-    directory: Side,
-    redis: Side,
-    general: Side,
+    /// The first is in memory.
+    sides: Vec<Side>,
+    /// Whether all of them lack `exactly-once`, leases, and indexes.
+    is_limited: bool,
     writers: Vec<Writer>,
     /// What can be sent once more.
     sent: Vec<(Writer, Sent)>,
@@ -135,12 +146,24 @@ impl Episode {
         let redis = side(StoreUnderTest::redis());
         // Redis forgets no script by itself, and most transactions here have one.
         redis.under_test.raw().run::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
+        // Below its limits it makes no difference what it would do there.
+        let memory = side(if rng.bool() { StoreUnderTest::memory() } else { StoreUnderTest::memory_evicting() });
+        let directory = side(StoreUnderTest::directory());
+        let sides = vec![memory, directory, redis, side(StoreUnderTest::redis_general())];
+        Self::with(sides, rng)
+    }
+
+    /// What both can do, sent once each.
+    fn of_key_value(rng: Rng) -> Self {
+        let side = |under_test| Side { under_test, lives: Vec::new() };
+        let sides = vec![side(StoreUnderTest::memory()), side(StoreUnderTest::key_value())];
+        Self { is_limited: true, ..Self::with(sides, rng) }
+    }
+
+    fn with(sides: Vec<Side>, rng: Rng) -> Self {
         Self {
-            // Below its limits it makes no difference what it would do there.
-            memory: side(if rng.bool() { StoreUnderTest::memory() } else { StoreUnderTest::memory_evicting() }),
-            directory: side(StoreUnderTest::directory()),
-            redis,
-            general: side(StoreUnderTest::redis_general()),
+            sides,
+            is_limited: false,
             rng,
             writers: (0..200).map(|_| Writer::new()).collect(),
             sent: Vec::new(),
@@ -153,7 +176,7 @@ impl Episode {
         match self.rng.u32(0..100) {
             0..4 => self.pass_time(),
             4..7 => self.list(round).await,
-            7..20 if !self.sent.is_empty() => {
+            7..20 if !self.sent.is_empty() && !self.is_limited => {
                 let latest = self.sent.len().saturating_sub(12);
                 let again = self.rng.usize(latest..self.sent.len());
                 let (writer, sent) = self.sent[again].clone();
@@ -189,7 +212,7 @@ impl Episode {
     /// Hours, after which no writer is remembered, or a second, after which all are.
     fn pass_time(&mut self) {
         let time = self.pick(&[Duration::from_secs(1), HOUR, HOUR, 2 * HOUR, 5 * HOUR, 300 * HOUR]);
-        for side in [&self.memory, &self.directory, &self.redis, &self.general] {
+        for side in &self.sides {
             side.under_test.pass_time(time);
         }
     }
@@ -204,7 +227,7 @@ impl Episode {
     async fn send(&mut self, round: usize, writer: &Writer, sent: &Sent) {
         let mut answers = Vec::new();
         let mut times = Vec::new();
-        for side in [&mut self.memory, &mut self.directory, &mut self.redis, &mut self.general] {
+        for side in &mut self.sides {
             let store = side.under_test.store.clone();
             let attempts = match sent {
                 Sent::Transaction(asked) => {
@@ -248,9 +271,9 @@ impl Episode {
         let sent_as = format!("{}th of writer {}: {sent:?}", writer.sequence(), writer.id());
         assert_same(round, &sent_as, &answers);
         // The times that they told of the same things, one store after the other.
-        let each = times.len() / 4;
+        let each = times.len() / self.sides.len();
         for at in 0..each {
-            let told = [times[at], times[at + each], times[at + 2 * each], times[at + 3 * each]];
+            let told: Vec<u64> = times.iter().skip(at).step_by(each).copied().collect();
             let apart = told.iter().map(|time| time.abs_diff(told[0])).max().unwrap_or(0);
             assert!(u128::from(apart) < SLACK.as_millis(), "round {round}: {sent_as}: {told:?} ms");
         }
@@ -258,7 +281,7 @@ impl Episode {
 
     async fn list(&mut self, round: usize) {
         let mut answers = Vec::new();
-        for side in [&self.memory, &self.directory, &self.redis, &self.general] {
+        for side in &self.sides {
             let mut told = Vec::new();
             for kind in kind::REGISTERED.into_iter().chain(["another-kind"]) {
                 let listed: BTreeSet<_> = side.under_test.list_kind(kind, 2).await.into_iter().collect();
@@ -274,12 +297,13 @@ impl Episode {
     async fn compare_states(&mut self) {
         for (kind, name) in BUCKETS {
             let mut answers = Vec::new();
-            for side in [&mut self.memory, &mut self.directory, &mut self.redis, &mut self.general] {
+            for side in &mut self.sides {
                 let found = INDEXES.map(|index| search(index, &TERMS));
                 let marks = INDEXES.map(|index| read_marks(index, self.position.saturating_sub(100_000), u32::MAX));
                 let reads = MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get));
                 let reads: Vec<_> = reads.chain([describe()]).collect();
-                let steps = found.into_iter().chain(marks).map(Work::from).collect::<Work>();
+                let steps = found.into_iter().chain(marks).filter(|_| !self.is_limited);
+                let steps = steps.map(Work::from).collect::<Work>();
                 let read = transaction(BucketId::new(kind, name), unused(), (reads, steps));
                 let receipt = side.under_test.try_send(&read).await.unwrap();
                 let life = side.life(receipt.receipt.generation.as_deref());
@@ -287,7 +311,7 @@ impl Episode {
             }
             assert_same(usize::MAX, format!("the final state of {kind:?} {name}"), &answers);
         }
-        for side in [&self.memory, &self.directory, &self.redis, &self.general] {
+        for side in &self.sides {
             side.under_test.assert_consistent().await;
         }
     }
@@ -303,7 +327,10 @@ impl Episode {
         let mut transaction = expecting(bucket, precondition, expectations, []);
         for _ in 0..self.rng.usize(0..9) {
             let before = transaction.clone();
-            let Work { operations, steps, lease } = self.work();
+            let Work { operations, mut steps, mut lease } = self.work();
+            if self.is_limited {
+                (steps, lease) = (Vec::new(), None);
+            }
             transaction.transaction.operations.extend(operations);
             transaction.steps.extend(steps);
             transaction.lease = lease.or(transaction.lease);
@@ -317,7 +344,7 @@ impl Episode {
 
     /// One of the latest, and now and then one that never was.
     fn any_life(&mut self) -> usize {
-        let lives = self.memory.lives.len();
+        let lives = self.sides[0].lives.len();
         self.rng.usize(lives.saturating_sub(4)..lives + 1)
     }
 
@@ -502,6 +529,7 @@ fn comparable_failure(failure: &Failure) -> String {
 fn assert_same(round: usize, what: impl Debug, answers: &[String]) {
     assert!(
         answers.iter().all(|answer| *answer == answers[0]),
-        "round {round}: {what:?}\nmemory, a directory, Redis with scripts for shapes, Redis with the general one: {answers:#?}"
+        "round {round}: {what:?}\nmemory first, then a directory, Redis with scripts for shapes and with the general one, or a \
+         key-value store: {answers:#?}"
     );
 }

@@ -13,7 +13,7 @@ use super::*;
 
 /// The options are what the hostile plugin calls the ones in force.
 async fn keepline() -> (Keepline, Arc<KeptLog>) {
-    let plugin = Plugin::from_bytes(HOSTILE, &Sandbox::default()).unwrap();
+    let plugin = Plugin::from_bytes(HOSTILE, &sandbox()).unwrap();
     let log = Arc::new(KeptLog::default());
     let mut options = Options::default();
     options.log = log.clone();

@@ -8,7 +8,7 @@ use keepline::{
 use super::*;
 
 async fn keepline(isolation: Isolation) -> (Keepline, Arc<KeptLog>) {
-    let mut sandbox = Sandbox::default();
+    let mut sandbox = sandbox();
     sandbox.isolation = isolation;
     let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
     let log = Arc::new(KeptLog::default());
@@ -201,7 +201,7 @@ fn the_binary_shares_instances_as_its_configuration_says() {
 /// However many tenants there are, there are no more instances than there may be.
 #[tokio::test]
 async fn tenants_take_turns_when_there_are_more_of_them_than_instances() {
-    let plugin = Plugin::from_bytes(HOSTILE, &Sandbox::default()).unwrap();
+    let plugin = Plugin::from_bytes(HOSTILE, &sandbox()).unwrap();
     let mut options = Options::default();
     options.max_instances = 3;
     let one = Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap();

@@ -50,7 +50,7 @@ fn a_plugins_log_lines_carry_its_name_and_forge_no_others() {
 
 #[tokio::test]
 async fn warnings_and_debug_lines_of_a_plugin_are_rate_limited() {
-    let plugin = Plugin::from_bytes(HOSTILE, &Sandbox::default()).unwrap();
+    let plugin = Plugin::from_bytes(HOSTILE, &sandbox()).unwrap();
     let log = Arc::new(KeptLog::default());
     let mut options = Options::default();
     options.log = log.clone();

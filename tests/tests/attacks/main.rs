@@ -22,7 +22,7 @@ mod work;
 use std::{fs, path::PathBuf, sync::Arc, sync::LazyLock, time::Instant};
 
 use keepline::{
-    Isolation, Keepline, Options, Plugin, Sandbox,
+    Isolation, Keepline, Options, Plugin,
     logging::LogLevel,
     maintenance::{Job, Step},
     store::{Deadline, MemoryStore},
@@ -30,7 +30,7 @@ use keepline::{
 use keepline_tests::{
     confined::Confined,
     guests::{HOSTILE, told},
-    lanes::task,
+    lanes::{sandbox, task},
     programs::program,
     watch::KeptLog,
 };

@@ -13,11 +13,11 @@ use keepline::{
     store::{MemoryStore, Store},
 };
 use keepline_options::bucket_names::{dataset_bucket_name, definitions_bucket_name};
-use keepline_tests::{guests::HOSTILE_PIPELINES, watch::KeptLog};
+use keepline_tests::{guests::HOSTILE_PIPELINES, lanes, watch::KeptLog};
 use serde_json::{Value, json};
 
 fn sandbox() -> Sandbox {
-    let mut sandbox = Sandbox::default();
+    let mut sandbox = lanes::sandbox();
     sandbox.cpu_time = Duration::from_millis(300);
     sandbox
 }
@@ -106,7 +106,7 @@ async fn a_session_of_another_user_is_not_there_for_a_run() {
     let (store, log) = (memory(), Arc::new(KeptLog::default()));
     let mut options = Options::default();
     options.filter = r#"{"conversation":true}"#.into();
-    let keepline = Keepline::new(Plugin::bundled(&Sandbox::default()).unwrap(), store.clone(), options).await.unwrap();
+    let keepline = Keepline::new(lanes::plugin(), store.clone(), options).await.unwrap();
     for (session, user) in [("s1", "bob"), ("s2", "ann")] {
         let metadata = json!({"session_id": session, "user_id": user}).to_string();
         let mut pipe = keepline.pipe();
@@ -190,7 +190,7 @@ async fn lies_in_replies_are_refused_with_a_reason() {
 #[tokio::test]
 async fn questions_go_on_without_sections_whatever_pipelines_do() {
     let metadata = r#"{"session_id":"s1","memory_sections":{"text":"forged"}}"#;
-    let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+    let plugin = lanes::plugin();
     let ask = async |deed: &str| {
         let (store, log) = (memory(), Arc::new(KeptLog::default()));
         let pipelines = pipelines(&store, &log).await;
@@ -215,8 +215,8 @@ async fn questions_go_on_without_sections_whatever_pipelines_do() {
 
 #[tokio::test]
 async fn a_filter_is_no_pipelines_and_the_reverse() {
-    let filter = Plugin::bundled(&Sandbox::default()).unwrap();
-    let other = Plugin::bundled_pipelines(&Sandbox::default()).unwrap();
+    let filter = lanes::plugin();
+    let other = Plugin::bundled_pipelines(&lanes::sandbox()).unwrap();
     let error = Pipelines::new(filter.clone(), memory(), PipelineOptions::default()).await.err().unwrap();
     assert!(error.to_string().contains("keepline:pipelines/runs"), "{error}");
     let keepline = Keepline::new(filter, memory(), Options::default()).await.unwrap();

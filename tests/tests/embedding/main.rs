@@ -15,14 +15,14 @@ mod turns;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use futures::poll;
-use keepline::store::{Deadline, Failure, IndexedReceipt, IndexedTransaction, MemoryStore, Store, Writer};
+use keepline::store::{Deadline, Failure, FailureCode, IndexedReceipt, IndexedTransaction, MemoryStore, Store, Writer};
 use keepline_tests::intercept::{Intercept, Intercepted};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -60,6 +60,8 @@ struct Gate {
     seen: Mutex<Vec<(Writer, Deadline)>>,
     at_work: AtomicUsize,
     most: AtomicUsize,
+    /// Whether the next transaction fails instead of waiting.
+    refuses: AtomicBool,
 }
 
 impl Gate {
@@ -70,6 +72,7 @@ impl Gate {
             seen: Mutex::default(),
             at_work: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
+            refuses: AtomicBool::new(false),
         };
         Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), gate))
     }
@@ -77,6 +80,11 @@ impl Gate {
     /// For so many transactions.
     fn admit(&self, transactions: usize) {
         self.gate.add_permits(transactions);
+    }
+
+    /// The next transaction fails as it would without a connection.
+    fn refuse_next(&self) {
+        self.refuses.store(true, Ordering::SeqCst);
     }
 
     /// From now on for all.
@@ -130,6 +138,9 @@ impl Intercept for Gate {
         self.seen.lock().push((writer.clone(), deadline));
         self.most.fetch_max(self.at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let _at_work = AtWork(&self.at_work);
+        if self.refuses.swap(false, Ordering::SeqCst) {
+            return Err(Failure::new(FailureCode::Unavailable, "", "the gate refuses it"));
+        }
         if let Ok(admitted) = self.gate.acquire().await {
             admitted.forget();
         }

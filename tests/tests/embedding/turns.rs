@@ -96,10 +96,8 @@ async fn a_dropped_question_ends_the_turn_at_any_stage() {
 #[tokio::test]
 async fn an_answer_after_a_failed_question_goes_to_that_questions_session() {
     for on_store_error in [OnStoreError::Forward, OnStoreError::Fail] {
-        let (mut node, gate) = host(|options| {
-            (options.entry_timeout, options.on_store_error) = (Duration::from_millis(20), on_store_error);
-        })
-        .await;
+        let (mut node, gate) = host(|options| options.on_store_error = on_store_error).await;
+        gate.refuse_next();
         let passed = node.pipe.question("?", &metadata_of("s")).await;
         assert_eq!(passed.is_ok(), on_store_error == OnStoreError::Forward);
         gate.open();

@@ -1,8 +1,6 @@
 //! Stores that are components, filters composed with them, and the ladder: the filter and the store of each published
 //! version of the contract, kept as files in `data/ladder/`, work with those of this version.
 
-mod component_store;
-
 use std::{env, fs, sync::Arc};
 
 use keepline::{
@@ -13,12 +11,11 @@ use keepline::{
 };
 use keepline_stores_tests::{kit, stores::StoreUnderTest};
 use keepline_tests::{
+    component_store::StoreComponent,
     ladder::{self, Rung},
     lanes::{Node, sandbox},
 };
 use wac_graph::{CompositionGraph, EncodeOptions, plug, types::Package};
-
-use self::component_store::StoreComponent;
 
 /// The memory store as a component: `examples/stores/rust`.
 const STORE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/memory-store.wasm"));

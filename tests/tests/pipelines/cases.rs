@@ -183,3 +183,10 @@ pub async fn every_case_holds(store: Arc<StoreUnderTest>) {
     }
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
 }
+
+#[test]
+fn the_library_knows_the_scopes_of_the_component_and_their_variables() {
+    let of_component = keepline_pipelines::definition::Scope::ALL.iter().map(|scope| (scope.name(), scope.variables()));
+    let of_library = keepline::pipelines::InputScope::ALL.iter().map(|scope| (scope.name(), scope.variables()));
+    assert_eq!(of_component.collect::<Vec<_>>(), of_library.collect::<Vec<_>>());
+}

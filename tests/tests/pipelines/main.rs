@@ -13,6 +13,7 @@ mod lanes;
 #[path = "../../../pipelines/tests/cases/matcher.rs"]
 mod matcher;
 mod recall;
+mod stored;
 mod world;
 
 use cases::every_case_holds;

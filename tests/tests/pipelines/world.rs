@@ -7,13 +7,9 @@ use keepline::{
     Plugin,
     embedding::{Embedder, Embedding, EmbeddingError},
     logging::Clock,
-    pipelines::{
-        Asker, CustomError, CustomStep, CustomSteps, CustomWork, Dataset, DatasetKind, Item, Owner, PipelineOptions,
-        Pipelines,
-    },
+    pipelines::{Asker, CustomError, CustomStep, CustomSteps, CustomWork, Owner, PipelineOptions, Pipelines},
     store::{BucketId, Status, kind},
 };
-use keepline_options::bucket_names::definitions_bucket_name;
 use keepline_pipelines::value::Value;
 use keepline_stores_tests::{
     requests::{append, create, put_in, transaction},
@@ -22,8 +18,9 @@ use keepline_stores_tests::{
 use keepline_tests::lanes::sandbox;
 
 use crate::{
-    case_data::{Kept, KeptData, asking, floats, list, object, others, stored_document, text},
+    case_data::{Kept, KeptData, asking, floats, list, object, others, text},
     matcher::mismatch,
+    stored::{put_data, put_raw},
 };
 
 /// A run has as much time as it needs on a busy machine.
@@ -120,42 +117,13 @@ impl World {
         // As a file on disk would be: some are invalid on purpose.
         for (map, name) in [("memories", "definitions"), ("rules", "rule_engines")] {
             for form in list(case, name) {
-                put_raw(store, &world.owner, map, form).await;
+                put_raw(&store.store, &world.owner, map, form).await;
             }
         }
         if let Some(data) = case.member("data") {
-            world.put_data(data).await;
+            put_data(&world.pipelines, &world.owner, data).await;
         }
         world
-    }
-
-    async fn put_item(&self, dataset: &Dataset, id: &str, value: &Value) {
-        let item = Item { id: id.into(), text: value.to_json() };
-        self.pipelines.put_items(dataset, &[item]).await.unwrap();
-    }
-
-    async fn put_data(&self, data: &Value) {
-        let of = |kind| self.owner.dataset(kind);
-        for row in list(data, "kv") {
-            let values = of(DatasetKind::Values).named(text(row, "instance")).in_namespace(text(row, "namespace"));
-            let value = row.member("value").cloned().unwrap_or_default();
-            self.put_item(&values, &text(row, "key"), &value).await;
-        }
-        for event in list(data, "events") {
-            self.put_item(&of(DatasetKind::Events).named(text(event, "instance")), "", event).await;
-        }
-        for document in list(data, "documents") {
-            let documents = of(DatasetKind::Documents).named(text(document, "collection"));
-            self.put_item(&documents, &text(document, "id"), &stored_document(document)).await;
-        }
-        let graph = data.member("graph").cloned().unwrap_or_default();
-        for (kind, name) in
-            [(DatasetKind::Nodes, "nodes"), (DatasetKind::Edges, "edges"), (DatasetKind::Views, "views")]
-        {
-            for thing in list(&graph, name) {
-                self.put_item(&of(kind), &text(thing, "id"), thing).await;
-            }
-        }
     }
 }
 
@@ -168,13 +136,5 @@ async fn put_bucket(store: &StoreUnderTest, bucket: BucketId, data: &KeptData) {
     let mut operations = vec![put_in("values", &data.values), put_in("vectors", &data.vectors)];
     operations.extend(data.logs.iter().map(|(log, records)| append(log, records)));
     let put = transaction(&bucket, create(), operations);
-    assert_eq!(store.try_send(&put).await.unwrap().receipt.status, Status::Applied);
-}
-
-/// A definition, whatever is in it, past the component.
-async fn put_raw(store: &StoreUnderTest, owner: &Owner, map: &str, form: &Value) {
-    let bucket = BucketId::new(kind::DEFINITION, definitions_bucket_name(&owner.kind, &owner.name));
-    let stored = Value::object([("revision", 1_u64.into()), ("form", form.clone())]).to_json();
-    let put = transaction(&bucket, create(), put_in(map, &[(text(form, "id"), stored)]));
     assert_eq!(store.try_send(&put).await.unwrap().receipt.status, Status::Applied);
 }

@@ -28,7 +28,7 @@ const COMMAND_LINE: [&str; 9] = [
     "owo-colors",
     "plotters",
     "prometheus-client",
-    "xitca-web",
+    "axum",
 ];
 
 #[test]

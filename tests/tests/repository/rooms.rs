@@ -51,6 +51,40 @@ const FILTER: Package = Package {
     fewest: 80,
 };
 
+const SERVICE: Package = Package {
+    name: "service",
+    rooms: &[
+        "time", "jsonl", "append", "preview", "access", "metrics", "tenants", "events", "http", "routes", "server",
+    ],
+    apart: None,
+    foreign: None,
+    has_public_top: false,
+    binds_tests: true,
+    fewest: 40,
+};
+
+const SESSION_FILE: Package = Package {
+    name: "session-file",
+    rooms: &[
+        "problem",
+        "schema",
+        "lines",
+        "source",
+        "writer",
+        "export",
+        "private_folder",
+        "staging",
+        "deliver",
+        "import",
+        "incoming",
+    ],
+    apart: None,
+    foreign: None,
+    has_public_top: false,
+    binds_tests: false,
+    fewest: 8,
+};
+
 const LIBRARY: Package = Package {
     name: "host",
     rooms: &[
@@ -76,6 +110,7 @@ const LIBRARY: Package = Package {
         "plugin::walk",
         "plugin::engine",
         "plugin::cache",
+        "plugin::oci",
         "plugin::compiler_process",
         "plugin::compile",
         "plugin",
@@ -162,13 +197,25 @@ fn the_library_imports_only_from_rooms_below() {
 }
 
 #[test]
+fn the_service_imports_only_from_rooms_below() {
+    assert_rooms_hold(&SERVICE);
+}
+
+#[test]
+fn session_files_import_only_from_rooms_below() {
+    assert_rooms_hold(&SESSION_FILE);
+}
+
+#[test]
 fn the_command_line_imports_only_from_rooms_below_and_not_between_commands() {
     assert_rooms_hold(&COMMAND_LINE);
 }
 
 #[test]
-fn no_folder_of_the_library_the_pipelines_or_the_command_line_has_more_than_sixteen_entries() {
-    for folder in [LIBRARY, PIPELINES, COMMAND_LINE].iter().flat_map(|package| folders(&package.root())) {
+fn no_folder_of_these_packages_has_more_than_sixteen_entries() {
+    for folder in
+        [LIBRARY, PIPELINES, SESSION_FILE, SERVICE, COMMAND_LINE].iter().flat_map(|package| folders(&package.root()))
+    {
         let count = fs::read_dir(&folder).unwrap().count();
         assert!(count <= 16, "{} has {count} entries", folder.display());
     }

@@ -42,6 +42,8 @@ use crate::transcript::schema::{
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::title;
+use crate::values::message_ids;
+use crate::values::message_ids::{MessageId, REQUEST_IDS, REQUESTS};
 use crate::{log, store};
 
 /// How often to begin again when others come in between.
@@ -66,7 +68,7 @@ const FIRST_BYTES: u64 = 2 << 20;
 const SESSION_BYTES: u64 = 1 << 20;
 
 /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. How
-/// many.
+/// many. A call that was made before, by its request id, changes nothing.
 pub fn set_messages(
     context: &Context<impl Host>,
     transcript: &TranscriptId<'_>,
@@ -98,9 +100,15 @@ pub fn set_messages(
             return Err(given.invalid(&["an earlier message has its id ", &python_repr(first), ", too"].concat()));
         }
     }
+    let request = context.request_id.as_deref().and_then(MessageId::of_request);
     for _ in 0..TRIES {
-        let import = TranscriptImport { context, at: &at, options, basis: import_basis(context, &at, next)? };
+        let request = request.as_ref();
+        let import =
+            TranscriptImport { context, at: &at, options, request, basis: import_basis(context, &at, next, request)? };
         let basis = &import.basis;
+        if basis.is_repeated {
+            return Ok(TranscriptChanged { count: given.len() as u64, next: basis.next });
+        }
         let mut placed = import.place_messages((&given, &ids), None)?;
         let (status, passages) = if let Err(problem) = import.check_size(&placed, PieceEnd::default()) {
             let old = (basis.next > basis.first).then(|| (basis.next - 1, basis.total));
@@ -115,7 +123,8 @@ pub fn set_messages(
             import.write_messages(&placed, PieceEnd::default(), &[])?
         };
         match status {
-            Status::Unmet if next.is_some() => break,
+            // With a request id, what came in between may be this very call.
+            Status::Unmet if next.is_some() && request.is_none() => break,
             Status::Unmet => {}
             status => {
                 check_status(at.session, at.bucket(), status)?;
@@ -152,7 +161,9 @@ fn import_basis(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
     next: Option<u64>,
+    request: Option<&MessageId<'_>>,
 ) -> SessionResult<ImportBasis> {
+    let request_key = request.map(MessageId::key);
     let operations = [
         TRANSCRIPT_EXTENT,
         Operation::get_some(SESSION, &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER, IMPORT], SESSION_BYTES),
@@ -161,9 +172,11 @@ fn import_basis(
             None => Operation::read(TRANSCRIPT, LogEnd::Oldest, 8, FIRST_BYTES),
             Some(_) => Operation::read(TRANSCRIPT, LogEnd::Newest, OPEN_RECORDS, FIRST_BYTES),
         },
+        Operation::get_some(REQUESTS, request_key.as_slice(), 64),
     ];
+    let operations = operations.get(..if request.is_some() { 4 } else { 3 }).unwrap_or(&operations);
     let (bucket, precondition) = (at.bucket(), Precondition::LOOK);
-    let look = Transaction { bucket, precondition, expectations: &[], operations: &operations };
+    let look = Transaction { bucket, precondition, expectations: &[], operations };
     let receipt = store::transact(&context.host, &look)?;
     let mut basis = ImportBasis::default();
     if receipt.is_applied() {
@@ -180,6 +193,7 @@ fn import_basis(
         let left = basis.hidden.last().filter(|last| next.is_some() && last.end == basis.next);
         basis.interrupted = left.map(|last| last.start);
         let mut read = outcomes.take_records()?.records;
+        basis.is_repeated = request.is_some() && !outcomes.take_readable_entries()?.is_empty();
         if let Some(begin) = basis.interrupted {
             let position = begin.saturating_sub(OPEN_RECORDS).max(basis.first);
             let span = [Span { position, count: u32::try_from(begin - position).unwrap_or(0) }];
@@ -203,6 +217,7 @@ fn import_basis(
     }
     basis.is_added_to = next.is_some();
     match next {
+        _ if basis.is_repeated => Ok(basis),
         // A call that was interrupted is made again from its beginning.
         Some(next) if basis.interrupted == Some(next) => Ok(basis),
         Some(next) if next != basis.next => Err(wrong_next(at.session, next, basis.next)),
@@ -215,6 +230,7 @@ struct TranscriptImport<'a, H> {
     context: &'a Context<H>,
     at: &'a TranscriptAddress<'a>,
     options: &'a Options,
+    request: Option<&'a MessageId<'a>>,
     basis: ImportBasis,
 }
 
@@ -414,7 +430,7 @@ impl<H: Host> TranscriptImport<'_, H> {
         written: PieceEnd,
         old_results: &[String],
     ) -> SessionResult<(Status, u64)> {
-        let Self { context, at, options, basis } = self;
+        let Self { context, at, options, basis, .. } = self;
         let is_added = basis.is_added_to;
         let is_staged = written.records > 0;
         let records: Vec<&str> =
@@ -441,6 +457,8 @@ impl<H: Host> TranscriptImport<'_, H> {
         let key = placed.first.as_ref().and_then(|(first, _)| placed.keys.iter().find(|(_, index)| index == first));
         let of = named.as_deref().zip(key).map(|(title, (key, _))| title::format_origin(key, title));
         let mut once = vec![PutEntry { key: TOTAL, text: &total }];
+        let owner = context.owner.as_deref().filter(|_| at.node.is_some());
+        once.extend(owner.map(|text| PutEntry { key: OWNER, text }));
         let mut gone = vec![SUMMARY];
         match placed.head.as_deref() {
             Some(head) => once.push(PutEntry { key: HEAD, text: head }),
@@ -508,11 +526,32 @@ impl<H: Host> TranscriptImport<'_, H> {
         ];
         let new = keys.iter().filter(|_| is_added && !is_staged);
         expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
+        self.commit(expectations, operations)
+    }
+
+    /// Applies the transaction that makes the messages the transcript, once for a request.
+    fn commit(
+        &self,
+        expectations: Vec<Expectation<'_>>,
+        operations: Vec<Operation<'_>>,
+    ) -> SessionResult<(Status, u64)> {
+        let Self { context, at, request, .. } = self;
+        let (id_record, id_mark) = (request.map(MessageId::record), request.map(MessageId::mark));
+        // They live as long as the shortest of what they name.
+        let (mut expectations, mut operations) = (expectations, operations);
+        if let Some(request) = request {
+            expectations.push(request.is_new());
+            let limits = context.config.limits;
+            request.push_operations(&mut operations, id_record.as_slice(), id_mark.as_slice(), limits);
+        }
         let (bucket, precondition) = (at.bucket(), self.precondition());
         let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
         let receipt = store::transact(&context.host, &transaction);
         let receipt = receipt.map_err(|failure| write_problem(at.session, failure))?;
         let passages = store::appended_extent(&transaction, &receipt, PASSAGES).map_or(0, |extent| extent.first);
+        if receipt.is_applied() {
+            message_ids::forget_surplus_ids(&context.host, REQUEST_IDS, &transaction, &receipt);
+        }
         Ok((receipt.status, passages))
     }
 
@@ -548,6 +587,8 @@ struct ImportBasis {
     life: String,
     /// The messages come after those that there are.
     is_added_to: bool,
+    /// This call was made before.
+    is_repeated: bool,
     /// Of the newest records: turns, and the calls without a result, with their turns.
     turns: Vec<String>,
     calls: Vec<(String, String)>,

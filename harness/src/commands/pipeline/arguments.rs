@@ -182,7 +182,7 @@ pub enum PipelineCommand {
         ///
         /// Values are {"key", "value"}, events {"timestamp", "event_type", "payload"}, documents {"id",
         /// "text", "metadata"}, nodes {"id", "kind", "name", "attributes"}, edges {"from", "kind",
-        /// "to"}, views {"id", "match", …}.
+        /// "to"}, views {"id", "match", …}. An event may have an "id": one that is there is left out.
         #[arg(long, value_name = "FILE", default_value = "-")]
         file: PathBuf,
     },

@@ -128,7 +128,7 @@ fn parse_items(kind: &str, text: &str) -> Result<Vec<Item>> {
                     .map_err(|error| wrong(format!("key and value are required: {error}")))?;
                 Item { id: parts.key.into_owned(), text: parts.value.get().to_owned() }
             }
-            "events" | "edges" => Item { id: String::new(), text: line.to_owned() },
+            "edges" => Item { id: String::new(), text: line.to_owned() },
             _ => Item { id: named("id").unwrap_or_default(), text: line.to_owned() },
         };
         items.push(item);
@@ -166,7 +166,9 @@ mod tests {
         let items =
             parse_items("values", "{\"key\":\"a\",\"value\":1.50}\n\n{\"key\":\"b\",\"value\":null}\n").unwrap();
         assert_eq!(items, [("a", "1.50"), ("b", "null")].map(|(id, text)| Item { id: id.into(), text: text.into() }));
-        assert_eq!(parse_items("documents", r#"{"id":"d","text":"x"}"#).unwrap()[0].id, "d");
+        for (kind, id) in [("documents", "d"), ("events", "d"), ("edges", "")] {
+            assert_eq!(parse_items(kind, r#"{"id":"d","text":"x"}"#).unwrap()[0].id, id);
+        }
         for (kind, wrong, told) in [
             ("values", "{}", "line 1: key and value are required"),
             ("events", "{}\n[1]", "line 2: a JSON object is required"),

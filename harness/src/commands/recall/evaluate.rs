@@ -14,6 +14,7 @@ use keepline::{
     sessions::{chat_messages, user_bucket},
     store::kind,
 };
+use keepline_service::preview::has_nothing_to_search;
 use serde_json::{Map, Value, json};
 use tokio::{sync::Notify, time::Instant};
 
@@ -31,11 +32,7 @@ use crate::{
         scope::RecallMode,
     },
     operations::{
-        buckets,
-        health::rounded_milliseconds,
-        recall::{RECALL_MEMBER, has_nothing_to_search},
-        records::array_member,
-        users::forget_in_batches,
+        buckets, health::rounded_milliseconds, recall::RECALL_MEMBER, records::array_member, users::forget_in_batches,
     },
     terminal::{self, format_count, print_json, progress_bar},
 };

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use keepline_service::preview::has_nothing_to_search;
 use serde_json::Value;
 
 use self::{evaluate::EvaluateArguments, rebuild::RebuildArguments};
@@ -18,7 +19,7 @@ use crate::{
     args::{AskedArguments, GlobalArguments, StoreAccess, TranscriptArguments, WindowArguments, help::JSON_HELP},
     deferred::scope::{RecallMode, require_recall},
     operations::{
-        recall::{RECALL_MEMBER, has_nothing_to_search, print_passages},
+        recall::{RECALL_MEMBER, print_passages},
         window::{preview_in_new_session, preview_question},
     },
     terminal::{self, print_json},

@@ -10,6 +10,7 @@ use std::{
 };
 
 use keepline::pipe::{OpenTurns, Turn};
+use keepline_service::jsonl::entry::{Entry, InvalidLine, Lane};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -20,7 +21,6 @@ use super::{
     feed::{InputPiece, PieceBatch, ReadingState},
     summary::EntryTally,
 };
-use crate::jsonl::entry::{Entry, InvalidLine, Lane};
 
 pub struct EntryJob {
     pub entry: Entry,

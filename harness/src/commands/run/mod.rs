@@ -24,7 +24,8 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::AsFd,
-    path::{Path, PathBuf},
+    path::Path,
+    pin::pin,
     process::ExitCode,
     sync::{
         Arc,
@@ -36,15 +37,16 @@ use std::{
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use keepline::{
-    Keepline, Pipe, Plugin, Sandbox,
+    Keepline, Pipe, Sandbox,
     maintenance::{Maintenance, Task},
     pipe::{Answer, Question, Turn},
 };
+use keepline_service::jsonl::entry::{ENTRY_FORMAT_HINT, Entry, Lane};
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::{mpsc, watch},
-    task::JoinSet,
+    sync::{mpsc, oneshot, watch},
+    task::{JoinHandle, JoinSet},
 };
 
 use self::arguments::RunArguments;
@@ -58,14 +60,13 @@ use self::{
 };
 use crate::{
     app::{
-        self,
+        self, PluginSource,
         error::{self, UsageError},
         runtime,
         shutdown::{ShutdownSignals, TerminationSignal},
         store_settings::StoreSettings,
     },
     args::{GRACE, GlobalArguments},
-    jsonl::entry::{ENTRY_FORMAT_HINT, Entry, Lane},
     maintenance, terminal,
 };
 
@@ -98,7 +99,7 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
     let background = runtime::build_background()?;
     let outcome = runtime.block_on(async {
         let keepline = app::open_keepline_with_pipelines(global, config.store()?, plugin, &config).await?;
-        let work = maintenance::open_maintenance(&keepline, &config, &background)?;
+        let work = maintenance::open_maintenance(&keepline, &config, background.handle())?;
         background.spawn(app::print_store_warnings(keepline.store().clone()));
         if config.is_durable() {
             // Before the first entry, which may create sessions itself.
@@ -111,12 +112,12 @@ pub fn main(global: &GlobalArguments, arguments: &RunArguments) -> Result<ExitCo
         let shutdown = ShutdownSignals::listen(grace)?;
         // Aborted with this block: a plugin that is still being compiled after the last entry is dropped silently.
         let mut reloading = JoinSet::new();
-        if let Some(file) = app::plugin_file(global) {
+        if let Some(source) = app::plugin_source(global)? {
             let hangups = signal(SignalKind::hangup()).context("can't install signal handlers")?;
             reloading.spawn(reload_plugin_on_hangup(
                 hangups,
                 keepline.clone(),
-                file,
+                source,
                 app::configured_sandbox(&config)?,
             ));
         }
@@ -183,19 +184,17 @@ fn input_progress_bar(input: &Path) -> Option<ProgressBar> {
     Some(terminal::bytes_bar(length))
 }
 
-/// Reloads the plugin's file at each SIGHUP.
-async fn reload_plugin_on_hangup(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox: Sandbox) {
+/// Reads and loads the plugin again at each SIGHUP; a pinned one only with the bytes that are pinned by then.
+async fn reload_plugin_on_hangup(mut hangups: Signal, keepline: Keepline, source: PluginSource, sandbox: Sandbox) {
     while hangups.recv().await.is_some() {
         let replaced = async {
-            let (file, sandbox) = (file.clone(), sandbox.clone());
+            let (source, sandbox) = (source.clone(), sandbox.clone());
             // Compiling takes a while; entries continue meanwhile.
-            let plugin = tokio::task::spawn_blocking(move || Plugin::from_file(file, &sandbox)).await??;
+            let plugin = tokio::task::spawn_blocking(move || source.load(&sandbox)).await??;
             anyhow::Ok(keepline.replace_plugin(plugin).await?)
         };
         match replaced.await {
-            Ok(()) => {
-                terminal::print_note(&format!("the plugin was replaced with the current version of {}", file.display()))
-            }
+            Ok(()) => terminal::print_note(&format!("the plugin was replaced with the current version of {source}")),
             Err(error) => {
                 let why = error::format_with_causes(&error);
                 terminal::print_warning(&format!("the plugin was not replaced and stays in use: {why}"));
@@ -265,36 +264,30 @@ async fn run_pipes(
     let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
     let collecting = tokio::spawn(write_in_order(tickets, sink, budget, bar.clone()));
 
-    let mut served = None;
-    let finish = async {
-        // The collector ends after the dispatcher and all pipes, or when the reader of the output is gone.
-        let collected = collecting.await;
-        stop.send_replace(StopReason::OutputClosed);
-        let read = dispatching.await;
-        let mut tally = EntryTally::default();
-        while let Some(served) = work.join_next().await {
-            tally.add_tally(&served.context("a pipe task failed")?);
-        }
-        collected.context("the output task failed")?;
-        match written.await.context("the output task failed")? {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(error).context("can't write the output");
-            }
-            _ => {}
-        }
-        tally.add_tally(&read.context("the input task failed")?.context("can't read the input")?);
-        served = Some(tally);
-        deferred.shutdown(arguments.grace.unwrap_or(GRACE)).await;
-        anyhow::Ok(())
-    };
     let mut signalled = None;
-    let finished = tokio::select! {
-        finished = finish => Some(finished),
-        () = shutdown.wait_until_grace_ends(|signal| {
+    let served = {
+        let mut entries = pin!(await_entries(collecting, dispatching, work, written, &stop));
+        let mut grace_end = pin!(shutdown.wait_until_grace_ends(|signal| {
             signalled = Some(signal);
             reading.stop.store(true, Ordering::Relaxed);
             stop.send_replace(StopReason::Signal);
-        }) => None,
+        }));
+        tokio::select! {
+            served = &mut entries => {
+                if served.is_ok() {
+                    tokio::select! {
+                        () = deferred.shutdown(arguments.grace.unwrap_or(GRACE)) => {}
+                        () = &mut grace_end => {}
+                    }
+                }
+                Some(served)
+            }
+            // Two signals at once leave the tasks no time to end: once every line is written, nothing holds them up.
+            () = &mut grace_end => match reading.pieces_held(&pieces_out) {
+                0 => Some(entries.await),
+                _ => None,
+            },
+        }
     };
     if let Some(bar) = bar {
         bar.finish_and_clear();
@@ -307,12 +300,10 @@ async fn run_pipes(
     // A signal to an idle coprocess interrupts nothing.
     let interrupted = signalled.filter(|_| !is_complete || unread > 0);
     if let Some(signal) = interrupted {
-        let out = pieces_out.load(Ordering::Relaxed);
-        let held = reading.pieces.load(Ordering::Relaxed).saturating_sub(out);
+        let (out, held) = (pieces_out.load(Ordering::Relaxed), reading.pieces_held(&pieces_out));
         terminal::print_warning(&interruption_message(signal, out, held, unread));
     }
-    finished.transpose()?;
-    let tally = served.unwrap_or_default();
+    let tally = served.transpose()?.unwrap_or_default();
     // Ends work that was not waited for.
     deferred.shutdown(Duration::ZERO).await;
     let maintenance = deferred.counters();
@@ -332,6 +323,33 @@ async fn run_pipes(
         elapsed: started.elapsed(),
     };
     Ok(RunOutcome { summary, is_complete, interrupted })
+}
+
+/// Waits until all entries that were read are written, and all tasks have ended.
+async fn await_entries(
+    collecting: JoinHandle<Option<()>>,
+    dispatching: JoinHandle<io::Result<EntryTally>>,
+    mut work: JoinSet<EntryTally>,
+    written: oneshot::Receiver<io::Result<()>>,
+    stop: &watch::Sender<StopReason>,
+) -> Result<EntryTally> {
+    // The collector ends after the dispatcher and all pipes, or when the reader of the output is gone.
+    let collected = collecting.await;
+    stop.send_replace(StopReason::OutputClosed);
+    let read = dispatching.await;
+    let mut tally = EntryTally::default();
+    while let Some(served) = work.join_next().await {
+        tally.add_tally(&served.context("a pipe task failed")?);
+    }
+    collected.context("the output task failed")?;
+    match written.await.context("the output task failed")? {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(error).context("can't write the output");
+        }
+        _ => {}
+    }
+    tally.add_tally(&read.context("the input task failed")?.context("can't read the input")?);
+    Ok(tally)
 }
 
 /// Says how much an interrupted run has written and left.

@@ -4,23 +4,20 @@ use anyhow::Result;
 use keepline::{
     Keepline,
     pipe::{Answer, Effect},
-    sessions::{SessionError, SessionErrorCode, chat_messages},
+};
+use keepline_service::{
+    append,
+    jsonl::chat_messages::ChatMessage,
+    preview::{entry_metadata, require_parent, require_valid_user},
 };
 use serde_json::{Value, json};
 
 use super::arguments::AppendArguments;
 use crate::{
     app::error::coded_error,
-    jsonl::chat_messages::ChatMessage,
-    operations::transcripts::{
-        as_transcript, entry_metadata, require_conversations, require_parent, require_valid_user,
-        sessions_with_long_timeout,
-    },
+    operations::transcripts::{as_transcript, require_conversations, sessions_with_long_timeout},
     terminal::{self, print_result},
 };
-
-/// Attempts while others store messages.
-const TRIES: u32 = 8;
 
 pub async fn append_turn(keepline: &Keepline, json: bool, arguments: &AppendArguments) -> Result<()> {
     require_conversations(keepline)?;
@@ -33,8 +30,8 @@ pub async fn append_turn(keepline: &Keepline, json: bool, arguments: &AppendArgu
     }
     // As in an entry, an empty id means no user.
     require_valid_user(&mut sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
-    require_parent(&mut sessions, transcript, parent.as_deref()).await?;
-    let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
+    require_parent(&mut sessions, as_transcript(transcript), parent.as_deref()).await?;
+    let mut metadata = entry_metadata(as_transcript(transcript), parent.as_deref(), user.as_deref());
     if let Some(id) = id {
         metadata.insert("message_id".to_owned(), id.as_str().into());
     }
@@ -69,35 +66,10 @@ pub async fn append_messages(
 ) -> Result<()> {
     require_conversations(keepline)?;
     let AppendArguments { transcript, user, .. } = arguments;
-    let texts: Vec<String> = messages.iter().map(ChatMessage::numbered_text).collect();
     let mut sessions = sessions_with_long_timeout(keepline, &transcript.session).await?;
     require_valid_user(&mut sessions, user.as_deref()).await?;
-    match sessions.describe((&*transcript.session).into()).await {
-        Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
-            sessions.create(&transcript.session).await?;
-        }
-        described => drop(described?),
-    }
-    if let Some(user) = user {
-        sessions.register((&*transcript.session).into(), Some(user)).await?;
-    }
-    let mut tries = 0;
-    let count = loop {
-        let next = match sessions.describe(as_transcript(transcript)).await {
-            Ok(state) => Some(state.next),
-            // A node's transcript is created by its first message.
-            Err(error) if error.code == SessionErrorCode::NotFound && transcript.node.is_some() => None,
-            Err(error) => return Err(error.into()),
-        };
-        tries += 1;
-        match sessions.set_messages(as_transcript(transcript), &chat_messages(&texts), next).await {
-            Err(error) if error.code == SessionErrorCode::Conflict && tries < TRIES => {}
-            changed => break changed?.count,
-        }
-    };
-    if transcript.node.is_some() {
-        sessions.register(as_transcript(transcript), None).await?;
-    }
+    let appended = append::append_messages(&mut sessions, as_transcript(transcript), user.as_deref(), messages).await;
+    let count = appended?.count;
     print_result(json, &json!({"session": transcript.session, "count": count}), &count.to_string())
 }
 

@@ -8,9 +8,9 @@ use keepline::{
     sessions::{HistoryPage, HistoryRecord},
 };
 use keepline_json::for_each_member;
+use keepline_service::jsonl::members::decode_json_string;
 
 use crate::{
-    jsonl::members::decode_json_string,
     operations::pages::{PageLimits, require_older_position},
     terminal::{
         self,

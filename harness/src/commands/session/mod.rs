@@ -25,6 +25,7 @@ use keepline::{
     maintenance::{Outcome, TASKS, Task, session_buckets},
     sessions::MessageQuery,
 };
+use keepline_service::jsonl::{chat_messages::ChatMessage, members::decode_json_string};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -36,11 +37,7 @@ use crate::{
         run_task::{EMBED_TASK, INDEX_TASK},
         scope::RecallMode,
     },
-    jsonl::{
-        chat_messages::{self, ChatMessage},
-        members::decode_json_string,
-        value::read_json_value,
-    },
+    jsonl::{chat_messages, value::read_json_value},
     maintenance::open_maintenance,
     operations::{
         transcripts::{as_transcript, hint_at_app, require_conversations, sessions_with_long_timeout},
@@ -207,7 +204,7 @@ async fn upkeep(keepline: &Keepline, config: &Config, runtime: &Runtime, json: b
     // All deferred work is about conversations.
     require_conversations(keepline)?;
     terminal::logging::suppress_context("keepline.maintenance");
-    let maintenance = open_maintenance(keepline, config, runtime)?;
+    let maintenance = open_maintenance(keepline, config, runtime.handle())?;
     let mut sessions = keepline.sessions();
     // The component reports best what is wrong with a name.
     sessions.keys(session).await?;

@@ -10,12 +10,13 @@ use keepline::{
     Keepline,
     sessions::{SessionError, SessionErrorCode, chat_messages},
 };
+use keepline_service::jsonl::chat_messages::ChatMessage;
 use serde_json::json;
 
 use crate::{
     app::with_keepline,
     args::{GlobalArguments, StoreAccess, TranscriptArguments},
-    jsonl::chat_messages::{ChatMessage, read_chat_messages},
+    jsonl::chat_messages::read_chat_messages,
     operations::transcripts::{as_transcript, hint_at_app, sessions_with_long_timeout},
     session_file,
     terminal::{self, print_result},

@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use keepline::{config::Config, maintenance, store::TransferStore};
+use keepline_session_file::export_to_file;
 
-use super::export_to_file;
 use crate::session_file::open_durable_store;
 
 /// Files in a directory: `session-NAME.MILLISECONDS.jsonl`, as `keepline session export` writes them.

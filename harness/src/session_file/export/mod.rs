@@ -1,51 +1,32 @@
 //! `keepline session export`: writes sessions as they are stored, as JSON lines, or nodes as Dify documents.
 //!
-//! A session is written as it was at one moment: it is read into a temporary file, which is used only if
-//! the session is unchanged afterwards. Memory does not grow with a session. A session that keeps changing is left out
-//! and reported.
+//! A session that keeps changing, or can't be written as text, is left out and reported.
 
 pub mod archive;
-mod writer;
 
 use std::{
-    io::{self, BufRead, BufReader, BufWriter, Seek, Write},
+    io::{self, BufRead, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
-use indicatif::ProgressBar;
-use keepline::{
-    SessionIds, Sessions,
-    store::{
-        BucketId, Failure, TransferStore, kind,
-        names::is_bucket,
-        transfer::{WeighedBucket, list_all_buckets},
-    },
+use anyhow::{Context, Result};
+use keepline::{SessionIds, Sessions, store::TransferStore};
+use keepline_session_file::{
+    BucketHeader, ExportLine, ExportNode, ExportedSession, KEPT_CHANGING, Problem, SessionExport, TRANSCRIPT,
+    list_sessions,
 };
 use serde_json::json;
 use tempfile::{NamedTempFile, SpooledTempFile};
 
-use self::writer::{BucketWriter, estimate_line_count, write_end};
-use super::{
-    Problem, TRANSCRIPT,
-    importers::dify::DifyDocument,
-    open_durable_store,
-    schema::{BucketHeader, ExportLine, ExportNode},
-};
+use super::{importers::dify::DifyDocument, open_durable_store};
 use crate::{
     app::{self, error::usage_error, runtime},
     args::{ExportArguments, ExportFormat, GlobalArguments},
     operations::pages::{PageLimits, require_older_position},
     terminal::{self, format_count, print_result, progress_bar},
 };
-
-/// Attempts to read a session that changes.
-const TRIES: u32 = 3;
-const KEPT_CHANGING: &str = "it kept changing while it was being read";
-/// Bytes of a session beyond which it is spooled to a file.
-const SPOOL_BYTES: usize = 4 << 20;
 
 pub fn main(global: &GlobalArguments, arguments: &ExportArguments, json: bool) -> Result<ExitCode> {
     if arguments.format == ExportFormat::Dify && arguments.output.is_none() {
@@ -64,41 +45,14 @@ pub fn main(global: &GlobalArguments, arguments: &ExportArguments, json: bool) -
                 let keepline = app::open_keepline_on(store.clone(), plugin, &config).await?;
                 list_user_sessions(&mut keepline.sessions(), user).await?.iter().map(bucket_name).collect()
             }
-            None if arguments.all => all_sessions(&*store).await?,
+            None if arguments.all => list_sessions(&*store).await.context("can't list the sessions")?,
             None => arguments.sessions.iter().map(bucket_name).collect(),
         };
         let mut output = ExportOutput::open(arguments)?;
-        let mut export = ExportRun { store, bar: None, tally: ExportReport::default() };
+        let mut export = ExportRun { store, tally: ExportReport::default() };
         export.export_sessions(&names, &mut output).await?;
         export.finish(output, arguments, json)
     })
-}
-
-/// Writes `session/NAME` with its nodes, or `node/NAME`, to a file, whole or not at all.
-pub async fn export_to_file(store: Arc<dyn TransferStore>, subject: &str, path: &Path) -> Result<()> {
-    let mut export = ExportRun { store, bar: None, tally: ExportReport::default() };
-    let mut spooled = SpooledTempFile::new(SPOOL_BYTES);
-    let (kind, name) = match subject.split_once('/') {
-        Some(("session", name)) => (kind::SESSION, name),
-        Some(("node", name)) => (kind::NODE, name),
-        _ => bail!("{subject} is neither a session nor a node"),
-    };
-    export.read(kind, name, false, &mut spooled).await.map_err(|problem| match problem {
-        Problem::Input(why) | Problem::Left(why) => anyhow!(why),
-        Problem::Failed(error) => error,
-    })?;
-    spooled.rewind()?;
-    let told = || format!("can't write {}", path.display());
-    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).with_context(told)?;
-    io::copy(&mut spooled, &mut file).with_context(told)?;
-    file.as_file().sync_all().with_context(told)?;
-    file.persist(path).with_context(told)?;
-    Ok(())
-}
-
-async fn all_sessions(store: &dyn TransferStore) -> Result<Vec<String>> {
-    let listed = list_all_buckets(store).await.context("can't list the sessions")?;
-    Ok(listed.into_iter().filter(|bucket| bucket.kind == kind::SESSION).map(|bucket| bucket.name).collect())
 }
 
 /// All existing sessions of a user, sorted.
@@ -150,24 +104,28 @@ struct ExportReport {
 
 struct ExportRun {
     store: Arc<dyn TransferStore>,
-    bar: Option<ProgressBar>,
     tally: ExportReport,
 }
 
 impl ExportRun {
     async fn export_sessions(&mut self, names: &[String], output: &mut ExportOutput) -> Result<()> {
-        self.bar = (names.len() > 1).then(|| progress_bar(names.len() as u64));
-        let mut spooled = SpooledTempFile::new(SPOOL_BYTES);
+        // Of sessions, or of the lines of the only one.
+        let (bar, is_alone) = (progress_bar(names.len() as u64), names.len() == 1);
+        let (begins, advances) = (|length| bar.set_length(length), |lines| bar.inc(lines));
+        let store = self.store.clone();
+        let mut export = SessionExport::new(&store);
+        if is_alone {
+            export = export.with_progress(&begins, &advances);
+        }
         for name in names {
-            match self.read(kind::SESSION, name, names.len() == 1, &mut spooled).await {
-                Ok(done) => {
-                    spooled.rewind()?;
-                    self.write_to_output(&mut spooled, output)?;
+            match export.session(name).await {
+                Ok(ExportedSession { mut lines, nodes, records, .. }) => {
+                    self.write_to_output(&mut lines, output)?;
                     self.tally.sessions += 1;
-                    self.tally.nodes += done.nodes;
-                    self.tally.records += done.records;
+                    self.tally.nodes += nodes;
+                    self.tally.records += records;
                 }
-                Err(Problem::Input(mut why) | Problem::Left(mut why)) => {
+                Err(Problem::Input(mut why) | Problem::Left(_, mut why)) => {
                     if why == KEPT_CHANGING {
                         why.push_str("; stop its pipes and run the command again");
                     }
@@ -175,13 +133,11 @@ impl ExportRun {
                 }
                 Err(Problem::Failed(error)) => return Err(error),
             }
-            if let Some(bar) = self.bar.as_ref().filter(|_| names.len() > 1) {
+            if !is_alone {
                 bar.inc(1);
             }
         }
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        bar.finish_and_clear();
         Ok(())
     }
 
@@ -196,72 +152,6 @@ impl ExportRun {
             ExportOutput::Directory(directory) => documents(spooled, directory)?,
         }
         Ok(())
-    }
-
-    /// Reads a session with its nodes, or a node by itself, as they were at one moment. The session of a node by itself is
-    /// not known: the node's bucket stands for it.
-    async fn read(
-        &mut self,
-        kind: &str,
-        name: &str,
-        is_alone: bool,
-        out: &mut SpooledTempFile,
-    ) -> Result<ExportedCounts, Problem> {
-        if !is_bucket(name) {
-            return Err(Problem::Left(
-                "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores, or with \
-                 session_ids \"hash\", any text of at most 1,024 bytes"
-                    .into(),
-            ));
-        }
-        let whole = BucketId::new(kind, name);
-        let own = (kind == kind::NODE).then(|| ExportNode { bucket: name.into(), ..ExportNode::default() });
-        for _ in 0..TRIES {
-            out.set_len(0)?;
-            out.rewind()?;
-            let mut out = BufWriter::new(&mut *out);
-            let mut seen = vec![(whole.clone(), self.bucket_digest(&whole).await?)];
-            let Some(head) = self.store.head(&whole).await? else {
-                return Err(Problem::Left(format!("there is no such {kind}")));
-            };
-            if is_alone {
-                self.bar = Some(progress_bar(estimate_line_count(&head)));
-            }
-            let lines = BucketWriter { store: &*self.store, bar: self.bar.as_ref().filter(|_| is_alone) };
-            let (counts, nodes) = lines.write_bucket(&whole, &head, name, own.clone(), &mut out).await?;
-            let mut done = ExportedCounts { nodes: u64::from(own.is_some()), records: counts.records };
-            for (node, ids) in nodes {
-                let bucket = BucketId::node(node);
-                seen.push((bucket.clone(), self.bucket_digest(&bucket).await?));
-                // One that has expired is still named.
-                let Some(head) = self.store.head(&bucket).await? else { continue };
-                let node = ExportNode {
-                    bucket: bucket.name.as_str().into(),
-                    ..serde_json::from_str(&ids).unwrap_or_default()
-                };
-                let (counts, _) = lines.write_bucket(&bucket, &head, name, Some(node), &mut out).await?;
-                write_end(&bucket.name, counts, &mut out)?;
-                done = ExportedCounts { nodes: done.nodes + 1, records: done.records + counts.records };
-            }
-            write_end(name, counts, &mut out)?;
-            out.flush()?;
-            let mut is_same = true;
-            for (bucket, before) in &seen {
-                is_same = is_same && self.bucket_digest(bucket).await? == *before;
-            }
-            if is_same {
-                return Ok(done);
-            }
-        }
-        Err(Problem::Left(KEPT_CHANGING.to_owned()))
-    }
-
-    /// The digest of a bucket's contents. `None`: it does not exist.
-    async fn bucket_digest(&self, bucket: &BucketId) -> Result<Option<String>, Failure> {
-        Ok(match self.store.weigh(bucket).await? {
-            WeighedBucket::There(weight) => Some(weight.digest),
-            WeighedBucket::Absent { .. } => None,
-        })
     }
 
     fn finish(self, output: ExportOutput, arguments: &ExportArguments, as_json: bool) -> Result<ExitCode> {
@@ -285,12 +175,6 @@ impl ExportRun {
         }
         Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-}
-
-#[derive(Default)]
-struct ExportedCounts {
-    nodes: u64,
-    records: u64,
 }
 
 /// Writes the nodes of a session as documents below a directory.

@@ -19,28 +19,21 @@ use keepline::{
     },
 };
 use keepline_json::for_each_member;
+use keepline_session_file::{ImportedSession, Problem, Reason, StagedBucket, StagedSession, read_node_buckets};
 use redis::{AsyncCommands, ScanOptions};
 use serde_json::Value;
 
-use super::{
-    lines::InputLines,
-    session::{ImportRun, ImportedSession},
-};
+use super::{ImportRun, lines::InputLines};
 use crate::{
     app,
     args::ImportFormat,
     session_file::{
-        Problem,
         importers::{
             ForeignConversation, FoundConversations, SourceItem, SourceValue,
             redis_keys::{self, key_pattern, read_key},
             rocketride::{self, RocketRideSession},
         },
         sessions_without_deadline,
-        staging::{
-            StagedBucket,
-            deliver::{StagedSession, read_node_buckets},
-        },
     },
 };
 
@@ -63,7 +56,7 @@ pub async fn stage_dump(
     let mut sessions = BTreeMap::new();
     while let Some(line) = lines.next_line()? {
         let item = line.and_then(SourceItem::parse_dump_line);
-        let place = format!("line {}", lines.number);
+        let place = format!("line {}", lines.number());
         let found = match item {
             Ok(item) if format == ImportFormat::Rocketride => {
                 (place, rocketride::add_dump_key(&mut sessions, item, prefix).map(|()| Vec::new()))
@@ -86,7 +79,7 @@ pub async fn stage_dump(
     }
     for (name, session) in sessions {
         if let Err(problem) = stage_rocketride_session(import, &name, session).await {
-            import.leave_out(&name, "", problem)?;
+            import.sessions.leave_out(&name, None, "", problem)?;
         }
     }
     stager.finish_session(import).await
@@ -114,7 +107,7 @@ pub async fn stage_redis_keys(import: &mut ImportRun, url: &str, format: ImportF
     let mut seen = HashSet::new();
     while let Some(key) = keys.next_item().await {
         let Ok(key) = String::from_utf8(key.context("can't list the keys")?) else {
-            import.leave_out("", "", Problem::Left("a key is not UTF-8".to_owned()))?;
+            import.sessions.leave_out("", None, "", Problem::invalid("a key is not UTF-8"))?;
             continue;
         };
         // A scan may return a key twice.
@@ -138,8 +131,8 @@ async fn copy_rocketride_store(import: &mut ImportRun, url: &str, prefix: &str) 
     for session in list_all_buckets(&*from).await?.into_iter().filter(|bucket| bucket.kind == kind::SESSION) {
         let name = session.name.clone();
         let staged = StagedSession { session, nodes: Vec::new(), is_shell: false };
-        if let Err(problem) = import.deliver_from(&from, &staged, &ImportedSession::default()).await {
-            import.leave_out(&name, "", problem)?;
+        if let Err(problem) = import.sessions.deliver_from(&from, &staged, &ImportedSession::default()).await {
+            import.sessions.leave_out(&name, None, "", problem)?;
         }
     }
     Ok(())
@@ -152,11 +145,11 @@ async fn stage_rocketride_session(
     session: RocketRideSession,
 ) -> Result<(), Problem> {
     if !is_bucket(name) {
-        return Err(Problem::Left(invalid_id_message(name)));
+        return Err(Problem::invalid(invalid_id_message(name)));
     }
     let expires_at = session.expires_at();
     let Some(fields) = session.metadata else {
-        return Err(Problem::Left("its key __meta__ is missing, so it has expired".to_owned()));
+        return Err(Problem::invalid("its key __meta__ is missing, so it has expired"));
     };
     let head = BucketHead {
         expires_at,
@@ -165,19 +158,19 @@ async fn stage_rocketride_session(
         indexes: Vec::new(),
         logs: vec![(b"history".to_vec(), 0)],
     };
-    let mut arriving = StagedBucket::begin(&import.delivery.staging, kind::SESSION, name, head).await?;
+    let mut arriving = StagedBucket::begin(&import.sessions.delivery.staging, kind::SESSION, name, head).await?;
     for (key, text) in &session.values {
         if !is_key(key) {
-            return Err(Problem::Left(format!("{key:?} can't be a key")));
+            return Err(Problem::invalid(format!("{key:?} can't be a key")));
         }
         arriving.add_entry(VALUES, key, text).await?;
     }
     for record in &session.history {
         arriving.add_record("history", record).await?;
     }
-    let staged = StagedSession { session: arriving.bucket.clone(), nodes: Vec::new(), is_shell: false };
+    let staged = StagedSession { session: arriving.bucket().clone(), nodes: Vec::new(), is_shell: false };
     arriving.finish_staging().await?;
-    import.deliver_session(&staged, &ImportedSession::default()).await
+    import.sessions.deliver_session(&staged, &ImportedSession::default()).await
 }
 
 fn invalid_id_message(name: &str) -> String {
@@ -196,7 +189,7 @@ struct ConversationStager {
 
 impl ConversationStager {
     async fn new(import: &ImportRun) -> Result<Self> {
-        let store = import.delivery.staging.store.clone();
+        let store = import.sessions.delivery.staging.store().clone();
         let keepline = app::open_keepline_on(store, import.plugin.clone(), &import.config).await?;
         Ok(Self { keepline, held: Vec::new() })
     }
@@ -209,7 +202,7 @@ impl ConversationStager {
                 }
                 Ok(())
             }
-            Err(what) => import.leave_out("", &place, what.into()),
+            Err(what) => import.sessions.leave_out("", None, &place, what.into()),
         }
     }
 
@@ -229,8 +222,8 @@ impl ConversationStager {
             Some((app, node)) => format!("{}/{}/{node}", conversation.session, app.as_deref().unwrap_or_default()),
         };
         // It is written again by the component, so its digest always differs.
-        if let Err(problem) = import.record_source(id, source, None) {
-            return import.leave_out(&conversation.session, "", problem);
+        if let Err(problem) = import.sessions.record_source(id, source, None) {
+            return import.sessions.leave_out(&conversation.session, None, "", problem);
         }
         if self.held.last().is_some_and(|held| held.session != conversation.session || conversation.node.is_none()) {
             self.finish_session(import).await?;
@@ -244,10 +237,10 @@ impl ConversationStager {
         let Some(name) = held.first().map(|first| first.session.clone()) else { return Ok(()) };
         for conversation in &held {
             let told = conversation.left_out.iter().map(|what| (name.clone(), what.clone()));
-            import.tally.skipped.extend(told);
+            import.sessions.report.skipped.extend(told);
         }
         if let Err(problem) = self.stage_session(import, &name, &held).await {
-            import.leave_out(&name, "", problem)?;
+            import.sessions.leave_out(&name, None, "", problem)?;
         }
         Ok(())
     }
@@ -259,16 +252,14 @@ impl ConversationStager {
         conversations: &[ForeignConversation],
     ) -> Result<(), Problem> {
         let Some(bucket) = self.keepline.session_ids().bucket_name(name) else {
-            return Err(Problem::Left(invalid_id_message(name)));
+            return Err(Problem::invalid(invalid_id_message(name)));
         };
         let session = BucketId::session(bucket);
         let is_shell = conversations.iter().all(|conversation| conversation.node.is_some());
-        if !is_shell && !import.delivery.replaces && import.delivery.session_exists(&session).await? {
-            return Err(Problem::Left(
-                "there is already a session with that name; use --replace to replace it".to_owned(),
-            ));
+        if !is_shell && !import.sessions.delivery.replaces && import.sessions.delivery.session_exists(&session).await? {
+            return Err(Problem::Left(Reason::Exists, "there is already a session with that name".to_owned()));
         }
-        import.delivery.staging.remove_bucket(&session).await?;
+        import.sessions.delivery.staging.remove_bucket(&session).await?;
         let mut sessions = sessions_without_deadline(&self.keepline);
         sessions.create(name).await?;
         let mut about = ImportedSession::default();
@@ -299,8 +290,9 @@ impl ConversationStager {
                 about.user = Some(user.clone());
             }
         }
-        let nodes = read_node_buckets(&*import.delivery.staging.store, &session).await?.into_iter().collect();
-        import.deliver_session(&StagedSession { session, nodes, is_shell }, &about).await
+        let nodes =
+            read_node_buckets(&**import.sessions.delivery.staging.store(), &session).await?.into_iter().collect();
+        import.sessions.deliver_session(&StagedSession { session, nodes, is_shell }, &about).await
     }
 }
 

@@ -4,33 +4,27 @@
 //! Invalid input is reported with its line or key; its session is left out and the others continue. Files that end in
 //! the middle of a session are refused.
 
-mod from_export;
 mod from_programs;
 mod lines;
 mod report;
-mod session;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context, Result};
-use keepline::store::DirectoryError;
+use keepline::{Plugin, config::Config, store::DirectoryError};
 use keepline_json::for_each_element;
+use keepline_session_file::{CopyWithdrawal, Problem, SessionDelivery, SessionImport, import_one_by_one};
 
 pub use self::from_programs::split_into_pieces;
-use self::{
-    lines::InputLines,
-    report::ImportReport,
-    session::{IdentityOverrides, ImportRun},
-};
+use self::lines::InputLines;
 use super::{
-    Problem,
+    RecallCopies, copies_for_users,
     importers::{self, SourceItem, dify},
-    open_durable_store,
-    staging::{StagingStore, deliver::SessionDelivery},
+    open_durable_store, staging_store,
 };
 use crate::{
     app::{
@@ -63,16 +57,52 @@ pub fn main(global: &GlobalArguments, arguments: &ImportArguments, as_json: bool
             keepline = Some(app::open_keepline_on(target.clone(), plugin.clone(), &config).await?);
         }
         let (replaces, is_dry_run) = (arguments.replace, arguments.dry_run);
-        let delivery = SessionDelivery { target, staging: StagingStore::new(&config)?, replaces, is_dry_run };
+        let staging = staging_store(&config)?;
+        let delivery = SessionDelivery { target, staging, replaces, is_dry_run, owner: None };
+        let mut sessions = SessionImport::new(delivery, keepline);
+        if let Some(keepline) = &sessions.keepline
+            && copies_for_users(keepline)?
+        {
+            let withdrawal: Box<dyn CopyWithdrawal> = Box::new(RecallCopies(keepline.clone()));
+            sessions.withdrawal = Some(withdrawal);
+        }
         let ids = IdentityOverrides::from_arguments(arguments);
-        let (came, tally) = (HashMap::new(), ImportReport::default());
-        let mut import = ImportRun { delivery, keepline, plugin, config, ids, came, tally };
+        let mut import = ImportRun { sessions, plugin, config, ids };
         import_all(&mut import, arguments).await?;
         for id in &import.ids.unused {
             terminal::print_warning(&format!("--rename: no session {id:?} was imported"));
         }
-        import.tally.print_report(arguments.dry_run, as_json)
+        report::print_report(&import.sessions.report, arguments.dry_run, as_json)
     })
+}
+
+/// The names and owners that the command line gives to other programs' sessions.
+struct IdentityOverrides {
+    renamed: HashMap<String, String>,
+    /// Sessions to rename that were not imported.
+    unused: BTreeSet<String>,
+    /// The owner of sessions that name none.
+    user: Option<String>,
+}
+
+impl IdentityOverrides {
+    fn from_arguments(arguments: &ImportArguments) -> Self {
+        let unused = arguments.rename.iter().map(|(old, _)| old.clone()).collect();
+        Self { renamed: arguments.rename.iter().cloned().collect(), unused, user: arguments.user.clone() }
+    }
+
+    fn apply_rename(&mut self, id: String) -> String {
+        self.unused.remove(&id);
+        self.renamed.get(&id).cloned().unwrap_or(id)
+    }
+}
+
+struct ImportRun {
+    sessions: SessionImport,
+    /// For the staging store, which conversations of other programs are written to by the component.
+    plugin: Plugin,
+    config: Config,
+    ids: IdentityOverrides,
 }
 
 const DIFY_PATH_ERROR: &str =
@@ -148,8 +178,11 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
         let mut all = Vec::new();
         while let Some(line) = lines.next_line()? {
             match line.map(str::to_owned) {
-                Ok(line) => all.push((lines.number, line)),
-                Err(what) => import.leave_out("", &format!("line {}", lines.number), what.into())?,
+                Ok(line) => all.push((lines.number(), line)),
+                Err(what) => {
+                    let number = lines.number();
+                    import.sessions.leave_out("", Some(number), &format!("line {number}"), what.into())?;
+                }
             }
         }
         let items: Vec<(u64, &str)> = all.iter().map(|(number, line)| (*number, &**line)).collect();
@@ -163,7 +196,9 @@ async fn import_all(import: &mut ImportRun, arguments: &ImportArguments) -> Resu
             "--rename, --hash-ids and --user are for sessions of other programs: an export comes back as it was";
         return Err(usage_error(message));
     }
-    from_export::lines(import, lines).await
+    let imported = import_one_by_one(&mut import.sessions, lines.all()).await;
+    lines.finish();
+    imported
 }
 
 /// The Dify documents at or below a path; what is not read there is reported.
@@ -176,7 +211,7 @@ fn dify_documents(import: &mut ImportRun, path: &Path) -> Result<Vec<PathBuf>> {
     let (found, skipped) = dify::find_documents(path).with_context(unreadable)?;
     for path in skipped {
         let what = "it is a link or no regular file, and is not read".to_owned();
-        import.leave_out("", &path.display().to_string(), Problem::Input(what))?;
+        import.sessions.leave_out("", None, &path.display().to_string(), Problem::Input(what))?;
     }
     if found.is_empty() {
         let message = format!(

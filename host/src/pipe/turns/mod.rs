@@ -5,6 +5,8 @@
 //! order, never on how their calls end, so a stream that several pipes serve routes as it does with one. Turns are
 //! bounded in number and in bytes: the oldest are dropped first, and one that still waits for its answer is reported.
 
+mod state;
+
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
@@ -18,7 +20,9 @@ use std::{
 use compact_str::CompactString;
 use keepline_json as json;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
+pub use self::state::TurnState;
 use super::ToolActivity;
 use crate::{entry::metadata::EntryMetadata, keepline::inner::KeeplineInner, logging::LogLevel, runtime::EntryOwner};
 
@@ -44,8 +48,10 @@ struct TurnInner {
     unstored: Arc<AtomicUsize>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum TurnKind {
+    #[default]
     Usual,
     /// It was ended: its owner is all that is left of it.
     Ended,
@@ -128,6 +134,11 @@ impl Turn {
             None => self.0.number.hash(&mut hasher),
         }
         hasher.finish()
+    }
+
+    /// All that its answer needs, to be brought to another process.
+    pub fn export(&self) -> TurnState {
+        TurnState::of(self)
     }
 
     pub(super) fn owner(&self) -> &Arc<EntryOwner> {

@@ -29,7 +29,7 @@ if writes and count > 0 then
   end
   index.next, index.documents, index.terms = next, index.documents + documents, index.terms + terms
   --@ note index
-  if was_empty and expires > 0 then call('PEXPIREAT', index.hash, expires) end
+  if was_empty and expires > 0 then undated[#undated + 1] = index.hash end
 end
 --@ tell index
 

@@ -21,7 +21,7 @@ if writes and count > 0 then
   for first = from, from + count - 1, 4000 do
     log.length = call('RPUSH', log.list, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
   end
-  if was_empty and expires > 0 then call('PEXPIREAT', log.list, expires) end
+  if was_empty and expires > 0 then undated[#undated + 1] = log.list end
 end
 --@ tell extent
 

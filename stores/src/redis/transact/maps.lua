@@ -218,4 +218,4 @@ end
 
 --- fragment map has come
 map.length = map.length + created
-if was_empty and expires > 0 then call('PEXPIREAT', map.hash, expires) end
+if was_empty and expires > 0 then undated[#undated + 1] = map.hash end

@@ -100,9 +100,9 @@ end
 -- stored under its name is not seen, and goes when it comes into being; likewise an index. `coming` parts do so in this
 -- transaction.
 -- `held` is the set of all keys, if it is not large, as long as nothing has changed it. Others can put names into it
--- that are no keys. The set is `dated` once it has been given the bucket's expiry.
+-- that are no keys.
 
-local logs, maps, indexes, members, held, coming, dated = {}, {}, {}, {}, nil, 0, false
+local logs, maps, indexes, members, held, coming = {}, {}, {}, {}, nil, 0
 -- What is left to read: entries and records, bytes of them, and places in lists that Redis goes past on its way.
 local room, room_bytes, hops, searched_bytes = ROOM_PIECES, ROOM_BYTES, MOST_HOPS, SEARCHED_BYTES
 for j = 1, log_count do
@@ -228,6 +228,10 @@ end
 -- It is nearly always there. Where nothing can be written, reads go on.
 if registers then try('SADD', registry, sub(base, #registry - 11, -2)) end
 
+-- Addresses that get the bucket's expiry after everything else has been written. Redis 7.0 drops a key at once whose expiry
+-- has passed since the script began; another write would then bring it back, without an expiry.
+local undated, keys_undated = {}, false
+
 if creates then
   --@ empty bucket
   held = {}
@@ -240,7 +244,7 @@ if creates then
     expires = now + wanted
     if sliding then call('HSET', meta, 'created_at', generation, 'ttl_seconds', text, 'sliding_ms', wanted)
     else call('HSET', meta, 'created_at', generation, 'ttl_seconds', text) end
-    call('PEXPIREAT', meta, expires)
+    undated[1] = meta
   end
   local prefix = sub(registry, 1, -13) -- without `__sessions__`
   local bucket = sub(base, #prefix + 1, -2)
@@ -255,7 +259,7 @@ elseif renews and fields[2] and expires > 0 then
   if life and (life - (expires - now)) * 100 >= life and type(try('PEXPIREAT', meta, now + life)) == 'number' then
     expires = now + life
     --@ addresses
-    for j = 1, #addresses do call('PEXPIREAT', addresses[j], expires) end
+    undated = addresses
   end
 end
 
@@ -264,4 +268,5 @@ if stale and #stale > 0 and writes then call('HDEL', meta, unpack(stale)) end
 local reply = { repeated and REPEATED or APPLIED, now, creates and 1 or 0, generation }
 local said = 4
 --@ operations
+for j = 1, #undated do call('PEXPIREAT', undated[j], expires) end
 return reply

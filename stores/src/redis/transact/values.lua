@@ -181,7 +181,7 @@ end
 if writes and members[slot] == 1 then
   reply[said] = reply[said] + call('UNLINK', base .. key)
   call('SREM', keys, key)
-  members[slot], held, dated = 0, nil, false
+  members[slot], held = 0, nil
 end
 
 --- clear:
@@ -201,7 +201,7 @@ if writes then
   local names, before = all, members
   --@ only keys
   reply[said] = #names
-  members, held, dated = {}, {}, false
+  members, held = {}, {}
   for j = 1, set_count do
     if before[j] == 1 then members[j] = 2 end
   end
@@ -213,6 +213,6 @@ if expires > 0 then call('SET', base .. key, value, 'PXAT', expires) else call('
 if members[slot] ~= 1 then
   call('SADD', keys, key)
   -- The first one may have made the set.
-  if expires > 0 and not dated then call('PEXPIREAT', keys, expires) end
-  members[slot], held, dated = 1, nil, true
+  if expires > 0 and not keys_undated then undated[#undated + 1], keys_undated = keys, true end
+  members[slot], held = 1, nil
 end

@@ -72,7 +72,7 @@ pub fn do_it(text: &str) -> Option<String> {
         "store" => (0..number).for_each(|_| {
             black_box(put(OWN, vec![value("a", "1")]).is_ok());
         }),
-        "store-and-compute" => (0..3).for_each(|_| {
+        "store-and-compute" => (0..30).for_each(|_| {
             compute(number);
             black_box(put(OWN, vec![value("a", "1")]).is_ok());
         }),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use keepline_stores::{Precondition, Status};
-use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest, until::until_true};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Redis's own clock goes on while a test runs; no step of one takes that long.
@@ -92,6 +92,34 @@ mod at_the_very_millisecond {
                     }
                 }
                 s.delete("b").await;
+            }
+        };
+        keepline_stores_tests::stores::run(StoreUnderTest::redis(), case);
+    }
+
+    /// Redis 7.0 looks at the time anew for each expiry that it is given, also within a script: a key that gets one
+    /// which has just passed is gone at once, and the next write of the same transaction brings it back.
+    #[test]
+    fn a_transaction_on_redis_that_outlasts_its_bucket_leaves_no_keys_behind() {
+        let case = async |s: Arc<StoreUnderTest>| {
+            let many = vec!["x"; 4000];
+            let mut work = vec![put("before", "1")];
+            work.extend((0..4).map(|number| append(&format!("log{number}"), &many)));
+            work.extend([
+                put("k", "1"),
+                put("l", "1"),
+                add("n", 1),
+                put_in("map", &[("k", "1")]),
+                append("last", &["x"]),
+            ]);
+            for precondition in [create_for(MILLISECOND), create_sliding(MILLISECOND)] {
+                for _ in 0..10 {
+                    s.apply("b", precondition.clone(), work.clone()).await;
+                    until_true("all keys have expired", async || {
+                        s.raw().keys().iter().all(|key| key == "b:__writers__" || key == "__sessions__")
+                    })
+                    .await;
+                }
             }
         };
         keepline_stores_tests::stores::run(StoreUnderTest::redis(), case);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use fastrand::Rng;
@@ -12,7 +12,7 @@ use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest}
 const TERMS: u32 = 1 << 22;
 
 /// An index as the contract has it, without a thought for cost.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Reference {
     next: u64,
     documents: BTreeMap<u64, Document>,
@@ -226,6 +226,32 @@ async fn documents_far_apart_are_kept_and_found(s: Arc<StoreUnderTest>) {
     assert_eq!(refused.unwrap_err().code, FailureCode::TooLarge);
 }
 
+/// As many terms as there may be at each position, alike in their lower bits: what a store may look at for any of them is
+/// more than it reads. Made once for all stores, of six million occurrences.
+struct Crowded {
+    batches: Vec<Vec<Document>>,
+    /// What an index with all of the batches is.
+    whole: Reference,
+    /// Some that are taken out of it, what that is answered with, and what is left.
+    positions: Vec<u64>,
+    removed: FoundDocuments,
+    rest: Reference,
+}
+
+static CROWDED: LazyLock<Crowded> = LazyLock::new(|| {
+    let alike: Vec<_> = (0..512).map(|n| n * 256).collect();
+    let batch = |batch: u64| (batch * 64..(batch + 1) * 64).map(|position| document(position, &alike)).collect();
+    let batches: Vec<Vec<_>> = (0..176).map(batch).collect();
+    let mut whole = Reference::default();
+    for batch in &batches {
+        whole.add_documents(batch);
+    }
+    let positions: Vec<_> = (0..32).map(|n| n * 350).collect();
+    let mut rest = whole.clone();
+    let removed = rest.remove_documents(&positions);
+    Crowded { batches, whole, positions, removed, rest }
+});
+
 async fn index_operations_that_would_take_long_are_refused_or_cut_short(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     let million: Vec<_> = (0..1_000_000).collect();
@@ -239,24 +265,17 @@ async fn index_operations_that_would_take_long_are_refused_or_cut_short(s: Arc<S
         let failure = s.try_send(&transaction("b", existing(), asked)).await.unwrap_err();
         assert_eq!((failure.code, failure.limit), (FailureCode::TooLarge, limit));
     }
-    // Terms that are alike in their lower bits, as many as there may be at each position: what a store may look at for
-    // any of them is more than it reads.
-    let alike: Vec<_> = (0..512).map(|n| n * 256).collect();
-    let mut reference = Reference::default();
-    for batch in 0..176 {
-        let documents: Vec<_> = (batch * 64..(batch + 1) * 64).map(|position| document(position, &alike)).collect();
-        reference.add_documents(&documents);
-        s.apply("b", existing(), add_documents("i", documents)).await;
+    let Crowded { batches, whole, positions, removed, rest } = &*CROWDED;
+    for batch in batches {
+        s.apply("b", existing(), add_documents("i", batch.clone())).await;
     }
     let found = s.apply_step("b", search("i", &[0, 1, 256])).await;
     assert!(found.from_position <= 11_264 - 8192, "{}", found.from_position);
-    assert!(found == reference.found(&[0, 1, 256], found.from_position, 0));
+    assert!(found == whole.found(&[0, 1, 256], found.from_position, 0));
     // However much there is around a document, it can be taken out.
-    let positions: Vec<_> = (0..32).map(|n| n * 350).collect();
-    let expected = reference.remove_documents(&positions);
-    assert_eq!(s.apply_step("b", remove_documents("i", positions)).await, expected);
+    assert_eq!(s.apply_step("b", remove_documents("i", &**positions)).await, *removed);
     let found = s.apply_step("b", search("i", &[511 * 256])).await;
-    assert!(found == reference.found(&[511 * 256], found.from_position, 0));
+    assert!(found == rest.found(&[511 * 256], found.from_position, 0));
 }
 
 on_every_store![

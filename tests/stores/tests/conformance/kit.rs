@@ -29,6 +29,7 @@ macro_rules! topics {
         topics!(redis: $($topic,)*);
         topics!(redis_general: $($topic,)*);
         topics!(cluster: $($topic,)*);
+        topics!(key_value: $($topic,)*);
     };
     ($store:ident: $($topic:ident,)*) => {
         mod $store {

@@ -4,7 +4,10 @@
 use keepline_stores::transfer::{
     BucketHead, BucketWeight, IncomingBucket, KeyedPart, PieceOutcome, ReplaceCondition, TransferPiece, WeighedBucket,
 };
-use keepline_stores_tests::requests::{entries, existing};
+use keepline_stores_tests::{
+    random::is_long,
+    requests::{entries, existing},
+};
 
 use super::*;
 
@@ -41,10 +44,12 @@ async fn source(id: &BucketId) -> (TempDir, Arc<dyn TransferStore>, BucketHead) 
 #[tokio::test]
 async fn an_existing_bucket_stays_until_its_replacement_is_complete() {
     let stores = stores();
-    for kind in kind::REGISTERED {
+    for (number, kind) in kind::REGISTERED.into_iter().enumerate() {
         let id = BucketId::new(kind, "a");
         let (_place, from, head) = source(&id).await;
-        for to in &stores.all {
+        // Each kind in one of the stores, and each store with two of the kinds; a long run tries all in all.
+        let own = number % stores.all.len();
+        for (_, to) in stores.all.iter().enumerate().filter(|(store, _)| is_long() || *store == own) {
             ask(&**to, &transaction(&id, create(), [put("old", "1"), append("history", &["{}"])])).await;
             let before = contents(&**to, &id).await;
             let incoming = IncomingBucket { bucket: &id, head: &head, id: "1" };
@@ -80,6 +85,29 @@ async fn an_existing_bucket_stays_until_its_replacement_is_complete() {
             let mut writer = Writer::new();
             to.delete(writer.advance(), &deletion_of(&id), Deadline::NEVER).await.unwrap();
         }
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_takes_the_place_of_the_one_that_was_seen_and_of_no_other() {
+    let (stores, id) = (stores(), session("a"));
+    let (_place, from, _) = source(&id).await;
+    for to in &stores.all {
+        let put_over = between(&from, to, true);
+        ask(&**to, &transaction(&id, create(), [put("old", "1")])).await;
+        let seen = weight(&**to, &id).await;
+        ask(&**to, &transaction(&id, unused(), [put("meanwhile", "1")])).await;
+        let before = contents(&**to, &id).await;
+        assert_eq!(put_over.replace_seen(&id, &seen).await.unwrap(), Transferred::Conflict);
+        assert_eq!(contents(&**to, &id).await, before);
+        let seen = weight(&**to, &id).await;
+        assert!(is_copied(put_over.replace_seen(&id, &seen).await.unwrap()));
+        // Its expiry came along.
+        assert_eq!(contents(&**to, &id).await, contents(&*from, &id).await);
+        assert_eq!(weight(&**to, &id).await.digest, weight(&*from, &id).await.digest);
+        to.delete(Writer::new().advance(), &deletion_of(&id), Deadline::NEVER).await.unwrap();
+        assert_eq!(put_over.replace_seen(&id, &seen).await.unwrap(), Transferred::Conflict);
+        assert!(to.head(&id).await.unwrap().is_none());
     }
 }
 

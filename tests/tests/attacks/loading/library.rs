@@ -14,7 +14,7 @@ fn attacks_are_refused_in_process_within_bounds() {
         |limits| limits.memory_bytes(MOST_MEMORY),
         || {
             for (name, component, option) in attacks() {
-                let refused = Plugin::from_bytes(&component, &Sandbox::default()).unwrap_err();
+                let refused = Plugin::from_bytes(&component(), &Sandbox::default()).unwrap_err();
                 let PluginError::TooLarge(measured) = &refused else { panic!("{name}: {refused}") };
                 assert_eq!(measured.measure.option(), option, "{name}");
             }
@@ -36,7 +36,7 @@ fn a_component_just_below_the_limits_is_compiled_in_process_within_bounds() {
             test,
             |limits| limits.memory_bytes(MOST_MEMORY).env("KEEPLINE_TEST_HEAVY", name),
             || {
-                let refused = Plugin::from_bytes(&component, &Sandbox::default()).unwrap_err();
+                let refused = Plugin::from_bytes(&component(), &Sandbox::default()).unwrap_err();
                 assert!(matches!(refused, PluginError::Misfit(_) | PluginError::NotAComponent(_)), "{name}: {refused}");
             },
         );

@@ -3,6 +3,8 @@
 mod configuration;
 mod exit_codes;
 mod help;
+mod layouts;
 mod output;
+mod pinned_plugins;
 mod plugins;
 mod scripts;

@@ -48,3 +48,18 @@ fn the_bundled_plugin_is_written_to_a_file_and_runs_from_it() {
     let ran = call_with(&[("KEEPLINE_PLUGIN", file)], &["inspect", "--json"]).ok();
     assert_eq!(ran.json()["plugin"], file);
 }
+
+#[test]
+fn the_components_for_other_hosts_are_written_whole() {
+    for (world, bytes) in [
+        ("pipelines", keepline::plugin::BUNDLED_PIPELINES),
+        ("keyvalue", keepline_adapters::KEYVALUE),
+        ("keyvalue-http", keepline_adapters::KEYVALUE_HTTP),
+        ("store-keyvalue", keepline_adapters::STORE_KEYVALUE),
+    ] {
+        let written = call(&["component", "--world", world, "--output", "-"], b"").ok().out;
+        assert!(written == bytes, "{world}");
+    }
+    let refused = call(&["component", "--world", "other", "--output", "-"], b"");
+    assert!(refused.err.contains("keyvalue-http"), "{}", refused.err);
+}

@@ -135,6 +135,29 @@ fn a_hang_up_reloads_the_plugin_file() {
 }
 
 #[test]
+fn a_hang_up_loads_a_pinned_plugin_only_with_the_bytes_that_were_pinned() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (file, trust) = (path("plugin.wasm"), path("plugins.json"));
+    write_plugin(Path::new(&file), BUNDLED);
+    crate::call(&["plugin", "add", "mine", &file, "--yes", "--trust", &trust], b"").ok();
+    let mut running = Running::start(&["run", "--plugin", "@mine", "--trust", &trust]);
+    running.send(&(question("a", "1") + &answer("one")));
+    running.line();
+    running.line();
+    for (bytes, expected) in
+        [(HOSTILE, "has changed since it was pinned as @mine"), (BUNDLED, "note: the plugin was replaced")]
+    {
+        write_plugin(Path::new(&file), bytes);
+        signal(&running.child, "-HUP");
+        let told = running.told();
+        assert!(told.contains(expected), "{told}");
+        running.send(&question("a", "2"));
+        assert_eq!(context(&running.line())["last_answer"], "one");
+    }
+}
+
+#[test]
 fn hang_ups_under_load_lose_no_line_and_no_answer() {
     const ROUNDS: usize = 3000;
     let directory = tempfile::tempdir().unwrap();
@@ -262,6 +285,23 @@ fn a_second_signal_ends_run_at_once() {
     let (code, told) = running.end();
     assert_eq!((code, told.contains("2 lines were not written")), (Some(143), true), "{told}");
     server.resume().unwrap();
+}
+
+/// The second signal came before the tasks had ended, and a run that had written all lines counted as interrupted.
+#[test]
+fn two_signals_at_once_interrupt_no_run_that_has_written_all_lines() {
+    for pipes in ["1", "4"] {
+        let mut running = Running::start(&["run", "--pipes", pipes, "--summary"]);
+        running.send(&(question("a", "Where is it?") + &answer("In Leipzig.")));
+        running.line();
+        running.line();
+        for name in ["-STOP", "-TERM", "-INT", "-CONT"] {
+            signal(&running.child, name);
+        }
+        let (code, told) = running.end();
+        assert_eq!(code, Some(0), "{pipes}: {told}");
+        assert!(!told.contains("interrupted") && told.contains("2 lines"), "{pipes}: {told}");
+    }
 }
 
 #[test]

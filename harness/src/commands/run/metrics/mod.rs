@@ -3,32 +3,29 @@
 //! A scrape costs the lanes nothing (the library counts anyway) and reveals no text, session name or address. There is
 //! no encryption and no password: only the scraper should be able to reach the address.
 
-mod exposition;
-
 use std::{
     net::{SocketAddr, TcpListener},
     thread,
 };
 
 use anyhow::{Context, Result};
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+    routing::get,
+};
 use keepline::{Keepline, maintenance::Maintenance};
+use keepline_service::metrics::{OPEN_METRICS, StoreMetrics, encode_metrics};
 use serde_json::json;
 use tokio::runtime::Handle;
-use xitca_web::{
-    App,
-    body::ResponseBody,
-    error::ErrorStatus,
-    handler::{handler_service, state::StateRef},
-    http::{HeaderName, HeaderValue, Method, StatusCode, header::CONTENT_TYPE},
-    route::Route,
+
+use crate::{
+    app::{error::UsageError, runtime},
+    operations::health as store_health,
+    terminal,
 };
-
-use crate::{app::error::UsageError, operations::health as store_health, terminal};
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// Methods that are answered; the server omits the body for HEAD.
-const READ_METHODS: [Method; 2] = [Method::GET, Method::HEAD];
 
 #[derive(Clone)]
 struct MetricsSource {
@@ -45,22 +42,19 @@ pub fn bind_address(address: SocketAddr) -> Result<TcpListener> {
     Ok(bound.map_err(|error| UsageError(format!("--metrics: can't listen at {address}: {error}")))?)
 }
 
-/// Serves until the process ends, on threads of its own, because a runtime must not be dropped within another one. Needs
-/// a runtime, for the store.
+/// Serves until the process ends, on a thread of its own, so that a scrape never waits for the lanes. Needs a runtime, for
+/// the store.
 pub fn serve(listener: TcpListener, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
     let address = listener.local_addr()?;
-    let server = App::new()
-        .with_state(MetricsSource { keepline, deferred, backend, runtime: Handle::current() })
-        .at("/metrics", Route::new(READ_METHODS).route(handler_service(serve_metrics)))
-        .at("/health", Route::new(READ_METHODS).route(handler_service(serve_health)))
-        .serve()
-        .disable_signal()
-        .worker_threads(1)
-        .listen(listener)
-        .context("can't serve metrics")?
-        .run();
+    listener.set_nonblocking(true).context("can't serve metrics")?;
+    let source = MetricsSource { keepline, deferred, backend, runtime: Handle::current() };
+    let routes = Router::new().route("/metrics", get(serve_metrics)).route("/health", get(serve_health));
+    let router = routes.with_state(source);
+    let own_runtime = runtime::build_single_threaded()?;
     let serve = move || {
-        if let Err(error) = server.wait() {
+        let served =
+            own_runtime.block_on(async { axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await });
+        if let Err(error) = served {
             terminal::print_warning(&format!("metrics are no longer served: {error}"));
         }
     };
@@ -69,36 +63,24 @@ pub fn serve(listener: TcpListener, keepline: Keepline, deferred: Maintenance, b
     Ok(())
 }
 
-type ContentTypeHeader = (HeaderName, HeaderValue);
-
-fn content_type_header(kind: &'static str) -> ContentTypeHeader {
-    (CONTENT_TYPE, HeaderValue::from_static(kind))
-}
-
-// A `String` as a body would set a Content-Type of its own.
-async fn serve_metrics(
-    StateRef(source): StateRef<'_, MetricsSource>,
-) -> Result<(ResponseBody, ContentTypeHeader), ErrorStatus> {
-    let deferred = source.deferred.counters();
-    let text =
-        exposition::encode_metrics(&source.keepline, deferred, &source.backend).map_err(|_| ErrorStatus::internal())?;
-    Ok((ResponseBody::bytes(text), content_type_header(OPEN_METRICS)))
+async fn serve_metrics(State(source): State<MetricsSource>) -> Result<impl IntoResponse, StatusCode> {
+    let store = StoreMetrics::read(&source.keepline, source.deferred.counters(), None);
+    let text = encode_metrics(&source.backend, vec![store], Some((&source.keepline, None)));
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?))
 }
 
 /// This process's view of the store, circuit breaker included: 200 or 503.
-async fn serve_health(
-    StateRef(source): StateRef<'_, MetricsSource>,
-) -> Result<(ResponseBody, ContentTypeHeader, StatusCode), ErrorStatus> {
+async fn serve_health(State(source): State<MetricsSource>) -> Result<impl IntoResponse, StatusCode> {
     let keepline = source.keepline.clone();
     let looked = source.runtime.spawn(async move { keepline.health(None).await });
-    let health = looked.await.map_err(|_| ErrorStatus::internal())?;
+    let health = looked.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
     let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let text = json!({
+    let body = json!({
         "backend": source.backend,
         "reachable": health.is_good(),
         "round_trip_ms": store_health::rounded_milliseconds(health.round_trip),
         "breaker": health.breaker.name(),
         "problem": health.problem.as_ref().map(store_health::failure_json),
     });
-    Ok((ResponseBody::bytes(text.to_string()), content_type_header("application/json"), status))
+    Ok((status, Json(body)))
 }

@@ -1,0 +1,90 @@
+//! Builds the adapters as components and composes the filter with them: `keepline-store-keyvalue.wasm`,
+//! `keepline-log-stderr.wasm`, `keepline-kv.wasm` and `keepline-kv-http.wasm` in `$OUT_DIR`.
+
+#[path = "../component/build/component.rs"]
+mod component;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, exit},
+};
+
+fn main() {
+    for input in [
+        "build.rs",
+        "compose/src",
+        "compose/Cargo.toml",
+        "compose/Cargo.lock",
+        "wit",
+        "store-keyvalue/src",
+        "store-keyvalue/Cargo.toml",
+        "store-keyvalue/Cargo.lock",
+        "log-stderr/src",
+        "log-stderr/Cargo.toml",
+        "log-stderr/Cargo.lock",
+        "front-http/src",
+        "front-http/Cargo.toml",
+        "front-http/Cargo.lock",
+        "../component/build",
+        "../wit",
+        "../Cargo.toml",
+        "../Cargo.lock",
+        "../examples/stores/rust/src/convert.rs",
+    ] {
+        println!("cargo::rerun-if-changed={input}");
+    }
+    for folder in ["guest", "json", "options", "recall", "store-client", "stores"] {
+        println!("cargo::rerun-if-changed=../{folder}/src");
+        println!("cargo::rerun-if-changed=../{folder}/Cargo.toml");
+    }
+    if let Err(error) = build() {
+        for line in error.lines() {
+            println!("cargo::error={line}");
+        }
+        exit(1);
+    }
+}
+
+fn build() -> Result<(), String> {
+    let store = component::build(Path::new("store-keyvalue/Cargo.toml"), "keepline-store-keyvalue", true)?;
+    let log = component::build(Path::new("log-stderr/Cargo.toml"), "keepline-log-stderr", true)?;
+    let front = component::build(Path::new("front-http/Cargo.toml"), "keepline-front-http", true)?;
+    // As `component/` has built it, so that nothing is compiled twice.
+    let filter = component::build(Path::new("../guest/Cargo.toml"), "keepline-filter", true)?;
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let write = |name: &str, bytes: &[u8]| {
+        let file = out_dir.join(name);
+        fs::write(&file, bytes)
+            .map(|()| file.clone())
+            .map_err(|error| format!("can't write {}: {error}", file.display()))
+    };
+    let store = write("keepline-store-keyvalue.wasm", &store)?;
+    let log = write("keepline-log-stderr.wasm", &log)?;
+    let composed = out_dir.join("keepline-kv.wasm");
+    compose(&out_dir, &composed, &write("keepline.wasm", &filter)?, &[&store, &log])?;
+    let front = write("keepline-front-http.wasm", &front)?;
+    compose(&out_dir, &out_dir.join("keepline-kv-http.wasm"), &front, &[&composed, &log])
+}
+
+/// Runs the composing program. Its target directory is its own: this one's is locked by the running cargo.
+fn compose(out_dir: &Path, output: &Path, socket: &Path, plugs: &[&Path]) -> Result<(), String> {
+    let target = out_dir.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["run", "--quiet", "--manifest-path", "compose/Cargo.toml", "--target-dir"])
+        .arg(target.unwrap_or(out_dir).join("wasm"))
+        .arg("--")
+        .arg(output)
+        .arg(socket)
+        .args(plugs)
+        // The parent's are for the parent.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
+    let done = cargo.output().map_err(|error| format!("can't start cargo: {error}"))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(format!("the filter can't be composed with its adapters:\n{}", String::from_utf8_lossy(&done.stderr)))
+}

@@ -1,0 +1,299 @@
+//! Conditions of writing calls: whose the session has to be, and the id under which a call counts once.
+
+use keepline_filter::admin::conditions::{Conditions, OwnedHost};
+use keepline_filter::contract::Member;
+use keepline_filter::contract::transcripts::TranscriptSettings;
+use keepline_filter::transcript::address::TranscriptId;
+
+use super::*;
+use crate::admin_calls as admin;
+
+const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
+
+/// The sessions of Anna.
+fn annas(host: &TestHost) -> Context<OwnedHost<&TestHost>> {
+    let host = OwnedHost::new(host, "s", Some("anna".into()));
+    Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap())
+}
+
+fn messages(of: &str) -> Vec<String> {
+    let message = |role: &str| format!(r#"{{"role": "{role}", "content": "{of}'s"}}"#);
+    vec![message("user"), message("assistant")]
+}
+
+/// The session begins anew, as somebody's.
+fn begin(host: &TestHost, owner: Option<&str>) {
+    if host.names().contains(&"s".into()) {
+        host.end("s");
+    }
+    let sessions = Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap());
+    admin::create_session(&sessions, "s").unwrap();
+    admin::set_messages(&sessions, &S, &messages(owner.unwrap_or("nobody")), None).unwrap();
+    admin::put_value(&sessions, "s", "k", "1").unwrap();
+    if let Some(owner) = owner {
+        host.put("s", "session", "owner", owner);
+    }
+}
+
+type OwnedCall = fn(&Context<OwnedHost<&TestHost>>) -> Result<(), Box<Problem>>;
+
+/// Each that writes to a session.
+const CALLS: [(&str, OwnedCall); 11] = [
+    ("put", |s| admin::put_value(s, "s", "k", "2").map(drop)),
+    ("clear", |s| admin::clear_values(s, "s", Some("k")).map(drop)),
+    ("clear all", |s| admin::clear_values(s, "s", None).map(drop)),
+    ("increment", |s| admin::increment_value(s, "s", "k", 1).map(drop)),
+    ("increment answer_count", |s| admin::increment_value(s, "s", "answer_count", 1).map(drop)),
+    ("delete", |s| admin::delete_session(s, "s").map(drop)),
+    ("rewrite", |s| admin::rewrite_message(s, &S, 0, Some("other")).map(drop)),
+    ("clear messages", |s| admin::clear_messages(s, &S, None).map(drop)),
+    ("set messages", |s| admin::set_messages(s, &S, &messages("new"), None).map(drop)),
+    ("set title", |s| admin::set_title(s, &S, Some("title")).map(drop)),
+    ("set settings", |s| {
+        let settings = TranscriptSettings {
+            max_context_tokens: Some(5000),
+            context_window: None,
+            reserve_tokens: None,
+            model: None,
+        };
+        admin::set_settings(s, &S, &settings)
+    }),
+];
+
+#[test]
+fn a_session_of_another_owner_is_absent_for_every_call_that_writes() {
+    for (what, call) in CALLS {
+        let host = TestHost::new();
+        let absent = call(&annas(&host)).unwrap_err();
+        assert_eq!(absent.code, "not-found", "{what}");
+        for owner in [Some("boris"), None] {
+            begin(&host, owner);
+            let before = host.bucket("s");
+            assert_eq!(call(&annas(&host)).unwrap_err(), absent, "{what}");
+            assert_eq!(host.bucket("s"), before, "{what}");
+        }
+        begin(&host, Some("anna"));
+        call(&annas(&host)).unwrap();
+    }
+}
+
+/// The session ends and begins again as another user's, before each of a call's transactions.
+#[test]
+fn a_session_that_changes_its_owner_during_a_call_is_not_written_to() {
+    for (what, call) in CALLS {
+        for swapped in 1.. {
+            let host = TestHost::new();
+            begin(&host, Some("anna"));
+            host.transactions.set(0);
+            let reached = std::rc::Rc::new(std::cell::Cell::new(false));
+            let noted = reached.clone();
+            host.before_each(move |host, n| {
+                if n == swapped && !noted.replace(true) {
+                    begin(host, Some("boris"));
+                }
+            });
+            let done = call(&annas(&host));
+            if !reached.get() {
+                assert!(swapped > 1, "{what} is a transaction");
+                done.unwrap();
+                break;
+            }
+            host.before_each(|_, _| {});
+            let left = host.bucket("s");
+            begin(&host, Some("boris"));
+            let fresh = host.bucket("s");
+            assert_eq!((left.maps.get("values"), left.maps.get("session").map(|map| &map["owner"])), {
+                (fresh.maps.get("values"), fresh.maps.get("session").map(|map| &map["owner"]))
+            });
+            let texts = |bucket: &crate::test_host::Bucket| format!("{:?}", bucket.logs["transcript"].1.len());
+            assert_eq!(texts(&left), texts(&fresh), "{what}, before transaction {swapped}");
+            assert!(left.logs["transcript"].1.iter().all(|record| record.contains("boris's")), "{what}");
+        }
+    }
+}
+
+const N: TranscriptId<'static> = TranscriptId { node_id: Some("n"), ..S };
+
+/// Each that writes to a node.
+const NODE_CALLS: [(&str, OwnedCall); 5] = [
+    ("rewrite", |s| admin::rewrite_message(s, &N, 0, Some("other")).map(drop)),
+    ("clear messages", |s| admin::clear_messages(s, &N, None).map(drop)),
+    ("clear a branch", |s| admin::clear_messages(s, &N, Some(0)).map(drop)),
+    ("set messages", |s| admin::set_messages(s, &N, &messages("new"), None).map(drop)),
+    ("append messages", |s| admin::set_messages(s, &N, &messages("new"), Some(2)).map(drop)),
+];
+
+/// The nodes of Anna's sessions.
+fn annas_nodes(host: &TestHost) -> Context<OwnedHost<&TestHost>> {
+    annas(host).with_owner(Some("anna".into()))
+}
+
+/// Anna's session has a node that is somebody's; its name.
+fn begin_node(host: &TestHost, owner: Option<&str>) -> String {
+    begin(host, Some("anna"));
+    let names = host.names();
+    if let Some(node) = names.iter().find(|name| name.starts_with("Node/")) {
+        host.end(node);
+    }
+    let sessions = Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap());
+    admin::set_messages(&sessions, &N, &messages(owner.unwrap_or("nobody")), None).unwrap();
+    let node = host.names().into_iter().find(|name| name.starts_with("Node/")).unwrap();
+    if let Some(owner) = owner {
+        host.put(&node, "session", "owner", owner);
+    }
+    node
+}
+
+#[test]
+fn a_node_of_another_owner_is_absent_for_every_call_that_writes() {
+    for (what, call) in NODE_CALLS {
+        let host = TestHost::new();
+        let node = begin_node(&host, Some("boris"));
+        let before = host.bucket(&node);
+        let refused = call(&annas_nodes(&host)).unwrap_err();
+        assert_eq!((&*refused.code, &*refused.subject), ("not-found", "node"), "{what}");
+        assert!(refused.message.contains("'s'") && host.bucket(&node) == before, "{what}: {refused:?}");
+        for owner in [Some("anna"), None] {
+            let node = begin_node(&host, owner);
+            call(&annas_nodes(&host)).unwrap();
+            // What is written to a node makes it its writer's.
+            let is_theirs = owner.is_some() || what.contains("set") || what.contains("append");
+            assert_eq!(host.entry(&node, "session", "owner").as_deref() == Some("anna"), is_theirs, "{what}");
+        }
+    }
+    // One that is not there yet becomes the writer's, also when it goes in several transactions.
+    let host = TestHost::new();
+    begin(&host, Some("anna"));
+    let many: Vec<String> = std::iter::repeat_n(messages("new"), 5_000).flatten().collect();
+    admin::set_messages(&annas_nodes(&host), &N, &many, None).unwrap();
+    let node = host.names().into_iter().find(|name| name.starts_with("Node/")).unwrap();
+    assert_eq!(host.entry(&node, "session", "owner").as_deref(), Some("anna"));
+    assert_eq!(host.records(&node, "transcript").len(), 10_000);
+    // A session that goes takes its nodes with it, whoever's they are.
+    host.put(&node, "session", "owner", "boris");
+    host.put("s", "nodes", node.trim_start_matches("Node/"), "{}");
+    admin::delete_session(&annas_nodes(&host), "s").unwrap();
+    assert!(host.names().is_empty(), "{:?}", host.names());
+}
+
+/// The node ends and begins again as another user's, before each of a call's transactions.
+#[test]
+fn a_node_that_changes_its_owner_during_a_call_is_not_written_to() {
+    for (what, call) in NODE_CALLS {
+        for swapped in 1.. {
+            let host = TestHost::new();
+            let node = begin_node(&host, Some("anna"));
+            host.transactions.set(0);
+            let reached = std::rc::Rc::new(std::cell::Cell::new(false));
+            let noted = reached.clone();
+            host.before_each(move |host, n| {
+                if n == swapped && !noted.replace(true) {
+                    begin_node(host, Some("boris"));
+                }
+            });
+            let done = call(&annas_nodes(&host));
+            if !reached.get() {
+                assert!(swapped > 1, "{what} is a transaction");
+                done.unwrap();
+                break;
+            }
+            host.before_each(|_, _| {});
+            let left = host.bucket(&node);
+            assert_eq!(left.maps["session"]["owner"], "boris", "{what}, before transaction {swapped}");
+            assert!(left.logs["transcript"].1.iter().all(|record| record.contains("boris's")), "{what}");
+            assert_eq!(left.logs["transcript"].1.len(), 2, "{what}, before transaction {swapped}");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_is_made_again_under_its_request_id_changes_nothing() {
+    let host = TestHost::new();
+    begin(&host, None);
+    let sessions = || Context::new(&host, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let request = |id: &str| sessions().with_request_id(Some(id.into()));
+    for key in ["n", "answer_count"] {
+        for (id, value) in [("1", 5), ("1", 5), ("2", 10), ("1", 10), ("2", 10)] {
+            let id = format!("{key} {id}");
+            assert_eq!(admin::increment_value(&request(&id), "s", key, 5).unwrap(), value, "{id}");
+        }
+    }
+    admin::put_value(&request("put"), "s", "k", "1").unwrap();
+    admin::put_value(&sessions(), "s", "k", "2").unwrap();
+    admin::put_value(&request("put"), "s", "k", "1").unwrap();
+    assert_eq!(host.get("s", "k").unwrap(), "2");
+    admin::clear_values(&request("clear"), "s", None).unwrap();
+    admin::put_value(&sessions(), "s", "k", "3").unwrap();
+    assert!(admin::clear_values(&request("clear"), "s", None).unwrap().is_empty());
+    assert_eq!(host.get("s", "k").unwrap(), "3");
+    // Messages: those that were appended, and those that took the place of others.
+    for next in [Some(2), None] {
+        let id = format!("messages {next:?}");
+        assert_eq!(admin::set_messages(&request(&id), &S, &messages("more"), next).unwrap(), 2);
+        let (before, end) =
+            (host.records("s", "transcript"), admin::describe_transcript(&sessions(), &S).unwrap().next);
+        for next in [next, Some(end), None] {
+            assert_eq!(admin::set_messages(&request(&id), &S, &messages("more"), next).unwrap(), 2);
+            assert_eq!(host.records("s", "transcript"), before, "{next:?}");
+        }
+    }
+}
+
+/// Somebody else makes the same call between its two transactions.
+#[test]
+fn a_call_that_is_made_twice_at_once_under_its_request_id_counts_once() {
+    let calls: [fn(&Context<&TestHost>); 3] = [
+        |s| assert!(admin::increment_value(s, "s", "answer_count", 1).unwrap() > 0),
+        |s| assert!(admin::set_messages(s, &S, &messages("more"), Some(2)).unwrap() > 0),
+        |s| assert!(admin::set_messages(s, &S, &messages("more"), None).unwrap() > 0),
+    ];
+    for call in calls {
+        let host = TestHost::new();
+        begin(&host, None);
+        let once = |host: &TestHost| {
+            let config = Config::parse(r#"{"conversation": true}"#).unwrap();
+            call(&Context::new(host, config).with_request_id(Some("once".into())));
+        };
+        host.transactions.set(0);
+        let mut is_done = false;
+        host.before_each(move |host, n| {
+            if n == 2 && !std::mem::replace(&mut is_done, true) {
+                let config = Config::parse(r#"{"conversation": true}"#).unwrap();
+                call(&Context::new(host, config).with_request_id(Some("once".into())));
+            }
+        });
+        once(&host);
+        let after = (host.get("s", "answer_count"), host.records("s", "transcript").len());
+        once(&host);
+        assert_eq!((host.get("s", "answer_count"), host.records("s", "transcript").len()), after);
+        assert!(matches!((after.0.as_deref(), after.1), (Some("1"), 2) | (None, 4 | 2)), "{after:?}");
+        assert_eq!(host.records("s", "requests").len(), 1);
+    }
+}
+
+#[test]
+fn the_newest_request_ids_are_known_and_old_ones_make_room() {
+    let host = TestHost::new();
+    begin(&host, None);
+    let mut sum = 0;
+    for number in 0..1300 {
+        let request = sessions(&host, "{}").with_request_id(Some(format!("{number}")));
+        sum += 1;
+        assert_eq!(admin::increment_value(&request, "s", "n", 1).unwrap(), sum);
+        assert!(host.records("s", "requests").len() <= 1000);
+    }
+    for number in 800..1300 {
+        let request = sessions(&host, "{}").with_request_id(Some(format!("{number}")));
+        assert_eq!(admin::increment_value(&request, "s", "n", 1).unwrap(), sum);
+    }
+}
+
+#[test]
+fn conditions_that_are_no_strings_are_refused_by_name() {
+    let member = |name: &str, value: &str| Member { name: name.into(), value: value.into() };
+    for (name, value) in [("owner", "7"), ("owner", "\"\""), ("request-id", "null"), ("request-id", "\"\"")] {
+        assert_eq!(Conditions::parse(Some(&[member(name, value)])).unwrap_err().code, "invalid", "{name} {value}");
+    }
+    let parsed = Conditions::parse(Some(&[member("owner", "\"anna\""), member("new", "7")])).unwrap();
+    assert_eq!((parsed.owner.as_deref(), parsed.request_id), (Some("anna"), None));
+}

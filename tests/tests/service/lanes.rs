@@ -1,0 +1,180 @@
+//! Questions, answers and tools over HTTP.
+
+use std::io::{BufReader, Write};
+
+use serde_json::{Value, json};
+
+use crate::server::{Server, read_chunk, read_head};
+
+fn question(server: &Server, session: &str, text: &str) -> Value {
+    server.post("/questions", &json!({"text": text, "metadata": {"session_id": session}})).ok()
+}
+
+/// Role and text of a session's messages, oldest first.
+fn said(server: &Server, session: &str) -> Vec<(String, String)> {
+    let page = server.get(&format!("/sessions/{session}/messages?order=asc&limit=100")).ok();
+    let text = |message: &Value, name: &str| message["message"][name].as_str().unwrap_or_default().to_owned();
+    page["data"].as_array().unwrap().iter().map(|it| (text(it, "role"), text(it, "content"))).collect()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(role, text)| ((*role).to_owned(), (*text).to_owned())).collect()
+}
+
+#[test]
+fn a_question_gains_what_its_session_remembers_and_its_metadata_stay() {
+    let server = Server::of_conversations(&[]);
+    let first = question(&server, "anna", "Where is my parcel?");
+    assert_eq!((&first["effect"], &first["object"]), (&"resumed".into(), &"question".into()));
+    let answer = json!({"text": "In Leipzig.", "turn": first["turn"]});
+    assert_eq!(server.post("/answers", &answer).ok()["effect"], "stored");
+    // Digits stay as they were sent.
+    let body = r#"{"text":"And now?","metadata":{"session_id":"anna","n":12345678901234567890.10}}"#;
+    let second = server.send("POST", "/questions", &[], body);
+    assert!(second.body.contains("12345678901234567890.10"), "{second:?}");
+    let second = second.ok();
+    assert_eq!(second["effect"], "enriched");
+    assert_eq!(second["metadata"]["memory_context"]["last_answer"], "In Leipzig.");
+    assert_eq!(second["metadata"]["memory_messages"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn how_much_of_prompts_begins_as_before_is_counted() {
+    let server = Server::of_conversations(&[]);
+    let counted = |name: &str| -> f64 {
+        let metrics = server.send_to("GET", "/metrics", &[], "").body;
+        let sample = metrics.lines().find_map(|line| line.strip_prefix(&format!("keepline_prompt_{name}_total ")));
+        sample.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
+    };
+    let ask = || {
+        let turn = question(&server, "anna", &"x".repeat(500))["turn"].clone();
+        server.post("/answers", &json!({"text": "y".repeat(500), "turn": turn})).ok();
+    };
+    // The first has no conversation, and the second no question before it that had one.
+    (0..2).for_each(|_| ask());
+    assert_eq!(counted("bytes"), 0.0);
+    ask();
+    let (all, stable) = (counted("bytes"), counted("stable_bytes"));
+    assert!(all > 2000.0 && (768.0..all / 2.0 + 256.0).contains(&stable), "{stable} of {all}");
+    // As lines, too.
+    let line = json!({"text": "?", "metadata": {"session_id": "anna"}}).to_string();
+    let sent = server.send("POST", "/questions", &[("content-type", "application/x-ndjson")], &line);
+    assert_eq!(sent.status, 200);
+    assert!(counted("stable_bytes") > stable + 1792.0 && counted("bytes") > all + 3000.0);
+}
+
+#[test]
+fn an_answer_that_is_sent_again_with_its_idempotency_key_counts_once() {
+    let server = Server::of_conversations(&[]);
+    let turn = question(&server, "anna", "?")["turn"].clone();
+    let body = json!({"text": "!", "turn": turn}).to_string();
+    let send = || server.send("POST", "/answers", &[("idempotency-key", "k1")], &body).ok()["effect"].clone();
+    assert_eq!((send(), send()), ("stored".into(), "repeated".into()));
+    assert_eq!(server.get("/sessions/anna/keys/answer_count").ok()["value"], 1);
+    let refused = server.send("POST", "/answers", &[("idempotency-key", "a b")], &body).error(400);
+    assert_eq!(refused.1.as_deref(), Some("idempotency-key"));
+}
+
+#[test]
+fn a_turn_is_answered_by_another_service_of_the_store_with_what_its_tools_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let [asking, answering] = [(); 2].map(|()| Server::of_conversations(&["--dir", place]));
+    let turn = question(&asking, "anna", "Rain?")["turn"].clone();
+    let call = json!({"call_id": "c1", "name": "look", "arguments": {"city": "Bonn"}});
+    let turn = asking.post("/tools", &json!({"tool": call, "turn": turn})).ok()["turn"].clone();
+    let result = json!({"call_id": "c1", "output": "sunny"});
+    let turn = answering.post("/tools", &json!({"tool": result, "turn": turn})).ok()["turn"].clone();
+    assert_eq!(answering.post("/answers", &json!({"text": "No.", "turn": turn})).ok()["effect"], "stored");
+    let said = said(&asking, "anna");
+    assert_eq!(said.first(), pairs(&[("user", "Rain?")]).first());
+    assert_eq!(said.last(), pairs(&[("assistant", "No.")]).first());
+    assert!(said.contains(&("tool".into(), "sunny".into())), "{said:?}");
+}
+
+#[test]
+fn an_answer_without_a_turn_is_stored_in_the_session_that_its_metadata_name() {
+    let server = Server::of_conversations(&[]);
+    let body = json!({"text": "b", "question_text": "a", "metadata": {"session_id": "s"}, "tokens": 3});
+    assert_eq!(server.post("/answers", &body).ok()["effect"], "stored");
+    assert_eq!(said(&server, "s"), pairs(&[("user", "a"), ("assistant", "b")]));
+}
+
+#[test]
+fn an_answer_to_an_earlier_life_of_its_session_is_not_stored() {
+    let server = Server::of_conversations(&[]);
+    let turn = question(&server, "anna", "?")["turn"].clone();
+    server.delete("/sessions/anna").ok();
+    assert_eq!(server.post("/answers", &json!({"text": "late", "turn": turn})).ok()["effect"], "ended");
+    assert_eq!(server.get("/sessions/anna").error(404).0, "not_found");
+}
+
+#[test]
+fn what_is_wrong_in_a_body_is_named() {
+    let server = Server::of_conversations(&[]);
+    for (path, body, code, param) in [
+        ("/questions", "{", "malformed", None),
+        ("/questions", "[]", "malformed", None),
+        ("/questions", r#"{"lane":"answers","text":"x"}"#, "invalid", Some("lane")),
+        ("/questions", r#"{"text":"x","tokens":-1}"#, "invalid", Some("tokens")),
+        ("/questions", r#"{"text":"x","vector":{"model":"m"}}"#, "invalid", Some("vector")),
+        ("/answers", r#"{"text":"x","turn":"x"}"#, "invalid", Some("turn")),
+        ("/answers", r#"{"text":"x","status":"half"}"#, "invalid", Some("status")),
+        ("/tools", r#"{"tool":{"call_id":"1","output":"x"}}"#, "invalid", Some("turn")),
+        ("/tools", r#"{"tool":{}}"#, "malformed", None),
+    ] {
+        let refused = server.send("POST", path, &[], body).error(400);
+        assert_eq!(refused, (code.to_owned(), param.map(str::to_owned)), "{path} {body}");
+    }
+}
+
+#[test]
+fn a_session_of_another_user_is_as_if_it_were_absent() {
+    let server = Server::of_conversations(&[]);
+    let metadata = |user: &str| json!({"session_id": "s", "user_id": user});
+    server.post("/answers", &json!({"text": "x", "question_text": "?", "metadata": metadata("anna")})).ok();
+    let asked = server.post("/questions", &json!({"text": "?", "metadata": metadata("bob")}));
+    assert_eq!(asked.error(404).0, "not_found");
+}
+
+#[test]
+fn lines_come_back_one_for_one_and_in_order() {
+    let server = Server::of_conversations(&[]);
+    let lines = [
+        r#"{"lane":"questions","text":"a","metadata":{"session_id":"s"}}"#,
+        r#"{"lane":"answers","text":"b"}"#,
+        "{",
+        r#"{"text":"c","metadata":{"session_id":"s"}, "n": 1.50}"#,
+    ];
+    let reply = server.send("POST", "/questions", &[("content-type", "application/x-ndjson")], &lines.join("\n"));
+    assert_eq!((reply.status, reply.headers["content-type"].as_str()), (200, "application/x-ndjson"));
+    let out: Vec<&str> = reply.body.lines().collect();
+    assert_eq!((out.len(), &out[..2]), (4, &lines[..2]));
+    let wrong: Value = serde_json::from_str(out[2]).unwrap();
+    assert_eq!((&wrong["error"]["code"], &wrong["error"]["line"]), (&"malformed".into(), &3.into()));
+    // The line gains its memory, and nothing else moves.
+    assert!(out[3].starts_with(r#"{"text":"c","metadata":{"session_id":"s""#) && out[3].ends_with(r#", "n": 1.50}"#));
+    assert!(out[3].contains(r#""last_answer":"b""#), "{}", out[3]);
+    assert_eq!(said(&server, "s"), pairs(&[("user", "a"), ("assistant", "b")]));
+}
+
+#[test]
+fn a_line_is_answered_while_the_next_one_is_still_to_be_sent() {
+    let server = Server::of_conversations(&[]);
+    let mut connection = server.connect();
+    let head = "POST /keepline/v1/questions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-ndjson\r\n\
+                transfer-encoding: chunked\r\n\r\n";
+    connection.write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(connection.try_clone().unwrap());
+    let mut send = |line: &str| write!(connection, "{:x}\r\n{line}\r\n", line.len()).unwrap();
+    let first = "{\"text\":\"a\",\"metadata\":{\"session_id\":\"s\"}}\n";
+    send(first);
+    assert_eq!(read_head(&mut reader).0, 200);
+    assert_eq!(read_chunk(&mut reader).as_deref(), Some(first));
+    let second = "{\"lane\":\"answers\",\"text\":\"b\"}\n";
+    send(second);
+    assert_eq!(read_chunk(&mut reader).as_deref(), Some(second));
+    send("");
+    assert_eq!(read_chunk(&mut reader), None);
+    assert_eq!(server.get("/sessions/s/keys/last_answer").ok()["value"], "b");
+}

@@ -1,0 +1,16 @@
+//! `keepline serve`, as programs in any language use it: the real binary on a free port of loopback, over plain HTTP.
+
+mod coming_from;
+mod described;
+mod events;
+mod exactly_once;
+mod keys;
+mod lanes;
+mod limits;
+mod pipelines;
+mod readme;
+mod search;
+mod server;
+mod sessions;
+mod transfer;
+mod users;
