@@ -18,18 +18,19 @@ pub struct Host {
 
 type Context<'a> = StoreContextMut<'a, Host>;
 
-#[derive(ComponentType, Lower)]
+/// What the contract's clock returns.
+#[derive(ComponentType, Lift, Lower)]
 #[component(record)]
-struct Datetime {
-    seconds: u64,
-    nanoseconds: u32,
+pub struct Datetime {
+    pub seconds: u64,
+    pub nanoseconds: u32,
 }
 
+/// What the contract's log is called with.
 #[derive(Clone, Copy, ComponentType, Lift)]
 #[component(enum)]
 #[repr(u8)]
-#[allow(dead_code, reason = "levels come from the component")]
-enum Level {
+pub enum Level {
     #[component(name = "trace")]
     Trace,
     #[component(name = "debug")]

@@ -8,6 +8,7 @@
 mod cache;
 mod compile;
 mod compiler_process;
+mod digest;
 mod engine;
 mod error;
 mod file;
@@ -17,21 +18,20 @@ mod walk;
 
 use std::{fmt, path::Path};
 
-use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
+pub use self::{
+    compiler_process::serve as serve_compiler,
+    digest::{check_pin, is_sha256, sha256},
+    error::PluginError,
+    file::read,
+    oci::{read_layout, write_layout},
+};
 use self::{
-    cache::hexadecimal,
     engine::catch_engine_panic,
     error::{printable_name, printable_text},
     meter::Meter,
     walk::{Interfaces, walk_component},
-};
-pub use self::{
-    compiler_process::serve as serve_compiler,
-    error::PluginError,
-    file::read,
-    oci::{read_layout, write_layout},
 };
 pub use crate::sandbox::{CodeCache, Compiler, CompilerCommand, Measure, Measured, PluginLimits, Sandbox};
 use crate::{
@@ -90,22 +90,6 @@ pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginErro
         measured: meter.measured(),
         refusal,
     })
-}
-
-/// The SHA-256 of a component's bytes, in base 16.
-#[must_use]
-pub fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
-}
-
-/// Checks that these bytes are the ones that were pinned. What is then loaded must be this same buffer: a file that is
-/// read again may have changed.
-///
-/// # Errors
-/// [`PluginError::Changed`], when their SHA-256 is not `pinned`, in base 16 with small letters.
-pub fn check_pin(bytes: &[u8], pinned: &str) -> Result<(), PluginError> {
-    let found = sha256(bytes);
-    if found == pinned { Ok(()) } else { Err(PluginError::Changed { pinned: pinned.to_owned(), found }) }
 }
 
 /// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.

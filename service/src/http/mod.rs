@@ -20,7 +20,7 @@ pub use self::{
     object::{JsonObject, OnlyObject, raw},
     page::{Page, PageQuery},
     permission::{require_project_writer, require_scope},
-    reply::{created, json, raw_json},
+    reply::{NDJSON, created, json, raw_json},
     revision::{expected_revision, with_expectation, with_revision},
     route::{Access, Handler, Route, handler},
     stream_end::StreamEnd,

@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 
 use super::ApiError;
 
+/// The media type of JSON lines.
+pub const NDJSON: &str = "application/x-ndjson";
+
 /// 200 with a JSON body.
 pub fn json(body: &impl Serialize) -> Result<Response, ApiError> {
     with_status(StatusCode::OK, body)

@@ -100,8 +100,10 @@ impl Collector for MetricsSnapshot {
             encode_embeddings(&mut families, metrics)?;
         }
         encode_stores(&mut families, &self.stores)?;
-        let prompted: Vec<StoreMetrics> = self.stores.iter().filter(|of| of.prompts.is_some()).cloned().collect();
-        if prompted.is_empty() { Ok(()) } else { encode_prompts(&mut families, &prompted) }
+        if self.stores.iter().any(|of| of.prompts.is_some()) {
+            encode_prompts(&mut families, &self.stores)?;
+        }
+        Ok(())
     }
 }
 

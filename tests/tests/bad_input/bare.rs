@@ -7,9 +7,10 @@ use keepline::{
     plugin::BUNDLED,
     store::{Deadline, DeleteAttempt, DeleteRequest, MemoryStore, Problem, Store, Transaction, Writer},
 };
+use keepline_tests::component_host::{Datetime, Level};
 use wasmtime::{
     Config, Engine, StoreContextMut,
-    component::{Component, ComponentType, Func, Lift, Linker, Lower, Val},
+    component::{Component, Func, Linker, Val},
 };
 
 pub struct Bare {
@@ -21,32 +22,6 @@ pub struct Bare {
 struct Lent {
     store: MemoryStore,
     writer: Writer,
-}
-
-#[derive(ComponentType, Lift, Lower)]
-#[component(record)]
-struct Datetime {
-    seconds: u64,
-    nanoseconds: u32,
-}
-
-#[derive(Clone, Copy, ComponentType, Lift)]
-#[component(enum)]
-#[repr(u8)]
-#[allow(dead_code, reason = "levels come from the component")]
-enum Level {
-    #[component(name = "trace")]
-    Trace,
-    #[component(name = "debug")]
-    Debug,
-    #[component(name = "info")]
-    Info,
-    #[component(name = "warn")]
-    Warn,
-    #[component(name = "error")]
-    Error,
-    #[component(name = "critical")]
-    Critical,
 }
 
 /// The store in memory answers at once.

@@ -105,6 +105,7 @@ const LIBRARY: Package = Package {
         "runtime::pool",
         "runtime",
         "plugin::error",
+        "plugin::digest",
         "plugin::meter",
         "plugin::file",
         "plugin::walk",

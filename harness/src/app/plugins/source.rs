@@ -12,10 +12,10 @@ use std::{
 use anyhow::{Context, Result};
 use keepline::{
     Plugin, Sandbox,
-    plugin::{PluginLimits, check_pin, read, read_layout},
+    plugin::{PluginLimits, check_pin, is_sha256, read, read_layout},
 };
 
-use super::{PinnedPlugin, TrustFile, check_plugin_name, trust_file::is_sha256};
+use super::{PinnedPlugin, TrustFile, check_plugin_name};
 use crate::app::error::usage_error;
 
 /// Where a component comes from.

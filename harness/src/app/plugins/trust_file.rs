@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use keepline::plugin::is_sha256;
 use serde::{Deserialize, Serialize};
 
 use crate::app::error::usage_error;
@@ -190,11 +191,6 @@ impl PinnedPlugin {
         let Self { name, sha256, source } = self;
         format!("{name:?} is pinned to {source} with SHA-256 {sha256}; `keepline plugin remove {name}` removes that")
     }
-}
-
-/// Whether this is a SHA-256 in base 16 with small letters.
-pub(super) fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 #[cfg(test)]

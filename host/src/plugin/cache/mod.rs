@@ -20,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 pub(super) use self::staging::Staging;
 use super::{
+    digest::{hexadecimal, is_sha256},
     engine::{Setup, engine},
     error::PluginError,
 };
@@ -98,7 +99,7 @@ impl CacheSlot {
             let (name, path) = (entry.file_name(), entry.path());
             let Ok(since) = entry.metadata().and_then(|metadata| metadata.modified()) else { continue };
             let Some(name) = name.to_str() else { continue };
-            if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            if is_sha256(name) {
                 slots.push((since, path));
             } else if name.starts_with(UNFINISHED) && since.elapsed().is_ok_and(|age| age > ABANDONED) {
                 let _ = fs::remove_dir_all(path);
@@ -146,8 +147,4 @@ fn private_directory() -> DirBuilder {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

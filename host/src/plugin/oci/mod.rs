@@ -9,11 +9,10 @@ mod write;
 use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 pub use self::{read::read_layout, write::write_layout};
 use super::{
-    cache::hexadecimal,
+    digest::is_sha256,
     error::{PluginError, printable_text},
 };
 
@@ -77,12 +76,7 @@ struct Config {
 
 /// The SHA-256 in a digest, in base 16 with small letters.
 fn digest_hexadecimal(digest: &str) -> Option<&str> {
-    let is_small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    digest.strip_prefix(SHA256).filter(|text| text.len() == 64 && text.bytes().all(is_small))
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
+    digest.strip_prefix(SHA256).filter(|text| is_sha256(text))
 }
 
 fn fault(path: &Path, problem: impl ToString) -> PluginError {

@@ -12,9 +12,9 @@ use std::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    super::{error::PluginError, file::read_bounded},
+    super::{digest::sha256, error::PluginError, file::read_bounded},
     ARCHITECTURE, COMPONENT_TYPE, CONFIG_TYPE, Config, Descriptor, INDEX_TYPE, Index, LAYOUT_VERSION, MANIFEST_TYPE,
-    Manifest, Marker, SCHEMA_VERSION, digest_hexadecimal, fault, sha256,
+    Manifest, Marker, SCHEMA_VERSION, digest_hexadecimal, fault,
 };
 use crate::sandbox::{Measure, Measured, PluginLimits};
 

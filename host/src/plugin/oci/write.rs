@@ -6,12 +6,13 @@ use serde_json::json;
 
 use super::{
     super::{
+        digest::sha256,
         error::PluginError,
         meter::Meter,
         walk::{Interfaces, walk_component},
     },
     ARCHITECTURE, COMPONENT_TYPE, CONFIG_TYPE, Descriptor, INDEX_TYPE, Index, LAYOUT_VERSION, MANIFEST_TYPE, Manifest,
-    Marker, SCHEMA_VERSION, SHA256, fault, sha256,
+    Marker, SCHEMA_VERSION, SHA256, fault,
 };
 use crate::sandbox::PluginLimits;
 

@@ -1,7 +1,7 @@
 //! What the table of routes does not say: the query and the headers of each route, its body and its reply.
 
 use super::{codebolt, neurolink};
-use crate::http::Route;
+use crate::http::{NDJSON, Route};
 
 /// Names, and what they mean.
 pub type Parameters = &'static [(&'static str, &'static str)];
@@ -94,7 +94,6 @@ pub fn count() -> usize {
 const OF_OTHERS: [&[Description]; 3] = [codebolt::DESCRIPTIONS, neurolink::DESCRIPTIONS, OTHERS];
 
 const JSON: &[&str] = &["application/json"];
-const NDJSON: &str = "application/x-ndjson";
 const YAML: Form = ("application/yaml", "DefinitionForm");
 /// Of a change that is made on one revision only.
 pub const REVISION: Parameters =
@@ -174,7 +173,7 @@ const IMPORT: Parameters = &[
     ("dry_run", "true: nothing is imported, and the reply says what would be"),
 ];
 /// JSON lines.
-const SESSION_FILE: &[&str] = &["application/x-ndjson"];
+const SESSION_FILE: &[&str] = &[NDJSON];
 /// The same; any type is taken, and this one by those who know no lines.
 const SENT_LINES: &[&str] = &[NDJSON, "text/plain"];
 

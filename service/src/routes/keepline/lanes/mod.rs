@@ -22,13 +22,10 @@ use self::fields::{AnswerFields, QuestionFields, ToolFields};
 use super::ownership::{OwnedSession, reached_user, session_not_found};
 use crate::{
     events::{SessionChange, announce_session},
-    http::{self, ApiError, Call, raw_json},
+    http::{self, ApiError, Call, NDJSON, raw_json},
     jsonl::entry::{Entry, Lane},
     tenants::Tenant,
 };
-
-/// A stream of lines.
-const LINES: &str = "application/x-ndjson";
 
 /// What became of an entry.
 #[derive(Serialize)]
@@ -129,7 +126,7 @@ pub async fn tools(mut call: Call) -> Result<Response, ApiError> {
 
 fn has_lines(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(LINES))
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(NDJSON))
 }
 
 /// The entry of a body, as one of the caller's.
@@ -223,8 +220,11 @@ fn turn_text(turn: &Turn) -> Result<String, ApiError> {
 
 /// Tells followers of an answer that was stored. Of a session that a question begins they hear with its first answer.
 fn announce_effect(tenant: &Tenant, effect: Effect, turn: &Turn) {
+    if effect != Effect::Stored {
+        return;
+    }
     let turn = turn.export();
-    if let (Effect::Stored, Some(session)) = (effect, turn.session()) {
+    if let Some(session) = turn.session() {
         announce_session(tenant, SessionChange::Answered, session, turn.user());
     }
 }

@@ -19,9 +19,9 @@ use keepline::{
 };
 use serde_json::json;
 
-use super::{LINES, announce_effect, bind_entry, count_prompt};
+use super::{announce_effect, bind_entry, count_prompt};
 use crate::{
-    http::{ApiError, Call},
+    http::{ApiError, Call, NDJSON},
     jsonl::entry::{Entry, Lane},
 };
 
@@ -37,7 +37,7 @@ pub fn pass_lines(mut call: Call, lane: Lane) -> Result<Response, ApiError> {
         Some((Ok::<_, Infallible>(line), entries))
     });
     let mut response = Response::new(Body::from_stream(out));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     Ok(response)
 }
 

@@ -6,7 +6,6 @@
 
 use std::{
     io::{self, Read, Seek, SeekFrom},
-    pin::Pin,
     sync::Arc,
     time::Duration,
     vec,
@@ -18,14 +17,14 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use futures::{FutureExt, Stream, StreamExt, future::Shared, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use keepline::{sessions::user_bucket, store::names::is_bucket};
 use keepline_session_file::{ExportedSession, Problem, Reason, SessionExport, list_sessions};
 use tokio::time;
 
 use super::export_error;
 use crate::{
-    http::{ApiError, Call},
+    http::{ApiError, Call, NDJSON},
     routes::keepline::{
         ownership::{OwnedSession, reached_user, session_not_found, user_not_found},
         sessions::of_user,
@@ -33,8 +32,6 @@ use crate::{
     tenants::Tenant,
 };
 
-/// The media type of JSON lines.
-const LINES: &str = "application/x-ndjson";
 /// Bytes that are read of an export at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Attempts to read a session that keeps changing, beside the last one, and the pauses after them.
@@ -109,7 +106,7 @@ async fn export_each(call: Call, names: Vec<String>, owner: Option<String>) -> R
     let mut names = names.into_iter();
     // Before the first byte: a store that fails is an error as everywhere.
     let first = source.next(&mut names).await.map_err(|(name, problem)| export_error(&name, problem))?;
-    let end: StreamEnd = call.end.wait().boxed().shared();
+    let end = call.end.wait().boxed();
     let rest = stream::unfold(Some((source, names, end)), |state| async {
         let (source, mut names, mut end) = state?;
         let next = tokio::select! {
@@ -134,8 +131,6 @@ async fn export_each(call: Call, names: Vec<String>, owner: Option<String>) -> R
         Err(error) => stream::iter([Err(error)]).right_stream(),
     })))
 }
-
-type StreamEnd = Shared<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
 /// Where sessions are read, and whose.
 struct ExportSource {
@@ -190,6 +185,6 @@ fn chunks(exported: ExportedSession) -> impl Stream<Item = io::Result<Bytes>> {
 
 fn lines_response(lines: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response {
     let mut response = Response::new(Body::from_stream(lines));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     response
 }

@@ -47,7 +47,9 @@ pub async fn import(mut call: Call) -> Result<Response, ApiError> {
     let target = Some(transfers.store.clone());
     let delivery = SessionDelivery { target, staging, replaces, is_dry_run, owner: owner.clone() };
     let mut import = SessionImport::new(delivery, Some(call.tenant.keepline().clone()));
-    import.withdrawal = Some(Box::new(TenantCopies { tenant: call.tenant.clone() }));
+    if copies_for_users(&call.tenant.keepline().filter_options()) {
+        import.withdrawal = Some(Box::new(TenantCopies { tenant: call.tenant.clone() }));
+    }
     if !is_dry_run {
         let tenant = call.tenant.clone();
         // At once: what was delivered stays so, however the import ends.
@@ -127,9 +129,6 @@ impl CopyWithdrawal for TenantCopies {
     async fn withdraw(&self, session: &str) -> Result<(), String> {
         use SessionErrorCode::{Expired, InvalidSession, NotFound};
         let keepline = self.tenant.keepline();
-        if !copies_for_users(&keepline.filter_options()) {
-            return Ok(());
-        }
         let mut sessions = keepline.sessions();
         let id = sessions.id_of(session).await.map_err(|error| error.message)?;
         let owner = match sessions.describe((&*id).into()).await {
