@@ -276,7 +276,7 @@ async fn run_pipes(
             served = &mut entries => {
                 if served.is_ok() {
                     tokio::select! {
-                        () = deferred.shutdown(arguments.grace.unwrap_or(GRACE)) => {}
+                        _ = deferred.shutdown(arguments.grace.unwrap_or(GRACE)) => {}
                         () = &mut grace_end => {}
                     }
                 }
