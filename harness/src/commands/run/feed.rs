@@ -71,9 +71,8 @@ pub fn start_reading(
             let batch = reader.read_batch();
             let pieces = batch.as_ref().map_or(0, Vec::len);
             let bytes = batch.as_ref().map_or(0, |pieces| pieces.iter().map(InputPiece::len).sum());
-            // In this order, what was read counts as unread bytes until it counts as pieces.
+            reading.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
             reading.pieces.fetch_add(u64::try_from(pieces).unwrap_or(u64::MAX), Ordering::Relaxed);
-            reading.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Release);
             let is_last = batch.as_ref().map_or(true, Vec::is_empty);
             reading.is_done.store(is_last, Ordering::Relaxed);
             let is_empty = matches!(&batch, Ok(pieces) if pieces.is_empty());
@@ -100,15 +99,10 @@ impl io::Read for CountingReader {
 }
 
 impl ReadingState {
-    /// Pieces that were read and are not among those that were `written`.
-    pub fn pieces_held(&self, written: &AtomicU64) -> u64 {
-        self.pieces.load(Ordering::Relaxed).saturating_sub(written.load(Ordering::Relaxed))
-    }
-
     /// Bytes that were not passed on, as far as is known: those of an unfinished line, and those that wait in `input`. The
     /// writer of a pipe may have more.
     pub fn unread_bytes(&self, input: &File) -> u64 {
-        let begun = self.taken.load(Ordering::Relaxed).saturating_sub(self.bytes.load(Ordering::Acquire));
+        let begun = self.taken.load(Ordering::Relaxed).saturating_sub(self.bytes.load(Ordering::Relaxed));
         begun + rustix::io::ioctl_fionread(input).unwrap_or(0)
     }
 }

@@ -74,6 +74,8 @@ use crate::{
 const QUEUED_ENTRIES_PER_PIPE: usize = 256;
 const ENTRIES_IN_FLIGHT: usize = 4096;
 const BYTES_IN_FLIGHT: usize = 64 << 20;
+/// How long a run that has to end at once waits for tasks that may have done all their work.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
 /// Time limit for reading the store's settings before the first entry.
 const SETTINGS_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -282,11 +284,8 @@ async fn run_pipes(
                 }
                 Some(served)
             }
-            // Two signals at once leave the tasks no time to end: once every line is written, nothing holds them up.
-            () = &mut grace_end => match reading.pieces_held(&pieces_out) {
-                0 => Some(entries.await),
-                _ => None,
-            },
+            // Two signals at once leave tasks that only have to end no time for it.
+            () = &mut grace_end => tokio::time::timeout(LAST_MOMENT, &mut entries).await.ok(),
         }
     };
     if let Some(bar) = bar {
@@ -300,7 +299,8 @@ async fn run_pipes(
     // A signal to an idle coprocess interrupts nothing.
     let interrupted = signalled.filter(|_| !is_complete || unread > 0);
     if let Some(signal) = interrupted {
-        let (out, held) = (pieces_out.load(Ordering::Relaxed), reading.pieces_held(&pieces_out));
+        let out = pieces_out.load(Ordering::Relaxed);
+        let held = reading.pieces.load(Ordering::Relaxed).saturating_sub(out);
         terminal::print_warning(&interruption_message(signal, out, held, unread));
     }
     let tally = served.transpose()?.unwrap_or_default();

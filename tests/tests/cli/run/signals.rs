@@ -300,7 +300,7 @@ fn two_signals_at_once_interrupt_no_run_that_has_written_all_lines() {
         }
         let (code, told) = running.end();
         assert_eq!(code, Some(0), "{pipes}: {told}");
-        assert!(!told.contains("interrupted") && told.contains("2 lines"), "{pipes}: {told}");
+        assert!(!told.contains("interrupted") && told.contains("2 entries"), "{pipes}: {told}");
     }
 }
 
