@@ -23,6 +23,9 @@ const MAX_WAITING_BYTES: usize = 16 << 20;
 /// The most of a transaction.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
+/// How long after a transaction the next one begins, unless there is a full batch: events gather meanwhile, so that a busy
+/// service adds less than one write to each answer. The first after a pause doesn't wait.
+const GATHERING: Duration = Duration::from_millis(10);
 /// Between two tries, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -39,6 +42,11 @@ pub(super) struct Announcer {
 struct Queue {
     events: VecDeque<String>,
     bytes: usize,
+    /// When the last transaction was done.
+    written: Option<Instant>,
+    /// Of the tasks, one after the other. None while one is at work, and after one that was dropped: its number may be in
+    /// use.
+    writer: Option<Writer>,
 }
 
 impl Queue {
@@ -51,6 +59,13 @@ impl Queue {
         }
         self.bytes += event.len();
         self.events.push_back(event);
+    }
+
+    /// Until when events gather. None: they are to be written now.
+    fn gathers_until(&self) -> Option<Instant> {
+        let until = self.written? + GATHERING;
+        let gathers = (1..BATCH).contains(&self.events.len()) && self.bytes < BATCH_BYTES && until > Instant::now();
+        gathers.then_some(until)
     }
 
     fn take_batch(&mut self) -> Vec<String> {
@@ -84,18 +99,25 @@ pub(super) fn announce(log: &Arc<EventLogInner>, event: String) {
 }
 
 async fn write_all(log: Arc<EventLogInner>) {
-    let mut writer = Writer::new();
+    let mut writer = log.announcer.queue.lock().writer.take().unwrap_or_default();
     loop {
+        let gathers_until = log.announcer.queue.lock().gathers_until();
+        if let Some(until) = gathers_until {
+            tokio::time::sleep_until(until).await;
+        }
         let batch = {
             let mut queue = log.announcer.queue.lock();
             let batch = queue.take_batch();
             if batch.is_empty() {
+                queue.writer = Some(writer);
                 log.announcer.is_busy.send_replace(false);
                 return;
             }
             batch
         };
-        match append(&log, &mut writer, batch).await {
+        let appended = append(&log, &mut writer, batch).await;
+        log.announcer.queue.lock().written = Some(Instant::now());
+        match appended {
             Ok(extent) => {
                 log.poke.notify_one();
                 trim(&log, &mut writer, extent).await;
@@ -108,6 +130,7 @@ async fn write_all(log: Arc<EventLogInner>) {
                 }
                 // The next event tries again.
                 if queue.events.len() == 1 {
+                    queue.writer = Some(writer);
                     log.announcer.is_busy.send_replace(false);
                     return;
                 }

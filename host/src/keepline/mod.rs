@@ -20,7 +20,7 @@ use crate::{
         task::{Job, ModelError, NeedResult, Progress},
     },
     keepline::inner::{
-        KeeplineInner, UnusableIds,
+        IdleWriters, KeeplineInner, UnusableIds,
         counters::{Counters, Tally},
     },
     keepline::options::Options,
@@ -147,6 +147,7 @@ impl Keepline {
             file_resolver: options.file_resolver,
             assembly: options.assembly,
             embeddings,
+            writers: IdleWriters::default(),
         };
         if options.require_store
             && let Some(problem) = store.check(Deadline::after(options.entry_timeout)).await.problem
@@ -218,7 +219,6 @@ impl Keepline {
             Err(error) => return Progress::failed(job, error.into()),
         };
         let due = self.inner.call_deadline(Instant::now(), by);
-        let mut writer = None;
         let vectors: Vec<_> = job.results.iter().map(NeedResult::vectors).collect();
         let results: Vec<_> =
             job.results.iter().zip(&vectors).map(|(result, vectors)| result.to_contract(vectors)).collect();
@@ -230,7 +230,7 @@ impl Keepline {
             instance.call(writer, due, scope, call).await
         };
         self.inner
-            .call_instance(&self.store, &mut writer, due, call)
+            .call_instance(&self.store, due, call)
             .await
             .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
     }

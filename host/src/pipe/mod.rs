@@ -22,7 +22,7 @@ use crate::{
     keepline::options::OnStoreError,
     logging::LogLevel,
     runtime::{CallRefusal, CallScope, EntryOwner, Exports, PluginInstance},
-    store::{Deadline, FailureCode, StoreGuard, Writer},
+    store::{Deadline, FailureCode, StoreGuard},
 };
 
 /// The lanes of one stream of entries, of any number of conversations: what knows, between a question and its answers,
@@ -38,8 +38,6 @@ pub struct Pipe {
     inner: Arc<KeeplineInner>,
     store: Arc<StoreGuard>,
     turns: OpenTurns,
-    /// None while a call is under way, and after one that was dropped: its number may be in use.
-    writer: Option<Writer>,
     /// Whether its questions only read.
     reads_only: bool,
 }
@@ -47,7 +45,7 @@ pub struct Pipe {
 impl Pipe {
     pub(crate) fn new(inner: Arc<KeeplineInner>, store: Arc<StoreGuard>) -> Self {
         let turns = OpenTurns::new(inner.clone());
-        Self { inner, store, turns, writer: None, reads_only: false }
+        Self { inner, store, turns, reads_only: false }
     }
 
     /// For questions that change nothing in the store, whatever the plugin does.
@@ -153,11 +151,11 @@ impl Pipe {
             Ok(((reply, attached), writer))
         };
         let (called, sections) = match &self.inner.assembly {
-            None => (self.inner.call_instance(&self.store, &mut self.writer, due, call).await, None),
+            None => (self.inner.call_instance(&self.store, due, call).await, None),
             // Boxed: otherwise each question would be as large as this, and be moved.
             Some(assembly) => {
                 let assembled = self.inner.assemble_sections(assembly, &self.store, owner, question.text, due);
-                let asked = self.inner.call_instance(&self.store, &mut self.writer, due, call);
+                let asked = self.inner.call_instance(&self.store, due, call);
                 Box::pin(async { futures::join!(asked, assembled) }).await
             }
         };
@@ -306,7 +304,7 @@ impl Pipe {
             let call = async |exports: &Exports, store: &mut _| exports.filter_lanes()?.call_answer(store, entry).await;
             instance.call(writer, due, scope, call).await
         };
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, call).await;
+        let called = self.inner.call_instance(&self.store, due, call).await;
         drop(tools);
         self.inner.tally.answers.record(began.elapsed());
         match called {

@@ -484,10 +484,8 @@ impl Pipelines {
     {
         let Keepline { inner, store, .. } = &self.keepline;
         let due = inner.call_deadline(Instant::now(), by);
-        let mut writer = None;
-        let called = inner.call_instance(store, &mut writer, due, async |instance, writer, due| {
-            instance.call(writer, due, scope, call).await
-        });
+        let called = inner
+            .call_instance(store, due, async |instance, writer, due| instance.call(writer, due, scope, call).await);
         called.await?.map_err(Into::into)
     }
 

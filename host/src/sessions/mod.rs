@@ -5,6 +5,7 @@ mod conditions;
 mod error;
 mod hashed_ids;
 mod owned_data;
+mod owned_nodes;
 mod ownership;
 mod search;
 mod stored_json;
@@ -38,7 +39,7 @@ use crate::{
     contract::shared::Problem,
     keepline::inner::KeeplineInner,
     runtime::{CallScope, Exports, InstanceStore},
-    store::{Deadline, FailureCode, StoreGuard, Writer},
+    store::{Deadline, FailureCode, StoreGuard},
 };
 
 impl<'a> From<&'a str> for Transcript<'a> {
@@ -98,9 +99,10 @@ pub struct Sessions {
     store: Arc<StoreGuard>,
     /// Of all calls; none: each has its own.
     deadline: Option<Deadline>,
-    writer: Option<Writer>,
     /// [`WriteConditions`] as a call takes them.
     conditions: Vec<Member>,
+    /// The bucket of the user whose the sessions have to be.
+    owner: Option<String>,
 }
 
 /// What a call may reach.
@@ -242,14 +244,14 @@ impl Sessions {
         call: impl AsyncFnOnce(&Exports, &mut InstanceStore) -> wasmtime::Result<Result<R, Problem>>,
     ) -> Result<R, SessionError> {
         let due = self.inner.call_deadline(Instant::now(), self.deadline);
-        let called = self.inner.call_instance(&self.store, &mut self.writer, due, async |instance, writer, due| {
+        let called = self.inner.call_instance(&self.store, due, async |instance, writer, due| {
             instance.call(writer, due, scope, call).await
         });
         Ok(called.await??)
     }
 
     pub(crate) fn new(inner: Arc<KeeplineInner>, store: Arc<StoreGuard>) -> Self {
-        Self { inner, store, deadline: None, writer: None, conditions: Vec::new() }
+        Self { inner, store, deadline: None, conditions: Vec::new(), owner: None }
     }
 
     /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
@@ -279,9 +281,23 @@ impl Sessions {
     /// names, so move only sessions here whose owner you believe. For a node it is the owner's bucket only if that lists the
     /// session, or is not there yet.
     ///
+    /// Under the condition of an owner, a node of that user's whose session is another one's by now is deleted: `NotFound`.
+    ///
     /// # Errors
     /// See [`SessionError`]; `AlreadyExists`: it belongs to another user.
     pub async fn register(
+        &mut self,
+        transcript: Transcript<'_>,
+        user: Option<&str>,
+    ) -> Result<TranscriptRegistered, SessionError> {
+        let registered = self.register_unconfirmed(transcript, user).await;
+        match &self.owner {
+            Some(owner) if is_node(&transcript) => self.confirm_node(&transcript, owner, registered).await,
+            _ => registered,
+        }
+    }
+
+    async fn register_unconfirmed(
         &mut self,
         transcript: Transcript<'_>,
         user: Option<&str>,
@@ -437,6 +453,7 @@ impl Sessions {
     #[must_use]
     pub fn under(mut self, conditions: &WriteConditions) -> Self {
         self.conditions = conditions.to_extras();
+        self.owner = conditions.owner.as_deref().map(user_bucket);
         self
     }
 

@@ -147,17 +147,11 @@ impl Sessions {
         if !is_bucket(name) || !is_bucket(other) {
             return Ok(None);
         }
-        let transaction = Transaction {
-            bucket: BucketId::new(kind, name),
-            // To look is no use of it.
-            precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
-            expectations: vec![Expectation::Entry(expected)],
-            operations: Vec::new(),
-        };
+        let transaction = look_expecting(BucketId::new(kind, name), expected);
         Ok(Some(self.run_read_transaction(&transaction.into()).await?.status))
     }
 
-    async fn run_read_transaction(&self, transaction: &IndexedTransaction) -> Result<Receipt, SessionError> {
+    pub(super) async fn run_read_transaction(&self, transaction: &IndexedTransaction) -> Result<Receipt, SessionError> {
         let deadline = self.inner.call_deadline(Instant::now(), self.deadline).deadline;
         let mut writer = Writer::new();
         let writer = writer.advance();
@@ -167,6 +161,17 @@ impl Sessions {
     }
 }
 
-fn expected_entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {
+pub(super) fn expected_entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {
     ExpectedEntry { map_name: map.to_owned(), key: key.to_owned(), state, text: text.to_owned() }
+}
+
+/// A transaction that expects this and does nothing.
+pub(super) fn look_expecting(bucket: BucketId, expected: ExpectedEntry) -> Transaction {
+    Transaction {
+        bucket,
+        // To look is no use of it.
+        precondition: Precondition::Existing(ExistingBucket { generation: None, renew: false }),
+        expectations: vec![Expectation::Entry(expected)],
+        operations: Vec::new(),
+    }
 }

@@ -11,7 +11,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time,
 };
 use tokio_rustls::TlsAcceptor;
@@ -50,7 +50,7 @@ pub async fn serve(
     loop {
         let accept = async {
             // The semaphore is never closed.
-            let slot = slots.clone().acquire_owned().await;
+            let slot = slots.clone().acquire_owned().await.ok();
             (slot, listener.accept().await)
         };
         let (slot, accepted) = tokio::select! {
@@ -65,11 +65,13 @@ pub async fn serve(
                 continue;
             }
         };
-        let (tls, router, stopping) = (tls.clone(), router.clone(), stopping.subscribe());
-        tokio::spawn(async move {
-            serve_connection(stream, tls, limits, router, stopping).await;
-            drop(slot);
-        });
+        let served = Served { limits, router: router.clone(), stopping: stopping.subscribe(), _slot: slot };
+        // Replies are written whole: waiting for more would only delay them.
+        let _ = stream.set_nodelay(true);
+        match tls.clone() {
+            None => tokio::spawn(serve_stream(stream, served)),
+            Some(tls) => tokio::spawn(serve_encrypted(stream, tls, served)),
+        };
     }
     drop(listener);
     stopping.send_replace(true);
@@ -80,29 +82,26 @@ pub async fn serve(
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
+/// What serves a connection, for as long as it lasts.
+struct Served {
     limits: ConnectionLimits,
     router: Router,
     stopping: watch::Receiver<bool>,
-) {
-    // Replies are written whole: waiting for more would only delay them.
-    let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return serve_stream(stream, limits, router, stopping).await };
-    match time::timeout(HANDSHAKE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => serve_stream(stream, limits, router, stopping).await,
+    _slot: Option<OwnedSemaphorePermit>,
+}
+
+async fn serve_encrypted(stream: TcpStream, tls: TlsAcceptor, served: Served) {
+    // Boxed: what a handshake needs is gone when the connection is idle.
+    match time::timeout(HANDSHAKE, Box::pin(tls.accept(stream))).await {
+        Ok(Ok(stream)) => serve_stream(stream, served).await,
         Ok(Err(error)) => tracing::debug!(target: "keepline.service", "a TLS handshake failed: {error}"),
         Err(_) => tracing::debug!(target: "keepline.service", "a TLS handshake took too long"),
     }
 }
 
-async fn serve_stream(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    limits: ConnectionLimits,
-    router: Router,
-    mut stopping: watch::Receiver<bool>,
-) {
+/// Its future is what an idle connection costs beside the buffers of hyper: thousands of streams are open at once.
+async fn serve_stream(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, served: Served) {
+    let Served { limits, router, mut stopping, _slot } = served;
     let stream = TokioIo::new(StalledWrites::new(stream, limits.write_timeout));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -124,5 +123,24 @@ async fn serve_stream(
     if let Err(error) = ended {
         // What strangers send wrongly is not worth more.
         tracing::debug!(target: "keepline.service", "a connection ended: {error}");
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_idle_connection_is_a_small_task() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (_stop, stopping) = watch::channel(false);
+        let second = Duration::from_secs(1);
+        let limits = ConnectionLimits { connections: 1, header_timeout: second, write_timeout: second, grace: second };
+        let slot = Arc::new(Semaphore::new(1)).acquire_owned().await.ok();
+        let task = serve_stream(stream, Served { limits, router: Router::new(), stopping, _slot: slot });
+        let bytes = size_of_val(&task);
+        assert!(bytes <= 2048, "{bytes}");
     }
 }

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -186,6 +186,7 @@ async fn followers_are_told_when_the_log_they_followed_has_ended() {
 struct Failing {
     left: AtomicU64,
     reads: AtomicU64,
+    writes: AtomicU64,
 }
 
 #[async_trait]
@@ -198,9 +199,8 @@ impl Intercept for Failing {
         deadline: Deadline,
     ) -> Result<IndexedReceipt, Failure> {
         let fails = |left: u64| left.checked_sub(1).filter(|_| transaction.has_writes());
-        if !transaction.has_writes() {
-            self.reads.fetch_add(1, SeqCst);
-        }
+        let counter = if transaction.has_writes() { &self.writes } else { &self.reads };
+        counter.fetch_add(1, SeqCst);
         match self.left.fetch_update(SeqCst, SeqCst, fails) {
             Ok(left) => {
                 if left % 2 == 0 {
@@ -262,5 +262,28 @@ async fn a_log_that_nobody_follows_is_not_read() {
     while before != store.reads.load(SeqCst) {
         before = store.reads.load(SeqCst);
         tokio::time::sleep(options().poll * 5).await;
+    }
+}
+
+#[tokio::test]
+async fn events_of_a_busy_service_gather_so_that_few_transactions_write_them() {
+    let (store, log) = failing(PATIENCE);
+    let mut follower = log.subscribe(None).await.unwrap();
+    let (began, mut announced) = (Instant::now(), 0_u32);
+    while announced < 1_000 {
+        log.announce(announced.to_string());
+        announced += 1;
+        // As between one answer and the next: a transaction would find the time.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    log.flush().await;
+    // The first two don't find one before them.
+    let most = 3 + began.elapsed().as_millis() / 10;
+    let writes = store.writes.load(SeqCst);
+    assert!(u128::from(writes) <= most && writes < 500, "{writes} transactions, at most {most}");
+    for number in 0..announced {
+        assert_eq!(next_event(&mut follower).await.1, number.to_string());
     }
 }

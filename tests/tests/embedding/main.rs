@@ -11,6 +11,7 @@ mod replacement;
 mod service;
 mod shutdown;
 mod turns;
+mod writers;
 
 use std::{
     sync::{

@@ -40,6 +40,7 @@ pub(crate) struct KeeplineInner {
     pub(crate) file_resolver: Option<Arc<dyn FileResolver>>,
     pub(crate) assembly: Option<Assembly>,
     pub(crate) embeddings: Option<Arc<EmbeddingScheduler>>,
+    pub(crate) writers: IdleWriters,
 }
 
 impl KeeplineInner {
@@ -150,7 +151,6 @@ impl KeeplineInner {
     pub(crate) async fn call_instance<R>(
         &self,
         store: &Arc<StoreGuard>,
-        writer: &mut Option<Writer>,
         mut due: CallDeadline,
         call: impl AsyncFnOnce(&mut PluginInstance, Writer, CallDeadline) -> Result<(R, Writer), PluginFault>,
     ) -> Result<R, CallRefusal> {
@@ -158,9 +158,9 @@ impl KeeplineInner {
             let mut taken: PooledInstance<'_> = self.pool.take_instance(store, &mut due).await?;
             taken.instance.use_store(store);
             // Not before there is an instance: a call that never had one has used no number.
-            match call(&mut taken.instance, writer.take().unwrap_or_default(), due).await {
+            match call(&mut taken.instance, self.writers.take(), due).await {
                 Ok((reply, returned)) => {
-                    *writer = Some(returned);
+                    self.writers.put_back(returned);
                     self.pool.return_instance(taken);
                     Ok(reply)
                 }
@@ -188,6 +188,25 @@ impl KeeplineInner {
             }
         };
         self.log().log_from_host(level, context, &refusal.to_string());
+    }
+}
+
+/// Writers that wait for their next call, at most one for each call that was under way at once.
+///
+/// Stores note who wrote to a session until no retry of it can come any more. Pipes and handles that live for one call, as
+/// those of a service do, would each be one more to note and to forget.
+#[derive(Default)]
+pub(crate) struct IdleWriters(Mutex<Vec<Writer>>);
+
+impl IdleWriters {
+    /// The one that was used last, so that few are in use; a new one, if all are.
+    fn take(&self) -> Writer {
+        self.0.lock().pop().unwrap_or_default()
+    }
+
+    /// After a call that is done. One of a call that was dropped or faulted doesn't come back: its number may be in use.
+    fn put_back(&self, writer: Writer) {
+        self.0.lock().push(writer);
     }
 }
 

@@ -1,10 +1,22 @@
 //! Conditions of the calls that write to a session, with the component on each store.
 
-use futures::future::join_all;
-use keepline::sessions::{
-    SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
 };
-use keepline_tests::{lanes::Node, on_every_store};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use keepline::{
+    sessions::{SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket},
+    store::{Deadline, Failure, IndexedReceipt, IndexedTransaction, Store, Writer, kind},
+};
+use keepline_tests::{
+    intercept::{Intercept, Intercepted},
+    lanes::Node,
+    on_every_store,
+};
+use tokio::sync::Notify;
 
 use crate::Given;
 
@@ -73,6 +85,63 @@ async fn a_node_is_written_to_under_its_owner_only(given: Given) {
     }
 }
 
+/// Holds the first write to a node until something else has been done.
+#[derive(Debug, Default)]
+struct HeldNode {
+    was_held: AtomicBool,
+    reached: Notify,
+    go_on: Notify,
+}
+
+#[async_trait]
+impl Intercept for HeldNode {
+    async fn transact(
+        &self,
+        store: &dyn Store,
+        writer: &Writer,
+        transaction: &IndexedTransaction,
+        deadline: Deadline,
+    ) -> Result<IndexedReceipt, Failure> {
+        let writes_node = transaction.transaction.bucket.kind == kind::NODE && transaction.has_writes();
+        if writes_node && !self.was_held.swap(true, SeqCst) {
+            self.reached.notify_one();
+            self.go_on.notified().await;
+        }
+        store.transact(writer, transaction, deadline).await
+    }
+}
+
+async fn a_node_written_while_its_session_became_anothers_is_removed(given: Given) {
+    let mut node = Node::new(&given.store, CONVERSATION).await;
+    let transcript = Transcript { session: "s", app_id: None, node_id: Some("llm") };
+    let messages = [r#"{"role": "user", "content": "?"}"#];
+    for is_begun_again in [false, true] {
+        let held = Arc::new(Intercepted::new(given.store.clone(), HeldNode::default()));
+        let late = Node::new(&(held.clone() as Arc<dyn Store>), CONVERSATION).await;
+        node.sessions.create("s").await.unwrap();
+        node.sessions.register("s".into(), Some("anna")).await.unwrap();
+        let written = tokio::spawn(async move {
+            let mut anna = late.keepline.sessions().under(&owned_by("anna"));
+            anna.set_messages(transcript, &chat_messages(&messages), None).await.unwrap();
+            anna.register(transcript, None).await
+        });
+        held.reached.notified().await;
+        node.sessions.delete("s").await.unwrap();
+        if is_begun_again {
+            node.sessions.create("s").await.unwrap();
+            node.sessions.register("s".into(), Some("boris")).await.unwrap();
+        }
+        held.go_on.notify_one();
+        assert_eq!(written.await.unwrap().unwrap_err().code, SessionErrorCode::NotFound);
+        assert_eq!(node.sessions.describe(transcript).await.unwrap_err().code, SessionErrorCode::NotFound);
+    }
+    // Its name is the new owner's to use.
+    let mut boris = node.keepline.sessions().under(&owned_by("boris"));
+    boris.set_messages(transcript, &chat_messages(&messages), None).await.unwrap();
+    boris.register(transcript, None).await.unwrap();
+    assert_eq!(node.sessions.describe(transcript).await.unwrap().owner, Some(user_bucket("boris")));
+}
+
 /// At once, with as many pipes.
 async fn a_call_under_a_request_id_counts_once_however_often_it_is_made(given: Given) {
     let mut node = Node::new(&given.store, CONVERSATION).await;
@@ -92,5 +161,6 @@ async fn a_call_under_a_request_id_counts_once_however_often_it_is_made(given: G
 on_every_store![
     a_session_is_written_to_under_its_owner_only,
     a_node_is_written_to_under_its_owner_only,
+    a_node_written_while_its_session_became_anothers_is_removed,
     a_call_under_a_request_id_counts_once_however_often_it_is_made,
 ];
