@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package registry setup
+.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package registry interop setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -70,8 +70,15 @@ clients:
 
 ## The OCI image layout of a component through a registry on loopback and back.
 registry:
+	@.ci/setup c wasm registry
 	@cargo build --package keepline-harness
 	@.ci/registry
+
+## With tools and hosts of others that take long to get: wash, ORAS and, if it is in the path, wkg push and pull the layout.
+interop:
+	@.ci/setup c wasm python registry
+	@cargo build --package keepline-harness
+	@.ci/registry interop
 
 ## The page of `keepline serve` in a real browser. PICTURES is where its screenshots go.
 PICTURES ?= docs/pictures

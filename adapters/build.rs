@@ -3,6 +3,8 @@
 
 #[path = "../component/build/component.rs"]
 mod component;
+#[path = "../component/build/target_dir.rs"]
+mod target_dir;
 
 use std::{
     env, fs,
@@ -47,11 +49,12 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    let store = component::build(Path::new("store-keyvalue/Cargo.toml"), "keepline-store-keyvalue", true)?;
-    let log = component::build(Path::new("log-stderr/Cargo.toml"), "keepline-log-stderr", true)?;
-    let front = component::build(Path::new("front-http/Cargo.toml"), "keepline-front-http", true)?;
+    let wasm = target_dir::wasm_target_dir()?;
+    let store = component::build(&wasm, Path::new("store-keyvalue/Cargo.toml"), "keepline-store-keyvalue", true)?;
+    let log = component::build(&wasm, Path::new("log-stderr/Cargo.toml"), "keepline-log-stderr", true)?;
+    let front = component::build(&wasm, Path::new("front-http/Cargo.toml"), "keepline-front-http", true)?;
     // As `component/` has built it, so that nothing is compiled twice.
-    let filter = component::build(Path::new("../guest/Cargo.toml"), "keepline-filter", true)?;
+    let filter = component::build(&wasm, Path::new("../guest/Cargo.toml"), "keepline-filter", true)?;
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let write = |name: &str, bytes: &[u8]| {
         let file = out_dir.join(name);
@@ -62,18 +65,17 @@ fn build() -> Result<(), String> {
     let store = write("keepline-store-keyvalue.wasm", &store)?;
     let log = write("keepline-log-stderr.wasm", &log)?;
     let composed = out_dir.join("keepline-kv.wasm");
-    compose(&out_dir, &composed, &write("keepline.wasm", &filter)?, &[&store, &log])?;
+    compose(&wasm, &composed, &write("keepline.wasm", &filter)?, &[&store, &log])?;
     let front = write("keepline-front-http.wasm", &front)?;
-    compose(&out_dir, &out_dir.join("keepline-kv-http.wasm"), &front, &[&composed, &log])
+    compose(&wasm, &out_dir.join("keepline-kv-http.wasm"), &front, &[&composed, &log])
 }
 
 /// Runs the composing program. Its target directory is its own: this one's is locked by the running cargo.
-fn compose(out_dir: &Path, output: &Path, socket: &Path, plugs: &[&Path]) -> Result<(), String> {
-    let target = out_dir.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
+fn compose(wasm: &Path, output: &Path, socket: &Path, plugs: &[&Path]) -> Result<(), String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["run", "--quiet", "--manifest-path", "compose/Cargo.toml", "--target-dir"])
-        .arg(target.unwrap_or(out_dir).join("wasm"))
+        .arg(wasm)
         .arg("--")
         .arg(output)
         .arg(socket)

@@ -4,6 +4,9 @@
 #[cfg(feature = "from-source")]
 #[path = "build/component.rs"]
 mod component;
+#[cfg(feature = "from-source")]
+#[path = "build/target_dir.rs"]
+mod target_dir;
 
 use std::{env, fs, path::Path, process::exit};
 
@@ -44,8 +47,9 @@ fn built() -> Result<(), String> {
     for input in ["build", "../wit", "../Cargo.toml", "../Cargo.lock"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    bundle(FILTER, &component::build(Path::new("../guest/Cargo.toml"), "keepline-filter", true)?)?;
-    bundle(PIPELINES, &component::build(Path::new("../pipelines/Cargo.toml"), "keepline-pipelines", true)?)
+    let wasm = target_dir::wasm_target_dir()?;
+    bundle(FILTER, &component::build(&wasm, Path::new("../guest/Cargo.toml"), "keepline-filter", true)?)?;
+    bundle(PIPELINES, &component::build(&wasm, Path::new("../pipelines/Cargo.toml"), "keepline-pipelines", true)?)
 }
 
 #[cfg(not(feature = "from-source"))]

@@ -3,6 +3,8 @@
 
 #[path = "../component/build/component.rs"]
 mod component;
+#[path = "../component/build/target_dir.rs"]
+mod target_dir;
 
 use std::{env, fs, path::Path, process::exit};
 
@@ -36,13 +38,14 @@ fn main() {
 
 fn build() -> Result<(), String> {
     let out_dir = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
+    let wasm = target_dir::wasm_target_dir()?;
     for (manifest, package, file) in [
         ("guests/hostile/Cargo.toml", "keepline-hostile", "hostile.wasm"),
         ("guests/hostile-pipelines/Cargo.toml", "keepline-hostile-pipelines", "hostile-pipelines.wasm"),
         ("../examples/stores/rust/Cargo.toml", "memory-store", "memory-store.wasm"),
     ] {
         let file = Path::new(&out_dir).join(file);
-        let bytes = component::build(Path::new(manifest), package, false)?;
+        let bytes = component::build(&wasm, Path::new(manifest), package, false)?;
         fs::write(&file, bytes).map_err(|error| format!("can't write {}: {error}", file.display()))?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! `wasm32-unknown-unknown` and not `wasm32-wasip2`, because there std drags in no ambient WASI: what
 //! the crate's WIT world imports is all that the component can reach.
 //!
-//! Shared by the build scripts of `component/` (the filter) and `tests/` (the misbehaving test guests).
+//! Shared by the build scripts of `component/`, `adapters/` and `tests/`, and by the projects that `keepline new plugin` makes.
 
 use std::{
     env, fs,
@@ -22,12 +22,8 @@ const FEATURES: [&str; 7] =
 const STACK_BYTES: usize = 128 << 10;
 
 /// Builds the library `name` of the manifest at `manifest` and returns the component's bytes. `is_shrunk`: by Binaryen's
-/// `wasm-opt`, too, if it is there.
-///
-/// The wasm build has a target directory of its own inside the workspace's: in the parent's it would
-/// wait for ever for the lock that the running cargo holds.
-pub fn build(manifest: &Path, name: &str, is_shrunk: bool) -> Result<Vec<u8>, String> {
-    let target_dir = wasm_target_dir()?;
+/// `wasm-opt`, too, if it is there. `target_dir` is not that of a cargo that is running: its lock would be waited for.
+pub fn build(target_dir: &Path, manifest: &Path, name: &str, is_shrunk: bool) -> Result<Vec<u8>, String> {
     let mut cargo = toolchain()?;
     cargo
         // With an rlib beside it cargo leaves out LTO: that is 7 % smaller.
@@ -35,7 +31,7 @@ pub fn build(manifest: &Path, name: &str, is_shrunk: bool) -> Result<Vec<u8>, St
         .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")
-        .arg(&target_dir)
+        .arg(target_dir)
         // The parent's flags are for the parent's target. Ours take this machine's paths out of the
         // messages of panics: the same sources give the same bytes.
         .env("CARGO_ENCODED_RUSTFLAGS", flags(manifest))
@@ -136,13 +132,6 @@ fn flags(manifest: &Path) -> String {
     flags.join("\x1f")
 }
 
-/// `target/wasm`, found from `OUT_DIR` (`target/[triple/]profile/build/package-hash/out`).
-fn wasm_target_dir() -> Result<PathBuf, String> {
-    let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let target = out_dir.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
-    Ok(target.unwrap_or(&out_dir).join("wasm"))
-}
-
 /// The cargo that can compile for wasm: this one if its target is installed, else Debian's own Rust.
 /// `.ci/setup`, which `make` runs, installs the one or the other.
 fn toolchain() -> Result<Command, String> {
@@ -164,7 +153,7 @@ fn toolchain() -> Result<Command, String> {
         return Ok(cargo);
     }
     Err(format!(
-        "the Rust target {TARGET} is missing. Run `make setup`, or `rustup target add {TARGET}`, or on Debian \
+        "the Rust target {TARGET} is missing. Run `rustup target add {TARGET}`, or `make setup` in Keepline's repository, or on Debian \
          `apt-get install rustc-web cargo-web rust-web-src lld-19`"
     ))
 }

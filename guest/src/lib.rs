@@ -45,7 +45,7 @@
 pub mod admin;
 mod answer;
 #[cfg(any(test, target_arch = "wasm32"))]
-mod component;
+pub mod component;
 mod context;
 pub mod contract;
 pub mod entry;

@@ -1,24 +1,27 @@
 //! Exports the lanes and the tasks.
+//!
+//! A plugin on this crate exports lanes of its own in the place of [`Bundled`], by [`export_lanes!`](crate::export_lanes).
 
-use std::cell::RefCell;
+use std::{cell::RefCell, marker::PhantomData};
 
 use keepline_store_client::component::allocator::Arena;
 use keepline_store_client::component::imports::{Imports, replace_log_level};
 
 use crate::admin::conditions::OwnedHost;
-use crate::contract::{Level, Problem, bindings, lanes, tasks};
+use crate::contract::{Level, Problem, lanes, tasks};
 use crate::tasks::job::Job;
 use crate::{AnswerEntry, Config, Filter, QuestionEntry, ToolActivity};
 
-/// The exports of the contract are implemented for it.
-pub(super) struct Component;
+/// All exports of the contract: lanes of this type, and everything else of the bundled filter.
+#[derive(Debug)]
+pub struct Exports<L>(PhantomData<L>);
 
-#[allow(unsafe_code, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
-mod symbols {
-    use super::{Component, bindings};
+/// The lanes of the bundled filter.
+#[derive(Debug)]
+pub struct Bundled;
 
-    bindings::export!(Component with_types_in bindings);
-}
+#[cfg(feature = "bundled")]
+crate::export_lanes!(Bundled);
 
 /// Room for all that a usual entry needs: as much as the ordinary allocator would begin with.
 #[global_allocator]
@@ -41,7 +44,21 @@ fn filter() -> Filter<OwnedHost<Imports>> {
     Filter::new(host(), config())
 }
 
-impl lanes::Guest for Component {
+impl<L: lanes::Guest> lanes::Guest for Exports<L> {
+    fn configure(options: String, log_from: Level) -> Result<lanes::Configured, Problem> {
+        L::configure(options, log_from)
+    }
+
+    fn question(entry: lanes::QuestionEntry) -> lanes::QuestionReply {
+        L::question(entry)
+    }
+
+    fn answer(entry: lanes::AnswerEntry) -> lanes::AnswerReply {
+        L::answer(entry)
+    }
+}
+
+impl lanes::Guest for Bundled {
     fn configure(options: String, log_from: Level) -> Result<lanes::Configured, Problem> {
         let log_before = replace_log_level(log_from);
         match HEAP.outside(|| Config::parse_for(&host(), &options)) {
@@ -98,7 +115,7 @@ impl lanes::Guest for Component {
     }
 }
 
-impl tasks::Guest for Component {
+impl<L> tasks::Guest for Exports<L> {
     fn advance(job: tasks::Job) -> tasks::Progress {
         let mut task = job.task;
         let progress = filter().advance(&Job {

@@ -5,7 +5,7 @@ use keepline_store_client::component::imports::Imports;
 use crate::admin::conditions::{Conditions, OwnedHost};
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
-use crate::component::exports::{Component, config, host};
+use crate::component::exports::{Exports, config, host};
 use crate::contract::sessions::{
     HistoryPage, KeyCounted, KeyList, NamedValue, SessionDeleted, SessionPage, SessionState, ValueChanged, ValueList,
 };
@@ -66,7 +66,7 @@ fn write_transcript<T>(
     write_session(&transcript.session, extras, |context, session| call(context, &id_of(transcript, session)))
 }
 
-impl sessions::Guest for Component {
+impl<L> sessions::Guest for Exports<L> {
     fn create(session: String, _: Extras) -> Reply<SessionState> {
         Ok(admin::create_with_id(&context(), &session)?)
     }
@@ -114,7 +114,7 @@ impl sessions::Guest for Component {
     }
 }
 
-impl transcripts::Guest for Component {
+impl<L> transcripts::Guest for Exports<L> {
     fn describe(transcript: Transcript) -> Reply<TranscriptState> {
         on_transcript(&transcript, admin::describe_transcript)
     }
@@ -182,7 +182,7 @@ impl transcripts::Guest for Component {
     }
 }
 
-impl users::Guest for Component {
+impl<L> users::Guest for Exports<L> {
     fn values(user: String, key: Option<String>) -> Reply<ValueList> {
         Ok(ValueList { values: admin::read_user_values(&context(), &user, key.as_deref())? })
     }

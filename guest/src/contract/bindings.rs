@@ -15,6 +15,8 @@ wit_bindgen::generate!({
         "wasi:clocks/wall-clock@0.2.0": keepline_store_client::bindings::wasi::clocks::wall_clock,
     },
     generate_all,
+    // Plugins on this crate export through it, too (`export_lanes!`).
+    pub_export_macro: true,
     additional_derives: [PartialEq, Eq, PartialOrd, Ord],
     ownership: Borrowing { duplicate_if_necessary: true },
 });

@@ -1,4 +1,4 @@
-//! Completes the command line in shells: commands, options, profiles, fields, sessions and users.
+//! Completes the command line in shells: commands, options, profiles, fields, pinned plugins, sessions and users.
 //!
 //! `keepline completions SHELL` prints a script that has the shell ask this program at each completion, through
 //! [`COMPLETION_VARIABLE`]. Sessions and users are those of the store that the command line so far and the environment name. A
@@ -7,6 +7,8 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    io,
+    path::Path,
     process::ExitCode,
     sync::OnceLock,
     time::Duration,
@@ -15,8 +17,9 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Command, FromArgMatches};
 use clap_complete::{
-    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, Shell,
-    env::{CompleteEnv, Shells},
+    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, Shell,
+    engine::{ValueCompleter as _, complete},
+    env::{self as shells, CompleteEnv, EnvCompleter, Shells},
 };
 use keepline::{
     Deadline,
@@ -33,6 +36,8 @@ use crate::{
 /// Set by a shell that asks for completions, to the shell's name.
 const COMPLETION_VARIABLE: &str = "_KEEPLINE_COMPLETE";
 
+const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Elvish, &shells::Fish, &shells::Powershell, &shells::Zsh]);
+
 /// The options on the command line that is completed, which choose the configuration.
 static GLOBAL: OnceLock<GlobalArguments> = OnceLock::new();
 /// Time limit of reading the store.
@@ -42,8 +47,7 @@ const MAX_CANDIDATES: u32 = 1000;
 const HASHED_NAME_BYTES: usize = 54;
 
 pub fn main(shell: Shell) -> Result<ExitCode> {
-    let shells = Shells::builtins();
-    let completer = shells.completer(&shell.to_string()).context("there are no completions for this shell")?;
+    let completer = SHELLS.completer(&shell.to_string()).context("there are no completions for this shell")?;
     let mut script = Vec::new();
     completer.write_registration(COMPLETION_VARIABLE, "keepline", "keepline", &called_program(), &mut script)?;
     terminal::print_bytes(&script)?;
@@ -68,9 +72,11 @@ pub fn answer_completion_request(command_line: fn() -> Command) -> Option<ExitCo
         return None;
     }
     // The words of the command line that is completed, the program's name included.
-    let words = join_at_equals_signs(arguments.iter().skip_while(|word| *word != "--").skip(1));
+    let (words, _) = join_at_signs(arguments.iter().skip_while(|word| *word != "--").skip(1).cloned().collect(), 0);
+    let words = join_at_equals_signs(words.iter());
     GLOBAL.get_or_init(|| options_of_unfinished(command_line(), &words));
-    let completer = CompleteEnv::with_factory(|| with_candidates(command_line())).var(COMPLETION_VARIABLE);
+    let completer =
+        CompleteEnv::with_factory(|| with_candidates(command_line())).var(COMPLETION_VARIABLE).shells(SHELLS);
     match completer.try_complete(arguments, env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),
@@ -84,6 +90,8 @@ fn with_candidates(command: Command) -> Command {
         "user" if argument.get_action().takes_values() => {
             argument.add(ArgValueCandidates::new(|| bucket_candidates(kind::USER)))
         }
+        "pinned" => argument.add(ArgValueCandidates::new(|| pinned_candidates(""))),
+        "plugin" | "pipelines" | "component" => argument.add(ArgValueCompleter::new(plugin_candidates)),
         "profile" => argument.add(ArgValueCandidates::new(profile_candidates)),
         "set" | "to" => argument.add(ArgValueCompleter::new(assignment_candidates)),
         _ => argument,
@@ -93,6 +101,22 @@ fn with_candidates(command: Command) -> Command {
 
 fn profile_candidates() -> Vec<CompletionCandidate> {
     Profile::ALL.into_iter().map(|profile| CompletionCandidate::new(profile.name())).collect()
+}
+
+/// The names of pinned plugins, after `prefix`; empty if the trust file can't be read.
+fn pinned_candidates(prefix: &str) -> Vec<CompletionCandidate> {
+    let plugins = || app::trust_file(GLOBAL.get().context("no command line is completed")?)?.read();
+    let plugins = plugins().unwrap_or_default();
+    plugins.iter().map(|plugin| CompletionCandidate::new(format!("{prefix}{}", plugin.name))).collect()
+}
+
+/// Completes what stands for a component: `@NAME`, or a file.
+fn plugin_candidates(current: &OsStr) -> Vec<CompletionCandidate> {
+    let text = current.to_string_lossy();
+    let mut candidates = pinned_candidates("@");
+    candidates.retain(|candidate| candidate.get_value().to_string_lossy().starts_with(&*text));
+    candidates.extend(PathCompleter::any().complete(current));
+    candidates
 }
 
 /// Completes `FIELD=`, and `FIELD=VALUE` for a field with a few values.
@@ -145,6 +169,66 @@ fn bucket_candidates(kind: &str) -> Vec<CompletionCandidate> {
     names.into_iter().filter(|name| !is_hash(name)).map(CompletionCandidate::new).collect()
 }
 
+/// Bash, which takes `@` for the end of a word.
+struct Bash;
+
+impl EnvCompleter for Bash {
+    fn name(&self) -> &'static str {
+        shells::Bash.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        shells::Bash.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        variable: &str,
+        name: &str,
+        program: &str,
+        completer: &str,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        shells::Bash.write_registration(variable, name, program, completer, out)
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        folder: Option<&Path>,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        // As the script of `write_registration` sets them.
+        let index = env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse().ok()).unwrap_or_default();
+        let separator = env::var("_CLAP_IFS").unwrap_or_else(|_| "\n".to_owned());
+        let (words, index) = join_at_signs(words, index);
+        let found = complete(command, words, index, folder)?;
+        let found: Vec<_> = found.iter().map(|candidate| candidate.get_value().to_string_lossy()).collect();
+        out.write_all(found.join(&separator).as_bytes())
+    }
+}
+
+/// Joins what Bash takes for two words, `@` and `NAME`; the one at `index`, which is completed, has its `@` already. Returns
+/// the index of that word, too.
+fn join_at_signs(all: Vec<OsString>, index: usize) -> (Vec<OsString>, usize) {
+    let (mut words, mut moved): (Vec<OsString>, _) = (Vec::new(), 0);
+    for (at, word) in all.into_iter().enumerate() {
+        match words.last_mut().filter(|last| *last == "@") {
+            Some(last) => {
+                *last = if word.to_string_lossy().starts_with('@') {
+                    word
+                } else {
+                    [&**last, &*word].into_iter().collect()
+                };
+                moved += usize::from(at <= index);
+            }
+            None => words.push(word),
+        }
+    }
+    (words, index.saturating_sub(moved))
+}
+
 /// Joins what Bash takes for three words: `--dir=PATH`.
 fn join_at_equals_signs<'a>(all: impl Iterator<Item = &'a OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
@@ -178,6 +262,19 @@ mod tests {
 
     use super::*;
     use crate::commands::Cli;
+
+    #[test]
+    fn a_name_after_an_at_sign_is_one_word() {
+        let words = |words: &[&str]| -> Vec<OsString> { words.iter().map(OsString::from).collect() };
+        for (given, index, expected, moved) in [
+            (&["k", "run", "--plugin", "@", "@m"][..], 4, &["k", "run", "--plugin", "@m"][..], 3),
+            (&["k", "run", "--plugin", "@"], 3, &["k", "run", "--plugin", "@"], 3),
+            (&["k", "--plugin", "@", "mine", "session", ""], 5, &["k", "--plugin", "@mine", "session", ""], 4),
+            (&["k", "--plugin", "@mine", ""], 3, &["k", "--plugin", "@mine", ""], 3),
+        ] {
+            assert_eq!(join_at_signs(words(given), index), (words(expected), moved), "{given:?}");
+        }
+    }
 
     #[test]
     fn options_are_read_from_an_unfinished_command_line() {

@@ -35,6 +35,7 @@ use self::{
         PluginArguments,
         component::{self, ComponentArguments},
         inspect::{self, InspectArguments},
+        new::{self, NewArguments},
     },
     recall::RecallArguments,
     remember::{REMEMBER_HELP, RememberArguments},
@@ -158,7 +159,9 @@ pub enum Command {
     /// Pin components under names: --plugin @NAME then runs exactly the pinned bytes
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Plugin(PluginArguments),
-    /// Write a bundled component to a file or an OCI image layout
+    /// Make a project: a plugin of your own
+    New(NewArguments),
+    /// Write a bundled component, or the contract, to a file or an OCI image layout
     Component(ComponentArguments),
     /// Play a sample conversation and show what is remembered
     Demo(DemoArguments),
@@ -175,7 +178,7 @@ pub enum Command {
         /// As that process gives them
         arguments: Vec<OsString>,
     },
-    /// Print a script that completes commands, profiles, fields, sessions and users in a shell
+    /// Print a script that completes commands, profiles, fields, plugins, sessions and users in a shell
     #[command(after_help = "For example, in ~/.bashrc: source <(keepline completions bash)")]
     Completions {
         /// The shell
@@ -209,6 +212,7 @@ impl Command {
             | Self::Config(_)
             | Self::Inspect(_)
             | Self::Plugin(_)
+            | Self::New(_)
             | Self::Bench { .. }
             | Self::Component(_)
             | Self::Demo(_)
@@ -241,6 +245,7 @@ pub fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(arguments) => config::main(&cli.global, &arguments),
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
         Command::Plugin(arguments) => plugin::main(&cli.global, &arguments),
+        Command::New(arguments) => new::main(&arguments),
         Command::Component(arguments) => component::main(&arguments),
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
         Command::Bench { .. } => Err(usage_error(BENCH_MOVED)),

@@ -47,7 +47,7 @@ async fn the_host_kit_passes_with_published_filters() {
     }
 }
 
-async fn assert_kit_passes(plugin: &Plugin) {
+pub(super) async fn assert_kit_passes(plugin: &Plugin) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/host");
     let (mut passed, mut failed) = (0, Vec::new());
     for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {

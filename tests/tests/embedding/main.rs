@@ -5,6 +5,7 @@ mod deadlines;
 mod events;
 mod guarded;
 mod host_kit;
+mod new_plugin;
 mod pool;
 mod records;
 mod replacement;

@@ -34,7 +34,7 @@ fn a_component_with_forbidden_imports_is_refused_with_their_list() {
 /// Names of addresses are the only ones with rules that let anything in.
 #[test]
 fn names_that_would_forge_or_flood_lines_take_one_line_each() {
-    let forged = "\\0aloads    yes, as keepline:memory/memory-filter@0.2.0\\1b[2J\\e2\\80\\ae";
+    let forged = "\\0aloads    yes, as keepline:memory/memory-filter@0.3.0\\1b[2J\\e2\\80\\ae";
     let long = "x".repeat(2000);
     let imports: String = (0..100).map(|n| format!("(import \"url=<https://{n}{forged}{long}>\" (func))")).collect();
     let component =

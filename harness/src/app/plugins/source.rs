@@ -138,3 +138,67 @@ impl fmt::Display for PluginSource {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use keepline::plugin::{BUNDLED, BUNDLED_PIPELINES, PluginError, sha256};
+
+    use super::*;
+
+    /// Puts other bytes in its place at once, as a writer does who wants to be caught by nobody; or into the same file.
+    fn swap(path: &Path, bytes: &[u8], in_place: bool) {
+        if in_place {
+            return fs::write(path, bytes).unwrap();
+        }
+        let new = path.with_extension("new");
+        fs::write(&new, bytes).unwrap();
+        fs::rename(&new, path).unwrap();
+    }
+
+    #[test]
+    fn what_is_loaded_is_what_was_pinned_however_often_the_file_is_swapped() {
+        /// At least so many loads, and then on until both outcomes have come.
+        const LOADS: usize = 200;
+        let folder = tempfile::tempdir().unwrap();
+        let (file, trust) = (folder.path().join("plugin.wasm"), folder.path().join("trust/plugins.json"));
+        let (pinned, other) = (BUNDLED, BUNDLED_PIPELINES);
+        fs::write(&file, pinned).unwrap();
+        let trusted = TrustFile::new(trust);
+        let source = file.to_str().unwrap().to_owned();
+        trusted.add(PinnedPlugin { name: "mine".to_owned(), sha256: sha256(pinned), source }).unwrap();
+        let source = PluginSource::Pinned { name: "mine".to_owned(), trusted };
+        let is_over = AtomicBool::new(false);
+        let (mut loaded, mut refused) = (0, 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // Neither thread waits for the other, so a swap falls between any two steps of a load.
+                for (at, bytes) in [other, pinned, pinned, other].into_iter().cycle().enumerate() {
+                    swap(&file, bytes, at % 3 == 0);
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            while loaded + refused < LOADS || loaded == 0 || refused == 0 {
+                match source.read(&PluginLimits::DEFAULT) {
+                    Ok(LoadedPlugin { bytes, .. }) => {
+                        assert!(bytes == pinned);
+                        loaded += 1;
+                    }
+                    Err(error) => {
+                        let cause = error.chain().find_map(|cause| cause.downcast_ref());
+                        assert!(matches!(cause, Some(PluginError::Changed { .. })), "{error:#}");
+                        refused += 1;
+                    }
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}

@@ -1,4 +1,4 @@
-//! `keepline component`: writes a bundled component to a file or an OCI image layout, for other hosts.
+//! `keepline component`: writes a bundled component, or the contract, to a file or an OCI image layout, for other hosts.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -19,7 +19,14 @@ pub struct ComponentArguments {
     /// Which component
     #[arg(long, value_enum, default_value_t = World::Filter)]
     pub world: World,
+    /// The contract instead, as a WIT package: keepline:memory, with all that it uses
+    #[arg(long, conflicts_with = "world")]
+    pub wit: bool,
 }
+
+/// The contract as a WIT package, made by build.rs, and its version.
+const CONTRACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keepline-wit.wasm"));
+const CONTRACT_VERSION: &str = include_str!(concat!(env!("OUT_DIR"), "/wit_version"));
 
 /// What a bundled component is.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -38,6 +45,7 @@ pub enum World {
 
 pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
     let (component, title) = match arguments.world {
+        _ if arguments.wit => (CONTRACT, "keepline-wit.wasm"),
         World::Filter => (BUNDLED, "keepline.wasm"),
         World::Pipelines => (BUNDLED_PIPELINES, "keepline-pipelines.wasm"),
         World::Keyvalue => (keepline_adapters::KEYVALUE, "keepline-kv.wasm"),
@@ -45,7 +53,9 @@ pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
         World::StoreKeyvalue => (keepline_adapters::STORE_KEYVALUE, "keepline-store-keyvalue.wasm"),
     };
     if let Some(directory) = &arguments.oci {
-        let digest = write_layout(directory, component, title, env!("CARGO_PKG_VERSION"))?;
+        // The contract has a version of its own. Registries' tools for WIT read it as the tag.
+        let version = if arguments.wit { CONTRACT_VERSION } else { env!("CARGO_PKG_VERSION") };
+        let digest = write_layout(directory, component, title, version)?;
         terminal::print_line(&terminal::escape_unprintable(&format!("oci:{}@{digest}", directory.display())))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -4,6 +4,7 @@
 
 pub mod component;
 pub mod inspect;
+pub mod new;
 mod picture;
 
 use std::{ffi::OsString, process::ExitCode};

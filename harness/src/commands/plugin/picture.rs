@@ -14,8 +14,8 @@ use crate::{
     terminal,
 };
 
-/// The world that this host provides, of `wit/world.wit`.
-const WORLD: &str = "keepline:memory/memory-filter@0.2.0";
+/// The world that this host provides, of `wit/world.wit`, in the version of that file.
+const WORLD: &str = concat!("keepline:memory/memory-filter@", include_str!(concat!(env!("OUT_DIR"), "/wit_version")));
 
 /// A component as this host sees it.
 pub struct Picture {

@@ -98,3 +98,31 @@ fn profiles_fields_sessions_and_users_are_completed() {
     assert_eq!(completed(&["session", "show", "--dir", &missing, "a"]), [""; 0]);
     assert!(!std::path::Path::new(&missing).exists());
 }
+
+#[test]
+fn pinned_plugins_are_completed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (trust, file) = (path("plugins.json"), path("keepline.wasm"));
+    std::fs::write(&file, keepline::plugin::BUNDLED).unwrap();
+    let with_trust = ["--trust", &*trust];
+    // Where nothing is pinned, there is nothing to offer.
+    assert_eq!(
+        completed(&[&with_trust[..], &["plugin", "show", ""]].concat()).iter().filter(|word| **word == "mine").count(),
+        0
+    );
+    for name in ["mine", "other"] {
+        call(&[&["plugin", "add", name, &file, "--yes"][..], &with_trust].concat(), b"").ok();
+    }
+    for command in ["show", "verify", "remove"] {
+        assert_eq!(completed(&[&with_trust[..], &["plugin", command, "m"]].concat()), ["mine"], "{command}");
+    }
+    assert_eq!(completed(&[&with_trust[..], &["run", "--plugin", "@o"]].concat()), ["@other"]);
+    assert_eq!(completed(&[&with_trust[..], &["run", "--pipelines", "@"]].concat()), ["@mine", "@other"]);
+    assert_eq!(completed(&[&with_trust[..], &["inspect", "@m"]].concat()), ["@mine"]);
+    // As bash hands it over, which ends a word at `@`.
+    assert_eq!(completed(&[&with_trust[..], &["run", "--plugin", "@", "@m"]].concat()), ["@mine"]);
+    assert_eq!(completed(&[&with_trust[..], &["--plugin", "@", "mine", "plugin", "show", "o"]].concat()), ["other"]);
+    // Files are offered as before.
+    assert_eq!(completed(&[&with_trust[..], &["run", "--plugin", &path("keep")]].concat()), [&*file]);
+}

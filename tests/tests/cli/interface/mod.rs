@@ -4,6 +4,7 @@ mod configuration;
 mod exit_codes;
 mod help;
 mod layouts;
+mod new_plugin;
 mod output;
 mod pinned_plugins;
 mod plugins;
