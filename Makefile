@@ -56,9 +56,9 @@ component:
 	@cargo build --package keepline-harness
 	cargo run --quiet --package keepline-harness -- component --output $(OUTPUT)
 
-## The example hosts in Node and Python: conversations, the conformance kits, and mutants of a host, which the host kit has to notice.
+## The example hosts in Node, Chromium and Python: conversations, the conformance kits, and mutants of a host, which the host kit has to notice.
 hosts:
-	@.ci/setup c wasm node python
+	@.ci/setup c wasm node python browser
 	@cargo build --package keepline-harness
 	@.ci/hosts
 
