@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package registry setup
+.PHONY: run test test-long test-under-load fuzz bench lint component hosts interop clients page package registry setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -61,6 +61,12 @@ hosts:
 	@.ci/setup c wasm node python browser
 	@cargo build --package keepline-harness
 	@.ci/hosts
+
+## The filter in hosts of others, on stores that outlive them: wasmCloud's wash on a Redis. A minute.
+interop:
+	@.ci/setup c wasm redis python
+	@cargo build --package keepline-harness
+	@.ci/interop
 
 ## Clients of others against `keepline serve`: a property tester on /openapi.json, and NeuroLink's package on its routes.
 clients:
