@@ -56,11 +56,18 @@ component:
 	@cargo build --package keepline-harness
 	cargo run --quiet --package keepline-harness -- component --output $(OUTPUT)
 
-## The example hosts in Node and Python: conversations, the conformance kits, and mutants of a host, which the host kit has to notice.
+## The example hosts in Node, Chromium and Python: conversations, the conformance kits, and mutants of a host, which the host kit has to notice.
 hosts:
-	@.ci/setup c wasm node python
+	@.ci/setup c wasm node python browser
 	@cargo build --package keepline-harness
 	@.ci/hosts
+
+## What takes long to get: the component in wasmCloud's wash on a Redis, and its layout through wash, ORAS and, where it is, wkg.
+interop:
+	@.ci/setup c wasm redis python registry
+	@cargo build --package keepline-harness
+	@.ci/interop
+	@.ci/registry interop
 
 ## Clients of others against `keepline serve`: a property tester on /openapi.json, and NeuroLink's package on its routes.
 clients:
@@ -73,12 +80,6 @@ registry:
 	@.ci/setup c wasm registry
 	@cargo build --package keepline-harness
 	@.ci/registry
-
-## With tools and hosts of others that take long to get: wash, ORAS and, if it is in the path, wkg push and pull the layout.
-interop:
-	@.ci/setup c wasm python registry
-	@cargo build --package keepline-harness
-	@.ci/registry interop
 
 ## The page of `keepline serve` in a real browser. PICTURES is where its screenshots go.
 PICTURES ?= docs/pictures

@@ -1,5 +1,5 @@
-//! Builds the adapters as components and composes the filter with them: `keepline-store-keyvalue.wasm`,
-//! `keepline-log-stderr.wasm`, `keepline-kv.wasm` and `keepline-kv-http.wasm` in `$OUT_DIR`.
+//! Builds the adapters as components and composes the filter with them: `keepline-store-keyvalue.wasm`, and for each log
+//! `keepline-kv-LOG.wasm` and `keepline-kv-http-LOG.wasm` in `$OUT_DIR`.
 
 #[path = "../component/build/component.rs"]
 mod component;
@@ -12,6 +12,9 @@ use std::{
     process::{Command, exit},
 };
 
+/// The adapters that are logs.
+const LOGS: [&str; 3] = ["log-stderr", "log-wasi-logging", "log-none"];
+
 fn main() {
     for input in [
         "build.rs",
@@ -19,15 +22,6 @@ fn main() {
         "compose/Cargo.toml",
         "compose/Cargo.lock",
         "wit",
-        "store-keyvalue/src",
-        "store-keyvalue/Cargo.toml",
-        "store-keyvalue/Cargo.lock",
-        "log-stderr/src",
-        "log-stderr/Cargo.toml",
-        "log-stderr/Cargo.lock",
-        "front-http/src",
-        "front-http/Cargo.toml",
-        "front-http/Cargo.lock",
         "../component/build",
         "../wit",
         "../Cargo.toml",
@@ -35,6 +29,11 @@ fn main() {
         "../examples/stores/rust/src/convert.rs",
     ] {
         println!("cargo::rerun-if-changed={input}");
+    }
+    for adapter in ["store-keyvalue", "front-http"].iter().chain(&LOGS) {
+        for input in ["src", "Cargo.toml", "Cargo.lock"] {
+            println!("cargo::rerun-if-changed={adapter}/{input}");
+        }
     }
     for folder in ["guest", "json", "options", "recall", "store-client", "stores"] {
         println!("cargo::rerun-if-changed=../{folder}/src");
@@ -50,24 +49,29 @@ fn main() {
 
 fn build() -> Result<(), String> {
     let wasm = target_dir::wasm_target_dir()?;
-    let store = component::build(&wasm, Path::new("store-keyvalue/Cargo.toml"), "keepline-store-keyvalue", true)?;
-    let log = component::build(&wasm, Path::new("log-stderr/Cargo.toml"), "keepline-log-stderr", true)?;
-    let front = component::build(&wasm, Path::new("front-http/Cargo.toml"), "keepline-front-http", true)?;
+    let adapter = |name: &str| {
+        let manifest = Path::new(name).join("Cargo.toml");
+        component::build(&wasm, &manifest, &format!("keepline-{name}"), true)
+    };
     // As `component/` has built it, so that nothing is compiled twice.
     let filter = component::build(&wasm, Path::new("../guest/Cargo.toml"), "keepline-filter", true)?;
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let write = |name: &str, bytes: &[u8]| {
-        let file = out_dir.join(name);
+        let file = out_dir.join(format!("{name}.wasm"));
         fs::write(&file, bytes)
             .map(|()| file.clone())
             .map_err(|error| format!("can't write {}: {error}", file.display()))
     };
-    let store = write("keepline-store-keyvalue.wasm", &store)?;
-    let log = write("keepline-log-stderr.wasm", &log)?;
-    let composed = out_dir.join("keepline-kv.wasm");
-    compose(&wasm, &composed, &write("keepline.wasm", &filter)?, &[&store, &log])?;
-    let front = write("keepline-front-http.wasm", &front)?;
-    compose(&wasm, &out_dir.join("keepline-kv-http.wasm"), &front, &[&composed, &log])
+    let filter = write("keepline", &filter)?;
+    let store = write("keepline-store-keyvalue", &adapter("store-keyvalue")?)?;
+    let front = write("keepline-front-http", &adapter("front-http")?)?;
+    for log in LOGS {
+        let keyvalue = out_dir.join(format!("keepline-kv-{log}.wasm"));
+        let log_file = write(&format!("keepline-{log}"), &adapter(log)?)?;
+        compose(&wasm, &keyvalue, &filter, &[&store, &log_file])?;
+        compose(&wasm, &out_dir.join(format!("keepline-kv-http-{log}.wasm")), &front, &[&keyvalue, &log_file])?;
+    }
+    Ok(())
 }
 
 /// Runs the composing program. Its target directory is its own: this one's is locked by the running cargo.

@@ -1,5 +1,6 @@
-"""Plays a conversation through the HTTP front and checks what is remembered: `check.py URL [PAIRS]`. Prints how many microseconds a
-pair takes. `--again`: only checks that what an earlier run has said is still there, as it is where the store outlives the host."""
+"""Plays a conversation through the HTTP front and checks what is remembered: `check.py URL [PAIRS]`. The filter must have the option
+`conversation`. Prints how many microseconds a pair takes. `--again`: only checks that what an earlier run has said is still there, as it
+is where the store outlives the host."""
 
 import http.client
 import json
@@ -47,7 +48,9 @@ def play(front, pairs):
         check("problem" not in question and answer == {"effect": "stored"}, "pair", pair, question, answer)
         context = question["metadata"].get("memory_context") or {"answer_count": 0}
         check(context["answer_count"] == pair, "pair", pair, "has", context)
-    check(replies[-2]["metadata"]["memory_context"]["last_answer"] == f"Answer {pairs - 2}", replies[-2])
+    last = replies[-2]["metadata"]
+    check(last["memory_context"]["last_answer"] == f"Answer {pairs - 2}", last)
+    check(last.get("memory_messages", [{}])[-1].get("content") == f"Answer {pairs - 2}", "no conversation in", last)
     return round(took / pairs * 1e6)
 
 
@@ -76,8 +79,10 @@ def main():
     pairs = int(arguments[1]) if len(arguments) > 1 else 3
     if "--again" in sys.argv:
         question = {"lane": "questions", "text": "Still there?", "metadata": {"session_id": SESSION}}
-        context = front.entries([question])[0]["metadata"].get("memory_context")
+        metadata = front.entries([question])[0]["metadata"]
+        context, messages = metadata.get("memory_context"), metadata.get("memory_messages")
         check(context and context["answer_count"] == pairs, "after a restart there is", context)
+        check(messages and messages[-1]["content"] == f"Answer {pairs - 1}", "after a restart there is", messages)
         return
     micros = play(front, pairs)
     refusals(front)

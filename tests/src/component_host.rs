@@ -1,4 +1,4 @@
-//! A host for components that import no more than this: a clock, a log, standard error, and `wasi:keyvalue` in memory.
+//! A host for components that import no more than this: a clock, logs, standard error, and `wasi:keyvalue` in memory.
 
 use keepline::store::{Clock as _, KeyValue as _, KeyValueError, ManualClock};
 use keepline_stores_tests::key_value::MemoryKeyValue;
@@ -14,6 +14,8 @@ pub struct Host {
     pub values: MemoryKeyValue,
     /// What has been written to standard error.
     pub stderr: Vec<u8>,
+    /// What has been written to `wasi:logging`: context and message.
+    pub logged: Vec<(String, String)>,
 }
 
 type Context<'a> = StoreContextMut<'a, Host>;
@@ -128,6 +130,12 @@ fn add_clock_and_log(linker: &mut Linker<Host>) {
     clock.func_wrap("resolution", move |_: Context<'_>, ()| datetime(0, 1_000_000)).unwrap();
     let mut log = linker.instance("keepline:host/log@0.3.0").unwrap();
     log.func_wrap("write", |_: Context<'_>, (_, _, _): (Level, String, String)| Ok(())).unwrap();
+    let mut logging = linker.instance("wasi:logging/logging@0.1.0-draft").unwrap();
+    let write = |mut context: Context<'_>, (_, topic, message): (Level, String, String)| {
+        context.data_mut().logged.push((topic, message));
+        Ok(())
+    };
+    logging.func_wrap("log", write).unwrap();
 }
 
 fn add_stderr(linker: &mut Linker<Host>) {

@@ -26,7 +26,9 @@ export const refuse = (code, subject, message, limit) => {
 
 export const tooLarge = (name) => refuse('too-large', name, `over the limit ${name}`, LIMITS[name]);
 
-export const bytes = (text) => Buffer.byteLength(text);
+const utf8 = new TextEncoder();
+/// The length of a text in UTF-8.
+export const bytes = (text) => utf8.encode(text).length;
 
 const NAMES = {
   bucket: /^[A-Za-z0-9_-]{1,128}$/,

@@ -1,7 +1,5 @@
-// The component in Node: its imports, and an instance that is replaced when it breaks.
+// The component in JavaScript: its imports, and an instance that is replaced when it breaks.
 
-import { readFileSync } from 'node:fs';
-import { pathToFileURL } from 'node:url';
 import { asProblem } from './store.mjs';
 
 const onStderr = ({ message }) => console.error(`keepline: ${message}`);
@@ -15,14 +13,15 @@ class WholeTextDecoder extends TextDecoder {
   }
 }
 
-/// `folder` is what jco made of the component.
-export async function load(folder) {
-  const { instantiate } = await import(pathToFileURL(`${folder}/keepline.js`));
-  const modules = new Map();
-  const core = (name) => {
-    if (!modules.has(name)) modules.set(name, new WebAssembly.Module(readFileSync(`${folder}/${name}`)));
-    return modules.get(name);
-  };
+/// `folder` is the URL of what jco made of the component, with a slash at its end; `read` gets the bytes of a file by its URL.
+export async function load(folder, read) {
+  const main = new URL('keepline.js', folder);
+  const { instantiate } = await import(main);
+  // Compiled beforehand, since instances are made synchronously.
+  const names = new Set(new TextDecoder().decode(await read(main)).match(/keepline\.core\d*\.wasm/g));
+  const compile = async (name) => [name, await WebAssembly.compile(await read(new URL(name, folder)))];
+  const modules = new Map(await Promise.all([...names].map(compile)));
+  const core = (name) => modules.get(name);
   return (imports) => {
     // jco's code prepares for suspending calls and, where Node is too old for them, spends 40 ms on an exception. With
     // synchronous imports nothing is ever suspended, so that a stand-in does. It goes again, for others look for it.

@@ -1,7 +1,5 @@
 // Does deferred work: calls the component step by step, and gets what it needs from a model in between.
 
-import { randomUUID } from 'node:crypto';
-
 /// A task of more steps is none of this component's.
 const MAX_STEPS = 1000;
 /// A step's lease has to last for as long as the model takes.
@@ -30,7 +28,7 @@ const resultOf = async ({ tag, val: { id, ...need } }, model) => ({ id, outcome:
 
 /// Does a task to its end. To give up is harmless at any point: it will be due again.
 export async function workOn(first, filter, model, report) {
-  const holder = randomUUID();
+  const holder = crypto.randomUUID();
   let [task, results] = [first, []];
   for (let step = 0; step < MAX_STEPS; step += 1) {
     const progress = filter.advance({ task, holder, leaseMilliseconds: MODEL_MILLISECONDS, results });

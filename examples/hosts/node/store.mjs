@@ -4,7 +4,6 @@
 // is looked at first (`Life.probe`), and what follows can't fail. Each call arrives once and is answered, so none is
 // ever repeated, and nobody has to remember who wrote what.
 
-import { randomUUID } from 'node:crypto';
 import {
   Failure, LIMITS, PIECE_BYTES, bytes, checkBucket, checkBuckets, checkPart, checkTransaction, checkTransactions, refuse,
   tooLarge,
@@ -62,7 +61,7 @@ function fitting(texts, maxBytes) {
 
 /// One life of a bucket, from its creation to its end.
 export class Life {
-  generation = randomUUID();
+  generation = crypto.randomUUID();
   maps = new Map();
   logs = new Map();
   leases = new Map();

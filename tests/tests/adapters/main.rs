@@ -6,7 +6,7 @@ mod composed;
 use std::time::Instant;
 
 use keepline::store::{ManualClock, capability};
-use keepline_adapters::{KEYVALUE, LOG_STDERR, STORE_KEYVALUE};
+use keepline_adapters::{Log, STORE_KEYVALUE, keyvalue};
 use keepline_stores_tests::{kit, stores::StoreUnderTest};
 use keepline_tests::{
     component_host::{Host, HostedComponent},
@@ -45,11 +45,13 @@ fn the_components_import_what_they_are_for_and_nothing_else() {
         "wasi:keyvalue/batch@0.2.0-draft",
         "wasi:keyvalue/store@0.2.0-draft",
     ];
-    assert_eq!(imports(LOG_STDERR), stderr);
     assert_eq!(imports(STORE_KEYVALUE), store);
-    let mut all = [&stderr[..], &store].concat();
-    all.sort_unstable();
-    assert_eq!(imports(KEYVALUE), all);
+    let logging = ["wasi:logging/logging@0.1.0-draft"];
+    for (log, lent) in [(Log::Stderr, &stderr[..]), (Log::WasiLogging, &logging), (Log::None, &[])] {
+        let mut all = [lent, &store].concat();
+        all.sort_unstable();
+        assert_eq!(imports(keyvalue(log)), all, "{log:?}");
+    }
 }
 
 /// What a question gets attached.
@@ -59,7 +61,7 @@ fn attached(metadata: Option<String>) -> Value {
 
 #[test]
 fn a_composed_filter_remembers_and_another_instance_after_it() {
-    let component = HostedComponent::compile(KEYVALUE);
+    let component = HostedComponent::compile(keyvalue(Log::Stderr));
     let host = Host::default();
     let mut first = Composed::start(&component, host.clone(), CONVERSATION);
     let question = first.ask("s", "My name is Ada.");
@@ -79,7 +81,7 @@ fn a_composed_filter_remembers_and_another_instance_after_it() {
 
 #[test]
 fn configuring_warns_that_a_session_must_have_one_writer() {
-    let composed = Composed::start(&HostedComponent::compile(KEYVALUE), Host::default(), "{}");
+    let composed = Composed::start(&HostedComponent::compile(keyvalue(Log::Stderr)), Host::default(), "{}");
     let [(subject, message)] = &composed.warnings[..] else { panic!("{:?}", composed.warnings) };
     assert_eq!(subject, capability::COMPARE);
     assert!(message.contains("updates are lost where a session has more than one writer at a time"), "{message}");
@@ -88,7 +90,7 @@ fn configuring_warns_that_a_session_must_have_one_writer() {
 #[test]
 fn a_store_that_fails_is_reported_on_standard_error_without_what_the_host_says() {
     let host = Host::default();
-    let mut composed = Composed::start(&HostedComponent::compile(KEYVALUE), host.clone(), "{}");
+    let mut composed = Composed::start(&HostedComponent::compile(keyvalue(Log::Stderr)), host.clone(), "{}");
     host.values.fail_after_writes(Some(0));
     assert_eq!(composed.say("s", "lost", "", "").problem.as_deref(), Some("unavailable"));
     let stderr = String::from_utf8(composed.host().stderr.clone()).unwrap();
@@ -100,9 +102,26 @@ fn a_store_that_fails_is_reported_on_standard_error_without_what_the_host_says()
 }
 
 #[test]
+fn a_store_that_fails_is_reported_where_the_log_goes_and_nowhere_else() {
+    for log in [Log::WasiLogging, Log::None] {
+        let host = Host::default();
+        let mut composed = Composed::start(&HostedComponent::compile(keyvalue(log)), host.clone(), "{}");
+        host.values.fail_after_writes(Some(0));
+        assert_eq!(composed.say("s", "lost", "", "").problem.as_deref(), Some("unavailable"));
+        let Host { stderr, logged, .. } = composed.host();
+        assert!(stderr.is_empty());
+        let topics: Vec<&str> = logged.iter().map(|(topic, _)| &**topic).collect();
+        // A host with a log decides itself what it shows.
+        assert_eq!(topics.contains(&"keepline.store"), log == Log::WasiLogging, "{topics:?}");
+        assert!(log == Log::WasiLogging || topics.is_empty(), "{topics:?}");
+        assert!(logged.iter().all(|(_, message)| !message.contains("password")), "{logged:?}");
+    }
+}
+
+#[test]
 fn a_conversation_of_300_pairs_has_a_small_head_and_costs_no_more_than_a_short_one() {
     let host = Host::default();
-    let mut composed = Composed::start(&HostedComponent::compile(KEYVALUE), host.clone(), CONVERSATION);
+    let mut composed = Composed::start(&HostedComponent::compile(keyvalue(Log::Stderr)), host.clone(), CONVERSATION);
     let (mut costs, mut times) = (Vec::new(), [Vec::new(), Vec::new()]);
     for pair in 0..300 {
         let calls = host.values.calls();

@@ -22,6 +22,30 @@ pub struct ComponentArguments {
     /// The contract instead, as a WIT package: keepline:memory, with all that it uses
     #[arg(long, conflicts_with = "world")]
     pub wit: bool,
+    /// With --world keyvalue and keyvalue-http: where the log goes [default: stderr]
+    #[arg(long, value_enum)]
+    pub log: Option<Log>,
+}
+
+/// Where the log of a component for hosts without Keepline's log goes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Log {
+    /// Standard error: wasi:cli/stderr
+    Stderr,
+    /// The host's log: wasi:logging, which wasmCloud lends
+    WasiLogging,
+    /// Nowhere: for hosts that lend neither
+    None,
+}
+
+impl From<Log> for keepline_adapters::Log {
+    fn from(log: Log) -> Self {
+        match log {
+            Log::Stderr => Self::Stderr,
+            Log::WasiLogging => Self::WasiLogging,
+            Log::None => Self::None,
+        }
+    }
 }
 
 /// The contract as a WIT package, made by build.rs, and its version.
@@ -44,12 +68,18 @@ pub enum World {
 }
 
 pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
+    let log = arguments.log.map_or(keepline_adapters::Log::Stderr, Into::into);
+    if arguments.log.is_some() && !matches!(arguments.world, World::Keyvalue | World::KeyvalueHttp) {
+        return Err(usage_error(
+            "--log is for --world keyvalue and keyvalue-http; other components import keepline:host/log or none",
+        ));
+    }
     let (component, title) = match arguments.world {
         _ if arguments.wit => (CONTRACT, "keepline-wit.wasm"),
         World::Filter => (BUNDLED, "keepline.wasm"),
         World::Pipelines => (BUNDLED_PIPELINES, "keepline-pipelines.wasm"),
-        World::Keyvalue => (keepline_adapters::KEYVALUE, "keepline-kv.wasm"),
-        World::KeyvalueHttp => (keepline_adapters::KEYVALUE_HTTP, "keepline-kv-http.wasm"),
+        World::Keyvalue => (keepline_adapters::keyvalue(log), "keepline-kv.wasm"),
+        World::KeyvalueHttp => (keepline_adapters::keyvalue_http(log), "keepline-kv-http.wasm"),
         World::StoreKeyvalue => (keepline_adapters::STORE_KEYVALUE, "keepline-store-keyvalue.wasm"),
     };
     if let Some(directory) = &arguments.oci {

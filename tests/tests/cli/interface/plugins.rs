@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use keepline_adapters::{Log, STORE_KEYVALUE, keyvalue, keyvalue_http};
 use serde_json::{Value, json};
 
 use crate::{answer, call, call_with, context, question};
@@ -51,15 +52,16 @@ fn the_bundled_plugin_is_written_to_a_file_and_runs_from_it() {
 
 #[test]
 fn the_components_for_other_hosts_are_written_whole() {
-    for (world, bytes) in [
-        ("pipelines", keepline::plugin::BUNDLED_PIPELINES),
-        ("keyvalue", keepline_adapters::KEYVALUE),
-        ("keyvalue-http", keepline_adapters::KEYVALUE_HTTP),
-        ("store-keyvalue", keepline_adapters::STORE_KEYVALUE),
-    ] {
-        let written = call(&["component", "--world", world, "--output", "-"], b"").ok().out;
-        assert!(written == bytes, "{world}");
+    let written = |more: &[&str]| call(&[&["component", "--output", "-"], more].concat(), b"").ok().out;
+    assert!(written(&["--world", "pipelines"]) == keepline::plugin::BUNDLED_PIPELINES);
+    assert!(written(&["--world", "store-keyvalue"]) == STORE_KEYVALUE);
+    for (name, log) in [("stderr", Log::Stderr), ("wasi-logging", Log::WasiLogging), ("none", Log::None)] {
+        assert!(written(&["--world", "keyvalue", "--log", name]) == keyvalue(log), "{name}");
+        assert!(written(&["--world", "keyvalue-http", "--log", name]) == keyvalue_http(log), "{name}");
     }
+    assert!(written(&["--world", "keyvalue"]) == keyvalue(Log::Stderr));
+    let refused = call(&["component", "--world", "filter", "--log", "none", "--output", "-"], b"");
+    assert!(refused.err.contains("--log is for --world keyvalue and keyvalue-http"), "{}", refused.err);
     let refused = call(&["component", "--world", "other", "--output", "-"], b"");
     assert!(refused.err.contains("keyvalue-http"), "{}", refused.err);
 }

@@ -1,8 +1,6 @@
 // What the kits have in common: abbreviations, patterns, and values as jco has them. conformance/README.md describes the
 // format.
 
-import { isDeepStrictEqual } from 'node:util';
-
 export const isName = (value) => typeof value === 'string' && /^\$./.test(value);
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 export const mapMembers = (object, change) => Object.fromEntries(Object.entries(object).map(change));
@@ -38,6 +36,16 @@ export function spelled(value) {
   return mapMembers(value, ([name, one]) => [kebab(name), spelled(one)]);
 }
 
+/// Whether two answers, as the kits spell them, are the same.
+function isSame(one, other) {
+  if (one === other || one === null || other === null || typeof one !== 'object' || typeof other !== 'object') {
+    return one === other;
+  }
+  const [names, others] = [one, other].map((value) => Object.keys(value));
+  const isAlike = Array.isArray(one) === Array.isArray(other) && names.length === others.length;
+  return isAlike && names.every((name) => Object.hasOwn(other, name) && isSame(one[name], other[name]));
+}
+
 /// What of an answer is not as expected, with the path to it; none: it is.
 export function differs(expected, found, known, path = 'answer') {
   const shown = (value) => JSON.stringify(value)?.slice(0, 200);
@@ -45,7 +53,7 @@ export function differs(expected, found, known, path = 'answer') {
   const without = (pattern, value) => differs(pattern, value, new Map(known), path) === undefined;
   if (isName(expected)) {
     if (!known.has(expected)) known.set(expected, found);
-    return isDeepStrictEqual(known.get(expected), found) ? undefined : complaint;
+    return isSame(known.get(expected), found) ? undefined : complaint;
   }
   if (Array.isArray(expected)) {
     if (!Array.isArray(found) || found.length !== expected.length) return complaint;

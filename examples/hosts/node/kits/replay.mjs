@@ -1,15 +1,12 @@
-// Replays the conformance kit against the store: `node conformance.mjs [--real-time] [FOLDER]`. The kit's README has the
-// format. With `--real-time` the clock is not moved but waited for, and cases that would take long are skipped.
+// Replays cases of the store kit against a store, in any JavaScript. The kit's README has the format.
+//
 // The store is called with what jco would call it with: members in camel case, variants as {tag, val}, 64-bit integers
 // as BigInt. The writers of a race take turns, one call each, and may wait in between: a store whose calls are promises
 // can be replayed, too. Calls here are never repeated, so cases that repeat one are skipped.
 
-import { readFileSync, readdirSync } from 'node:fs';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { setImmediate as others, setTimeout as after } from 'node:timers/promises';
 import { camel, differs, expand, isName, isObject, mapMembers, spelled } from './kit.mjs';
-import { LIMITS } from './checks.mjs';
-import { MemoryStore, asProblem } from './store.mjs';
+import { LIMITS } from '../checks.mjs';
+import { asProblem } from '../store.mjs';
 
 /// Nothing in the kit takes that long: writers that are at it still are waiting for each other. In milliseconds.
 const PATIENCE = 60_000;
@@ -75,6 +72,15 @@ async function send(store, step, known) {
 /// How often a case is begun again that the machine was too busy for.
 const TRIES = 20;
 
+/// `signal` ends it early.
+const after = (milliseconds, signal) => new Promise((resolve, reject) => {
+  const timer = setTimeout(resolve, milliseconds);
+  signal?.addEventListener('abort', () => {
+    clearTimeout(timer);
+    reject(signal.reason);
+  });
+});
+
 /// What does not hold.
 class Failed extends Error {}
 /// A step that had to be answered early was not: the machine is busy, and nothing is known.
@@ -89,7 +95,7 @@ function hold(expected, answer, known) {
 async function race({ writers, expect }, store, known, patience) {
   const over = new AbortController();
   const call = async (step, own) => {
-    await others();
+    await after(0);
     over.signal.throwIfAborted();
     return send(store, step, own);
   };
@@ -119,7 +125,7 @@ async function race({ writers, expect }, store, known, patience) {
     return answers;
   });
   const late = async () => {
-    await after(patience, undefined, { signal: over.signal });
+    await after(patience, over.signal);
     throw new Failed(`the race is not over after ${patience / 1000} seconds`);
   };
   try {
@@ -132,7 +138,8 @@ async function race({ writers, expect }, store, known, patience) {
   }
 }
 
-/// Undefined: the case holds. Otherwise what does not. `make` makes an empty store that goes by the clock that it is given.
+/// Undefined: the case holds. Otherwise what does not. `make` makes an empty store, or a promise of one,
+/// that goes by the clock that it is given.
 export async function replay(steps, make, { patience = PATIENCE, isRealTime = false } = {}) {
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     try {
@@ -147,7 +154,7 @@ export async function replay(steps, make, { patience = PATIENCE, isRealTime = fa
 async function replayOnce(steps, make, patience, isRealTime) {
   const began = performance.now();
   let ahead = 0;
-  const store = make(() => Date.now() + ahead);
+  const store = await make(() => Date.now() + ahead);
   const known = new Map();
   for (const [place, step] of steps.entries()) {
     try {
@@ -167,42 +174,21 @@ async function replayOnce(steps, make, patience, isRealTime) {
   return undefined;
 }
 
-/// The cases of all files that a store which says this about itself has to pass, and how many others there are.
-export function casesFor(folder, { capabilities, limits: reported }, isRealTime = false) {
+/// Those of a file's cases that a store which says this about itself has to pass, and how many others there are.
+export function fittingCases(all, { capabilities, limits: reported }, isRealTime = false) {
   const limits = { ...LIMITS, ...Object.fromEntries(reported.map(({ name, value }) => [name, value])) };
   const has = (name) => capabilities.includes(name);
   const cases = [];
-  let skipped = 0;
-  for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')).sort()) {
-    for (const one of JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')).cases) {
-      const { name, needs = [], lacks = [], limits: asked = {}, steps } = expand(one, limits);
-      const all = steps.flatMap((step) => [step, ...(step.writers ?? []).flat()]);
-      const fits = needs.every(has) && !lacks.some(has) && differs(asked, limits, new Map()) === undefined;
-      if (fits && !all.some((step) => isLeftOut(step, has) || (isRealTime && step.milliseconds > SHORT))) cases.push({ file, name, steps });
-      else skipped += 1;
-    }
+  for (const one of all) {
+    const { name, needs = [], lacks = [], limits: asked = {}, steps } = expand(one, limits);
+    const every = steps.flatMap((step) => [step, ...(step.writers ?? []).flat()]);
+    const fits = needs.every(has) && !lacks.some(has) && differs(asked, limits, new Map()) === undefined;
+    if (fits && !every.some((step) => isLeftOut(step, has) || (isRealTime && step.milliseconds > SHORT))) cases.push({ name, steps });
   }
-  return { cases, skipped };
+  return { cases, skipped: all.length - cases.length };
 }
 
 /// A store without indexes has no such interface that could be called.
 function isLeftOut({ call, identity }, has) {
   return LEFT_OUT.includes(call) || identity !== undefined || (call.startsWith('indexes.') && !has('indexes'));
-}
-
-const isRealTime = process.argv[2] === '--real-time';
-export const kitFolder = process.argv[isRealTime ? 3 : 2] ?? fileURLToPath(new URL('../../../conformance', import.meta.url));
-export const about = spelled(new MemoryStore().about());
-
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const { cases, skipped } = casesFor(kitFolder, about, isRealTime);
-  let failed = 0;
-  for (const { file, name, steps } of cases) {
-    const problem = await replay(steps, (clock) => new MemoryStore(clock), { isRealTime });
-    if (!problem) continue;
-    failed += 1;
-    console.error(`${file}: ${name}: ${problem}`);
-  }
-  console.log(`conformance (Node, memory): ${cases.length - failed} passed, ${failed} failed, ${skipped} skipped`);
-  process.exitCode = failed > 0 || cases.length === 0 ? 1 : 0;
 }

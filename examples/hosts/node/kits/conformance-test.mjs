@@ -4,15 +4,16 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { setImmediate as others } from 'node:timers/promises';
-import { about, argument, casesFor, kitFolder, replay } from './conformance.mjs';
+import { about, casesFor, kitFolder } from './conformance.mjs';
 import { camel } from './kit.mjs';
-import { Life, MemoryStore, asProblem } from './store.mjs';
+import { argument, replay } from './replay.mjs';
+import { Life, MemoryStore, asProblem } from '../store.mjs';
 
 /// In milliseconds: for writers that wait for each other for ever.
 const PATIENCE = 2000;
 
 /// The folder of `core.wit` and `optional.wit`.
-const wit = process.argv[3] ?? fileURLToPath(new URL('../../../wit/deps/store', import.meta.url));
+const wit = process.argv[3] ?? fileURLToPath(new URL('../../../../wit/deps/store', import.meta.url));
 const problems = [];
 
 // The types of the contract.

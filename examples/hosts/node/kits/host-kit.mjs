@@ -3,16 +3,17 @@
 // says what the case has it say. Nothing interrupts an instance here, so cases in which one is stuck are skipped.
 
 import { readFileSync, readdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { administer, forgetUser } from './administration.mjs';
-import { Failure } from './checks.mjs';
-import { Conversations } from './conversations.mjs';
-import { Filter, load } from './filter.mjs';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { administer, forgetUser } from '../administration.mjs';
+import { Failure } from '../checks.mjs';
+import { Conversations } from '../conversations.mjs';
+import { Filter, load } from '../filter.mjs';
 import { camel, differs, expand, isObject, mapMembers, spelled } from './kit.mjs';
-import { MemoryStore } from './store.mjs';
+import { MemoryStore } from '../store.mjs';
 
-const instantiate = await load(process.argv[2] ?? 'out');
-const folder = process.argv[3] ?? fileURLToPath(new URL('../../../conformance/host', import.meta.url));
+const instantiate = await load(pathToFileURL(`${process.argv[2] ?? 'out'}/`), readFile);
+const folder = process.argv[3] ?? fileURLToPath(new URL('../../../../conformance/host', import.meta.url));
 
 const MAX_TURNS = 8;
 /// In what an unexpected error of the store says, and in nothing that the host says.
