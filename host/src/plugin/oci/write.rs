@@ -32,7 +32,9 @@ const TAG: &str = "org.opencontainers.image.ref.name";
 /// When the bytes are no component, or the directory is not empty or can't be written to.
 pub fn write_layout(directory: &Path, component: &[u8], title: &str, version: &str) -> Result<String, PluginError> {
     let mut interfaces = Interfaces::default();
-    walk_component(component, &mut Meter::new(&PluginLimits::DEFAULT), &mut interfaces)?;
+    // The contract, as a WIT package, has more types than a plugin may have.
+    let limits = PluginLimits { max_type_size: u64::MAX, ..PluginLimits::DEFAULT };
+    walk_component(component, &mut Meter::new(&limits), &mut interfaces)?;
     let failed = |error: std::io::Error| fault(directory, error);
     let blobs = directory.join("blobs/sha256");
     fs::create_dir_all(directory).map_err(failed)?;

@@ -155,8 +155,11 @@ fn a_flipped_bit_of_any_blob_is_refused() {
 #[test]
 fn links_and_paths_that_leave_a_layout_are_refused() {
     let layout = Layout::new();
-    let component = layout.blob(&layout.manifest()["layers"][0]["digest"]);
-    for place in [component, layout.directory().join("index.json"), layout.directory().join("blobs/sha256")] {
+    let manifest = layout.manifest();
+    let descriptors = [&layout.index()["manifests"][0], &manifest["config"], &manifest["layers"][0]];
+    let blobs = descriptors.map(|descriptor| layout.blob(&descriptor["digest"]));
+    let others = ["oci-layout", "index.json", "blobs", "blobs/sha256"].map(|name| layout.directory().join(name));
+    for place in blobs.into_iter().chain(others) {
         let outside = layout.folder.path().join("outside");
         fs::rename(&place, &outside).unwrap();
         symlink(&outside, &place).unwrap();
@@ -166,7 +169,7 @@ fn links_and_paths_that_leave_a_layout_are_refused() {
         fs::rename(&outside, &place).unwrap();
     }
     layout.inspect().ok();
-    for digest in ["sha256:../../index.json", "/etc/passwd", "sha512:00", "sha256:", "", "../x"] {
+    for digest in ["sha256:../../index.json", "sha256:/etc/passwd", "/etc/passwd", "sha512:00", "sha256:", "", "../x"] {
         let mut index = layout.index();
         index["manifests"][0]["digest"] = json!(digest);
         layout.set_index(&index);
@@ -236,4 +239,63 @@ fn what_is_no_layout_of_one_component_is_refused() {
     layout.inspect().ok();
     fs::write(layout.directory().join("oci-layout"), r#"{"imageLayoutVersion":"2.0.0"}"#).unwrap();
     layout.assert_refused("the version of the layout is");
+}
+
+#[test]
+fn another_answer_of_a_registry_under_the_same_tag_is_refused() {
+    let layout = Layout::new();
+    let tagged = format!("oci:{}", layout.directory().display());
+    let trust = layout.folder.path().join("plugins.json");
+    let trust = ["--trust", trust.to_str().unwrap()];
+    call(&[&["plugin", "add", "mine", &tagged, "--yes"][..], &trust].concat(), b"").ok();
+    // Each is right in itself, and none is the one that was looked at: one that does other things, and one that asks for more.
+    let more = wat::parse_str("(component (import \"wasi:filesystem/types@0.2.3\" (instance)))").unwrap();
+    for component in [keepline_tests::guests::HOSTILE, &more] {
+        let layer = layout.add("application/wasm", component);
+        let config = json!({"architecture": "wasm", "os": "wasip2", "layerDigests": [layer["digest"]]});
+        let config = layout.add("application/vnd.wasm.config.v0+json", config.to_string().as_bytes());
+        layout.set_manifest(&json!({"schemaVersion": 2, "config": config, "layers": [layer]}));
+        let ran = call(&["inspect", "--json", &layout.named], b"");
+        assert!(ran.code == 3 && ran.out.is_empty() && ran.err.contains("it has no manifest sha256:"), "{ran:?}");
+        let ran = call(&[&["run", "--plugin", "@mine"][..], &trust].concat(), b"");
+        assert!(ran.code == 3 && ran.out.is_empty() && ran.err.contains("has changed since it was pinned"), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_contract_is_a_wit_package_and_a_layout_with_the_same_bytes_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for name in ["one", "two"] {
+        let written = call(&["component", "--wit", "--oci", &path(name)], b"").ok();
+        assert!(written.text().starts_with(&format!("oci:{}@sha256:", path(name))), "{written:?}");
+    }
+    assert_eq!(files(&folder.path().join("one")), files(&folder.path().join("two")));
+    call(&["component", "--wit", "--output", &path("wit.wasm")], b"").ok();
+    let package = fs::read(path("wit.wasm")).unwrap();
+    let decoded = wit_component::decode(&package).unwrap();
+    let main = &decoded.resolve().packages[decoded.package()];
+    assert_eq!(main.name.to_string(), "keepline:memory@0.3.0");
+    let worlds: Vec<&str> = main.worlds.keys().map(String::as_str).collect();
+    assert!(worlds.contains(&"memory-filter") && worlds.contains(&"plain-filter"), "{worlds:?}");
+    // The comments are the reference.
+    let lanes = &decoded.resolve().interfaces[main.interfaces["lanes"]];
+    assert!(
+        lanes.docs.contents.as_ref().unwrap().contains("Entries on their way to the model and back"),
+        "{:?}",
+        lanes.docs
+    );
+
+    let layout = folder.path().join("one");
+    let blob =
+        |digest: &Value| layout.join("blobs/sha256").join(digest.as_str().unwrap().trim_start_matches("sha256:"));
+    let index = json_of(&layout.join("index.json"));
+    assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "0.3.0");
+    let manifest = json_of(&blob(&index["manifests"][0]["digest"]));
+    assert_eq!(manifest["config"]["mediaType"], "application/vnd.wasm.config.v0+json");
+    assert_eq!(manifest["layers"][0]["mediaType"], "application/wasm");
+    assert_eq!(fs::read(blob(&manifest["layers"][0]["digest"])).unwrap(), package);
+    // It is no plugin.
+    let ran = call(&["run", "--plugin", &format!("oci:{}", layout.display())], b"");
+    assert!(ran.code == 3 && ran.out.is_empty(), "{ran:?}");
 }
