@@ -105,13 +105,12 @@ fn without_names(component: &[u8]) -> Option<Vec<u8>> {
 
 fn flags(manifest: &Path) -> String {
     let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")));
-    // The crate's own folder, and the one beside which the workspace's other crates lie; of two that fit, the last counts.
-    let folder = |up: usize| {
-        let folder = manifest.ancestors().nth(up).and_then(|folder| fs::canonicalize(folder).ok());
-        folder.map(|folder| folder.display().to_string())
-    };
+    // The crate's own folder, and those beside which the workspace's other crates lie; of two that fit, the last counts.
+    let manifest = fs::canonicalize(manifest).ok();
+    let folder = |up: usize| Some(manifest.as_ref()?.ancestors().nth(up)?.display().to_string());
     let remap = |(from, to)| format!("--remap-path-prefix={from}={to}");
     let remapped = [
+        folder(3).map(|folder| (folder, "../..")),
         home.ok().map(|home| (home, "cargo")),
         folder(2).map(|folder| (folder, "..")),
         folder(1).map(|folder| (folder, ".")),
