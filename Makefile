@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package registry interop setup
+.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package registry interop dist setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -91,6 +91,12 @@ page:
 package:
 	@.ci/setup c wasm
 	.ci/package
+
+## What is published, with checksums and a bill of materials: target/dist. PROFILE=dev tries it with the build of the tests.
+PROFILE ?= release
+dist:
+	@.ci/setup c wasm
+	@.ci/dist $(PROFILE)
 
 setup:
 	@.ci/setup c wasm redis
