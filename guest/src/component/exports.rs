@@ -2,7 +2,7 @@
 //!
 //! A plugin on this crate exports lanes of its own in the place of [`Bundled`], by [`export_lanes!`](crate::export_lanes).
 
-use std::{cell::RefCell, marker::PhantomData};
+use std::cell::RefCell;
 
 use keepline_store_client::component::allocator::Arena;
 use keepline_store_client::component::imports::{Imports, replace_log_level};
@@ -11,10 +11,6 @@ use crate::admin::conditions::OwnedHost;
 use crate::contract::{Level, Problem, lanes, tasks};
 use crate::tasks::job::Job;
 use crate::{AnswerEntry, Config, Filter, QuestionEntry, ToolActivity};
-
-/// All exports of the contract: lanes of this type, and everything else of the bundled filter.
-#[derive(Debug)]
-pub struct Exports<L>(PhantomData<L>);
 
 /// The lanes of the bundled filter.
 #[derive(Debug)]
@@ -42,20 +38,6 @@ pub(super) fn host() -> OwnedHost<Imports> {
 
 fn filter() -> Filter<OwnedHost<Imports>> {
     Filter::new(host(), config())
-}
-
-impl<L: lanes::Guest> lanes::Guest for Exports<L> {
-    fn configure(options: String, log_from: Level) -> Result<lanes::Configured, Problem> {
-        L::configure(options, log_from)
-    }
-
-    fn question(entry: lanes::QuestionEntry) -> lanes::QuestionReply {
-        L::question(entry)
-    }
-
-    fn answer(entry: lanes::AnswerEntry) -> lanes::AnswerReply {
-        L::answer(entry)
-    }
 }
 
 impl lanes::Guest for Bundled {
@@ -115,7 +97,8 @@ impl lanes::Guest for Bundled {
     }
 }
 
-impl<L> tasks::Guest for Exports<L> {
+// Whoever has lanes has the bundled filter's tasks, and its administration (`operators`).
+impl<L: lanes::Guest> tasks::Guest for L {
     fn advance(job: tasks::Job) -> tasks::Progress {
         let mut task = job.task;
         let progress = filter().advance(&Job {

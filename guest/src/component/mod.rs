@@ -6,7 +6,7 @@ mod exports;
 mod operators;
 
 #[cfg(target_arch = "wasm32")]
-pub use self::exports::{Bundled, Exports};
+pub use self::exports::Bundled;
 
 /// Exports a plugin whose lanes are this type's ([`lanes::Guest`](crate::contract::lanes::Guest)). Tasks and the
 /// administration are the bundled filter's. Its crate has this one without default features: a component exports once.
@@ -15,8 +15,7 @@ macro_rules! export_lanes {
     ($lanes:ident) => {
         #[allow(unsafe_code, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
         const _: () = {
-            type Exported = $crate::component::Exports<$lanes>;
-    $crate::contract::bindings::export!(Exported with_types_in $crate::contract::bindings);
+            $crate::contract::bindings::export!($lanes with_types_in $crate::contract::bindings);
         };
     };
 }

@@ -5,7 +5,8 @@ use keepline_store_client::component::imports::Imports;
 use crate::admin::conditions::{Conditions, OwnedHost};
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
-use crate::component::exports::{Exports, config, host};
+use crate::component::exports::{config, host};
+use crate::contract::lanes;
 use crate::contract::sessions::{
     HistoryPage, KeyCounted, KeyList, NamedValue, SessionDeleted, SessionPage, SessionState, ValueChanged, ValueList,
 };
@@ -66,7 +67,7 @@ fn write_transcript<T>(
     write_session(&transcript.session, extras, |context, session| call(context, &id_of(transcript, session)))
 }
 
-impl<L> sessions::Guest for Exports<L> {
+impl<L: lanes::Guest> sessions::Guest for L {
     fn create(session: String, _: Extras) -> Reply<SessionState> {
         Ok(admin::create_with_id(&context(), &session)?)
     }
@@ -114,7 +115,7 @@ impl<L> sessions::Guest for Exports<L> {
     }
 }
 
-impl<L> transcripts::Guest for Exports<L> {
+impl<L: lanes::Guest> transcripts::Guest for L {
     fn describe(transcript: Transcript) -> Reply<TranscriptState> {
         on_transcript(&transcript, admin::describe_transcript)
     }
@@ -182,7 +183,7 @@ impl<L> transcripts::Guest for Exports<L> {
     }
 }
 
-impl<L> users::Guest for Exports<L> {
+impl<L: lanes::Guest> users::Guest for L {
     fn values(user: String, key: Option<String>) -> Reply<ValueList> {
         Ok(ValueList { values: admin::read_user_values(&context(), &user, key.as_deref())? })
     }

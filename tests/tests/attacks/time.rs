@@ -205,8 +205,8 @@ fn a_plugin_is_served_beside_forty_pipes_that_loop() {
                 is_over.store(true, Ordering::Relaxed);
                 let served: u32 = beside.await.unwrap();
                 println!("{served} pairs beside the attack, which took {:?}", began.elapsed());
-                // Behind a tick of each attack it would be a handful.
-                assert!(served >= 40, "{served}");
+                // Behind a tick of each attack it would be a handful, however busy the machine is.
+                assert!(served >= 12, "{served}");
                 // Nothing of it lasts.
                 let plugin = Plugin::from_bytes(BUNDLED, &sandbox()).unwrap();
                 attacker.keepline.replace_plugin(plugin).await.unwrap();
