@@ -15,7 +15,7 @@ macro_rules! export_lanes {
     ($lanes:ident) => {
         #[allow(unsafe_code, clippy::all, clippy::pedantic, clippy::restriction, reason = "generated")]
         const _: () = {
-            $crate::contract::bindings::export!($lanes with_types_in $crate::contract::bindings);
+    $crate::contract::bindings::export!($lanes with_types_in $crate::contract::bindings);
         };
     };
 }
