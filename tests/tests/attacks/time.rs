@@ -169,11 +169,15 @@ fn a_plugin_is_served_beside_forty_pipes_that_loop() {
         || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {
+                // Processor time ends each attack, not the clock: on a busy machine both sides have as much as elsewhere.
+                let mut limited = sandbox();
+                limited.cpu_time = Duration::from_millis(100);
+                limited.store_calls_per_entry = u32::MAX;
                 let usual = |options: &mut keepline::Options| {
-                    options.entry_timeout = Duration::from_secs(1);
+                    options.entry_timeout = PATIENCE;
                     options.plugin_breaker = keepline::Options::default().plugin_breaker;
                 };
-                let attacker = AtWork::with(HOSTILE, &sandbox(), usual).await.unwrap();
+                let attacker = AtWork::with(HOSTILE, &limited, usual).await.unwrap();
                 let other =
                     AtWork::with(BUNDLED, &sandbox(), |options| options.entry_timeout = PATIENCE).await.unwrap();
                 let attacks: Vec<_> = (0..40)
@@ -205,8 +209,8 @@ fn a_plugin_is_served_beside_forty_pipes_that_loop() {
                 is_over.store(true, Ordering::Relaxed);
                 let served: u32 = beside.await.unwrap();
                 println!("{served} pairs beside the attack, which took {:?}", began.elapsed());
-                // Behind a tick of each attack it would be a handful, however busy the machine is.
-                assert!(served >= 12, "{served}");
+                // Behind a tick of each attack it would be a dozen; so many are served at any load (3,000 at a load of 16).
+                assert!(served >= 100, "{served}");
                 // Nothing of it lasts.
                 let plugin = Plugin::from_bytes(BUNDLED, &sandbox()).unwrap();
                 attacker.keepline.replace_plugin(plugin).await.unwrap();
