@@ -27,5 +27,6 @@ fn _keepline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pipelines::NativePipelines>()?;
     module.add_function(wrap_pyfunction!(bridge::runtime::forget_after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(bridge::delivery::close_at_exit, module)?)?;
+    module.add_function(wrap_pyfunction!(sessions::user_bucket, module)?)?;
     Ok(())
 }

@@ -289,6 +289,12 @@ impl NativeSessions {
     }
 }
 
+/// The name of a user's bucket, as a transcript's state has its owner.
+#[pyfunction]
+pub fn user_bucket(user: &str) -> String {
+    keepline::sessions::user_bucket(user)
+}
+
 fn state_reply(state: SessionState) -> Reply {
     Reply::new(move |py| {
         Ok(dict!(py; "generation": state.generation, "key_count": state.key_count,
