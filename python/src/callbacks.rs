@@ -58,8 +58,8 @@ impl Callback {
     /// The function's exception in one line.
     async fn call<A, R, T>(&self, arguments: A, read: R) -> Result<T, String>
     where
-        A: for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
-        R: for<'py> Fn(Bound<'py, PyAny>) -> PyResult<T> + Send + Sync + Clone + 'static,
+        A: FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,
+        R: Fn(&Bound<'_, PyAny>) -> PyResult<T> + Send + Sync + Clone + 'static,
         T: Send + 'static,
     {
         let (parts, read_now) = (self.0.clone(), read.clone());
@@ -71,9 +71,8 @@ impl Callback {
                 let mut cancel = CancelOnDrop(Some(future));
                 let received = receiver.await.map_err(|_| "the event loop has ended".to_owned())?;
                 cancel.0 = None;
-                let read = spawn_blocking(move || {
-                    Python::try_attach(|py| received.and_then(|value| read(value.into_bound(py))))
-                });
+                let read =
+                    spawn_blocking(move || Python::try_attach(|py| received.and_then(|value| read(value.bind(py)))));
                 read.await.map_err(|error| error.to_string())?.ok_or_else(ended)?
             }
         };
@@ -84,20 +83,20 @@ impl Callback {
 impl CallbackParts {
     fn begin<A, R, T>(&self, py: Python<'_>, arguments: A, read: R) -> Begun<T>
     where
-        A: for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>>,
-        R: for<'py> Fn(Bound<'py, PyAny>) -> PyResult<T>,
+        A: FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
+        R: Fn(&Bound<'_, PyAny>) -> PyResult<T>,
     {
         let begin = || {
             let value = self.function.bind(py).call1((arguments(py)?,))?;
             if !value.hasattr(intern!(py, "__await__"))? {
-                return read(value).map(|value| Begun::Done(Ok(value)));
+                return read(&value).map(|value| Begun::Done(Ok(value)));
             }
             let coroutine = wrap_awaitable(py)?.call1((value,))?;
             match &self.event_loop {
                 Some(event_loop) => begin_on(py, event_loop.bind(py), &coroutine),
                 None => {
                     let value = py.import("asyncio")?.call_method1("run", (coroutine,))?;
-                    read(value).map(|value| Begun::Done(Ok(value)))
+                    read(&value).map(|value| Begun::Done(Ok(value)))
                 }
             }
         };
@@ -148,12 +147,12 @@ impl Finished {
 impl Model for Callback {
     async fn complete(&self, need: &CompletionNeed) -> Result<Option<String>, ModelError> {
         let need = need.clone();
-        let arguments = move |py| {
+        let arguments = move |py: Python<'_>| {
             let need = dict!(py; "purpose": need.purpose, "instructions": need.instructions, "input": need.input,
                 "max_tokens": need.max_tokens);
-            Ok(need.into_any())
+            Ok(need.into_any().unbind())
         };
-        self.call(arguments, |value| value.extract()).await.map_err(ModelError)
+        self.call(arguments, |value: &Bound<'_, PyAny>| value.extract()).await.map_err(ModelError)
     }
 }
 
@@ -161,8 +160,8 @@ impl Model for Callback {
 impl Embedder for Callback {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbeddingError> {
         let texts = texts.to_vec();
-        let arguments = move |py| Ok(texts.into_pyobject(py)?.into_any());
-        let read = |value: Bound<'_, PyAny>| {
+        let arguments = move |py: Python<'_>| Ok(texts.into_pyobject(py)?.into_any().unbind());
+        let read = |value: &Bound<'_, PyAny>| {
             let (model, vectors): (String, Vec<Vec<f32>>) = value.extract()?;
             Ok(vectors.into_iter().map(|values| Embedding { model: model.clone(), values }).collect())
         };
@@ -226,11 +225,11 @@ impl CustomSteps for Handlers {
             return Err(CustomError::Refused(format!("no handler {name} is registered; {known}")));
         };
         let (input, params) = (step.input.to_owned(), step.params.to_owned());
-        let arguments = move |py| {
+        let arguments = move |py: Python<'_>| {
             let step = dict!(py; "input": json::read(py, &input)?, "params": json::read(py, &params)?);
-            Ok(step.into_any())
+            Ok(step.into_any().unbind())
         };
-        handler.call(arguments, |value| write_json(&value)).await.map_err(CustomError::Failed)
+        handler.call(arguments, |value: &Bound<'_, PyAny>| write_json(value)).await.map_err(CustomError::Failed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A Keepline: opened by the fields of a configuration, and what is made of it.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use keepline::{
     Keepline, Plugin, Sandbox,
@@ -286,7 +286,7 @@ async fn open(fields: &str, environment: Option<Vec<(String, String)>>, given: G
         .map_err(|error| Failure::invalid("fields", format!("the fields are no JSON object: {error}")))?;
     let mut sources = Sources { document: Some(("the arguments".to_owned(), document)), ..Sources::default() };
     if let Some(environment) = environment {
-        let variables = environment.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let variables = environment.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         sources = sources.with_environment(variables)?;
     }
     let mut config = Config::resolve(sources)?;

@@ -196,7 +196,7 @@ impl NativeSessions {
                 .iter()
                 .map(|message| match message {
                     GivenMessage::Chat(text) => NewMessage::Chat(ChatMessage { text }),
-                    GivenMessage::Record(record) => NewMessage::Message(record.clone()),
+                    GivenMessage::Record(record) => NewMessage::Message(record),
                 })
                 .collect();
             let changed = sessions.set_messages(transcript.get(), &given, next).await?;

@@ -1,6 +1,6 @@
 //! What a call returns, until the interpreter's lock is there to make an object of it.
 
-use pyo3::prelude::*;
+use pyo3::{BoundObject, prelude::*};
 
 type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
@@ -22,7 +22,7 @@ impl Reply {
     {
         Self(Box::new(move |py| {
             let object = value.into_pyobject(py).map_err(Into::into)?;
-            Ok(object.into_any().unbind())
+            Ok(BoundObject::into_any(object).unbind())
         }))
     }
 
