@@ -49,7 +49,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for GivenMessage {
         if let Ok(text) = given.extract::<String>() {
             return Ok(Self::Chat(text));
         }
-        record(&given.cast::<PyDict>()?).map(Self::Record)
+        let given = given.cast::<PyDict>()?;
+        record(&given).map(Self::Record)
     }
 }
 
