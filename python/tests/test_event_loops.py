@@ -15,7 +15,7 @@ import keepline
 def test_a_cancelled_task_cancels_its_call(silent_server: Any) -> None:
     async def main() -> None:
         fields = {"backend": "redis", "redis_url": f"redis://127.0.0.1:{silent_server.port}"}
-        memory = await keepline.AsyncKeepline.open(**fields, store_timeout_ms=600_000)
+        memory = await keepline.AsyncKeepline.open(**fields, store_timeout_ms=300_000)
         calls = [asyncio.ensure_future(memory.pipe().question("?", {"session_id": f"s{n}"})) for n in range(8)]
         while memory.metrics()["instances_at_work"] < len(calls):
             await asyncio.sleep(0.001)
@@ -62,7 +62,7 @@ def test_two_loops_share_a_keepline(redis_server: RedisServer) -> None:
 
 def test_a_loop_that_was_closed_is_no_ones_problem(silent_server: Any) -> None:
     memory = keepline.Keepline.open(
-        backend="redis", redis_url=f"redis://127.0.0.1:{silent_server.port}", store_timeout_ms=600_000
+        backend="redis", redis_url=f"redis://127.0.0.1:{silent_server.port}", store_timeout_ms=300_000
     )
     shared = keepline.AsyncKeepline(memory._native)
 

@@ -69,7 +69,7 @@ def test_messages_are_read_edited_and_replaced(memory: keepline.Keepline) -> Non
     assert sessions.content("anna", page["messages"][0]["position"]) == ("My dog is called Bruno.", 23)
     assert sessions.find_lines("anna", 0, "bruno", ignore_case=True)["lines"][0]["is_match"]
     assert sessions.rewrite("anna", 1, "Indeed.")["count"] == 1
-    assert sessions.messages("anna", contains="indeed")["messages"][0]["extras"]["edited"]
+    assert [message["position"] for message in sessions.messages("anna", contains="indeed")["messages"]] == [1]
     assert sessions.set_title("anna", "Dogs") == "Dogs"
     assert sessions.set_settings("anna", context_window=8000)["context_window"] == 8000
     state = sessions.describe("anna")
@@ -79,7 +79,7 @@ def test_messages_are_read_edited_and_replaced(memory: keepline.Keepline) -> Non
     with pytest.raises(keepline.SessionError) as raised:
         sessions.set_messages("anna", [{"role": "user", "content": "Hello"}], next=2)
     assert raised.value.code == "conflict"
-    stored = {"role": "tool", "kind": "other", "content": "x", "extras": {"raw": {"a": [1]}, "source": "test"}}
+    stored = {"role": "assistant", "kind": "other", "content": "x", "extras": {"raw": {"a": [1]}, "source": "test"}}
     sessions.set_messages("anna", [stored])
     (message,) = sessions.messages("anna")["messages"]
     assert (message["kind"], message["extras"]["raw"], message["extras"]["source"]) == ("other", {"a": [1]}, "test")

@@ -23,6 +23,7 @@ from ._types import (
     ChatMessage,
     Checked,
     Definition,
+    Definitions,
     Embedder,
     Handler,
     Health,
@@ -33,6 +34,7 @@ from ._types import (
     MessagePage,
     Metadata,
     Model,
+    Names,
     Owner,
     Remembered,
     SessionDeleted,
@@ -61,6 +63,7 @@ class AsyncKeepline:
     async def open(
         cls,
         *,
+        profile: str | None = None,
         environment: bool = False,
         plugin: str | os.PathLike[str] | None = None,
         token_counter: TokenCounter | None = None,
@@ -69,17 +72,17 @@ class AsyncKeepline:
         **fields: Any,
     ) -> AsyncKeepline:
         """Open one. ``fields`` are those of the configuration (``docs/configuration.md``): ``backend="redis"``,
-        ``redis_url="redis://…"``, ``profile="chat"``, ``directory="./memory"``, ``conversation=True`` and so on. Without
-        any, sessions are kept in this process's memory.
+        ``redis_url="redis://…"``, ``directory="./memory"``, ``conversation=True`` and so on. Without any, sessions are kept
+        in this process's memory.
 
-        ``environment``: whether variables of the environment (``KEEPLINE_BACKEND`` and so on) set fields, too; they win.
+        ``profile``: where the fields start from, such as ``"chat"``. ``environment``: whether variables of the environment (``KEEPLINE_BACKEND`` and so on) set fields, too; they win.
         ``plugin``: another component than the bundled one. The functions may be asynchronous, but for ``token_counter``.
         What the library logs goes to the logger ``keepline``.
 
         Raises ``ConfigError`` for a field that is unknown or wrong, and ``KeeplineError`` if the store can't be opened.
         """
         call = NativeKeepline.open(
-            _json.write(fields),
+            _json.write(fields if profile is None else {"profile": profile, profile: fields}),
             list(os.environ.items()) if environment else None,
             os.fspath(plugin) if plugin is not None else None,
             token_counter,
@@ -288,12 +291,12 @@ class AsyncSessions:
         values = await call
         return values[0] if values else default
 
-    async def keys(self, session: str) -> list[str]:
+    async def keys(self, session: str) -> Names:
         """The session's keys, sorted."""
         call = self._native.keys(session)
         return await call
 
-    async def clear(self, session: str, key: str | None = None) -> list[str]:
+    async def clear(self, session: str, key: str | None = None) -> Names:
         """Clear one key, or all. What was cleared."""
         call = self._native.clear(session, key)
         return await call
@@ -549,7 +552,7 @@ class AsyncPipelines:
 
     async def list(
         self, owner: Owner, *, kind: str = "memory", scope: str | None = None, only_active: bool = False
-    ) -> list[Definition]:
+    ) -> Definitions:
         """All definitions of a kind with that input scope, by id."""
         call = self._native.list(owner, kind, scope, only_active)
         return await call

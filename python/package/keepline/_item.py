@@ -10,7 +10,8 @@ from typing import Any, Literal
 from . import _json
 from ._types import Message, StoredMessage
 
-Role = Literal["user", "assistant", "tool"]
+Role = Literal["user", "assistant"]
+"""A tool's result is kept as the assistant's: one of role ``tool`` would have to belong to a call of the transcript."""
 
 RAW_BYTES = 60_000
 """What an item may hold beside its text; the library's limit is 64 KiB."""

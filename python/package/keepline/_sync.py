@@ -22,6 +22,7 @@ from ._types import (
     ChatMessage,
     Checked,
     Definition,
+    Definitions,
     Embedder,
     Handler,
     Health,
@@ -32,6 +33,7 @@ from ._types import (
     MessagePage,
     Metadata,
     Model,
+    Names,
     Owner,
     Remembered,
     SessionDeleted,
@@ -60,6 +62,7 @@ class Keepline:
     def open(
         cls,
         *,
+        profile: str | None = None,
         environment: bool = False,
         plugin: str | os.PathLike[str] | None = None,
         token_counter: TokenCounter | None = None,
@@ -68,17 +71,17 @@ class Keepline:
         **fields: Any,
     ) -> Keepline:
         """Open one. ``fields`` are those of the configuration (``docs/configuration.md``): ``backend="redis"``,
-        ``redis_url="redis://…"``, ``profile="chat"``, ``directory="./memory"``, ``conversation=True`` and so on. Without
-        any, sessions are kept in this process's memory.
+        ``redis_url="redis://…"``, ``directory="./memory"``, ``conversation=True`` and so on. Without any, sessions are kept
+        in this process's memory.
 
-        ``environment``: whether variables of the environment (``KEEPLINE_BACKEND`` and so on) set fields, too; they win.
+        ``profile``: where the fields start from, such as ``"chat"``. ``environment``: whether variables of the environment (``KEEPLINE_BACKEND`` and so on) set fields, too; they win.
         ``plugin``: another component than the bundled one. The functions may be asynchronous, but for ``token_counter``.
         What the library logs goes to the logger ``keepline``.
 
         Raises ``ConfigError`` for a field that is unknown or wrong, and ``KeeplineError`` if the store can't be opened.
         """
         call = NativeKeepline.open(
-            _json.write(fields),
+            _json.write(fields if profile is None else {"profile": profile, profile: fields}),
             list(os.environ.items()) if environment else None,
             os.fspath(plugin) if plugin is not None else None,
             token_counter,
@@ -287,12 +290,12 @@ class Sessions:
         values = call.wait()
         return values[0] if values else default
 
-    def keys(self, session: str) -> list[str]:
+    def keys(self, session: str) -> Names:
         """The session's keys, sorted."""
         call = self._native.keys(session)
         return call.wait()
 
-    def clear(self, session: str, key: str | None = None) -> list[str]:
+    def clear(self, session: str, key: str | None = None) -> Names:
         """Clear one key, or all. What was cleared."""
         call = self._native.clear(session, key)
         return call.wait()
@@ -548,7 +551,7 @@ class Pipelines:
 
     def list(
         self, owner: Owner, *, kind: str = "memory", scope: str | None = None, only_active: bool = False
-    ) -> list[Definition]:
+    ) -> Definitions:
         """All definitions of a kind with that input scope, by id."""
         call = self._native.list(owner, kind, scope, only_active)
         return call.wait()

@@ -11,6 +11,9 @@ Metadata = Union[Mapping[str, Any], str]
 ChatMessage = Mapping[str, Any]
 """A message as chat APIs write it: ``role`` and ``content``, ``tool_calls``, ``tool_call_id``."""
 
+Names = list[str]
+"""Names by another word: in a class with a method ``list``, that word means the method."""
+
 Effect = Literal[
     "passed", "ignored", "foreign", "resumed", "enriched", "stored", "repeated", "skipped", "limited", "ended", "failed"
 ]
@@ -249,6 +252,10 @@ class Definition(TypedDict):
     id: str
     revision: int
     definition: dict[str, Any]
+
+
+Definitions = list[Definition]
+"""As ``Names``."""
 
 
 class Checked(TypedDict):

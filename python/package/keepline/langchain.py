@@ -36,7 +36,7 @@ class KeeplineChatMessageHistory(BaseChatMessageHistory):
         self._async_items = AsyncItemLog(AsyncKeepline(memory._native), session_id, user_id, _SOURCE)
 
     @property
-    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+    def messages(self) -> list[BaseMessage]:
         """All messages, oldest first."""
         return _to_langchain(self._items.newest())
 
@@ -81,7 +81,7 @@ def _from_langchain(message: BaseMessage) -> Item:
         return Item(role, content, None, True)
     text, raw = lift_text(message_to_dict(message), _PLACES)
     if role is None:
-        return Item("tool" if message.type in ("tool", "function") else "user", text, raw, False)
+        return Item("assistant" if message.type in ("tool", "function") else "user", text, raw, False)
     return Item(role, text, raw, bool(text) and not getattr(message, "tool_calls", None))
 
 

@@ -25,6 +25,7 @@ from ._sync_items import ItemLog
 
 _PLACES = (("blocks", 0, "text"),)
 _SOURCE = "llama-index"
+_RESULTS = (MessageRole.TOOL, MessageRole.FUNCTION)
 _ROLES: dict[MessageRole, Role] = {MessageRole.USER: "user", MessageRole.ASSISTANT: "assistant"}
 
 
@@ -159,7 +160,7 @@ def _from_llama(message: ChatMessage) -> Item:
             return Item(role, text, None, True)
     text, raw = lift_text(message.model_dump(mode="json"), _PLACES)
     if role is None:
-        return Item("tool" if message.role in (MessageRole.TOOL, MessageRole.FUNCTION) else "user", text, raw, False)
+        return Item("assistant" if message.role in _RESULTS else "user", text, raw, False)
     return Item(role, text, raw, bool(text) and not message.additional_kwargs)
 
 

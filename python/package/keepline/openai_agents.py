@@ -75,7 +75,7 @@ def _from_sdk(item: dict[str, Any]) -> Item:
         return Item(cast(Role, role), text, raw, bool(text))
     is_result = str(item.get("type", "")).endswith("_output")
     is_call = item.get("type") in ("reasoning", "function_call") or str(item.get("type", "")).endswith("_call")
-    return Item("tool" if is_result else "assistant" if is_call else "user", text, raw, False)
+    return Item("assistant" if is_result or is_call else "user", text, raw, False)
 
 
 def _to_sdk(item: Item) -> TResponseInputItem:

@@ -136,9 +136,9 @@ impl Done {
         slf
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyErr {
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let value = self.0.lock().take().unwrap_or_else(|| py.None());
-        PyStopIteration::new_err((value,))
+        Err(PyStopIteration::new_err((value,)))
     }
 }
 

@@ -7,7 +7,7 @@ import threading
 import keepline
 
 how, port = sys.argv[1:]
-fields = {"backend": "redis", "redis_url": f"redis://127.0.0.1:{port}", "store_timeout_ms": 3_600_000}
+fields = {"backend": "redis", "redis_url": f"redis://127.0.0.1:{port}", "store_timeout_ms": 300_000}
 memory = keepline.Keepline.open(**fields)
 
 

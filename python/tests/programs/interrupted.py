@@ -6,7 +6,7 @@ import threading
 import keepline
 
 url = f"redis://127.0.0.1:{sys.argv[1]}"
-memory = keepline.Keepline.open(backend="redis", redis_url=url, store_timeout_ms=3_600_000)
+memory = keepline.Keepline.open(backend="redis", redis_url=url, store_timeout_ms=300_000)
 
 
 def announce() -> None:
