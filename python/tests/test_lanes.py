@@ -51,6 +51,17 @@ def test_the_same_with_an_event_loop(fields: dict[str, Any]) -> None:
     assert asyncio.run(converse())["memory_context"] == {"answer_count": 1, "last_answer": "In Leipzig."}
 
 
+def test_on_memory_an_awaited_call_is_done_at_once() -> None:
+    async def main() -> None:
+        async with await keepline.AsyncKeepline.open() as memory:
+            # Nothing is handed to the event loop: the first step is the last.
+            with pytest.raises(StopIteration) as ended:
+                memory.pipe().question("?", {"session_id": "anna"}).send(None)
+            assert ended.value.value.effect == "resumed"
+
+    asyncio.run(main())
+
+
 def test_many_conversations_side_by_side(fields: dict[str, Any]) -> None:
     async def converse(memory: keepline.AsyncKeepline, session: str) -> int:
         pipe = memory.pipe()
@@ -65,6 +76,13 @@ def test_many_conversations_side_by_side(fields: dict[str, Any]) -> None:
             return await asyncio.gather(*(converse(memory, f"s{number}") for number in range(20)))
 
     assert asyncio.run(main()) == [5] * 20
+
+
+def test_a_profile_has_fields_of_its_own(tmp_path: Path) -> None:
+    with keepline.Keepline.open(profile="chat", directory=str(tmp_path)) as memory:
+        assert memory.filter_options()["conversation"] is True
+    with pytest.raises(keepline.ConfigError, match="backnd"):
+        keepline.Keepline.open(profile="chat", directory=str(tmp_path), backnd="memory")
 
 
 def test_a_conversation_comes_back_as_messages(memory: keepline.Keepline) -> None:

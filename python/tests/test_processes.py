@@ -43,7 +43,7 @@ def test_an_interrupt_ends_a_call_that_is_waited_for(silent_server: Any) -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.parametrize("when", ["before-open", "after-open", "after-open-directory", "pool"])
+@pytest.mark.parametrize("when", ["before-open", "after-open", "after-open-directory", "pool", "without-cache"])
 def test_a_fork_works_or_fails_by_name(when: str, tmp_path: Path) -> None:
     code, output, errors = finish(start("forked.py", when, str(tmp_path)))
     assert (code, output) == (0, "good\n"), errors

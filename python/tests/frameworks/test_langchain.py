@@ -88,6 +88,25 @@ def test_the_same_with_an_event_loop(redis_server: RedisServer) -> None:
     asyncio.run(asyncio.wait_for(main(), DEADLINE))
 
 
+def test_keeplines_own_windows_have_what_users_and_models_said(redis_server: RedisServer) -> None:
+    memory = open_on(redis_server)
+    history = KeeplineChatMessageHistory("anna", memory)
+    history.add_messages(MESSAGES[:5])
+    window = memory.pipe().question("And now?", {"session_id": "anna"}).messages
+    assert [(message["role"], message["content"]) for message in window] == [
+        ("user", "Where is parcel 7?"),
+        ("assistant", "It left Hamburg."),
+    ]
+
+
+def test_thousands_of_messages_keep_their_order(redis_server: RedisServer) -> None:
+    history = KeeplineChatMessageHistory("anna", open_on(redis_server))
+    messages = [HumanMessage(f"message {number}") for number in range(4_500)]
+    history.add_messages(messages)
+    assert history.messages == messages
+    assert history.newest(1_500) == messages[-1_500:]
+
+
 def test_a_chain_remembers(redis_server: RedisServer) -> None:
     memory = open_on(redis_server)
     prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{question}")])

@@ -88,6 +88,16 @@ def test_the_same_with_an_event_loop(redis_server: RedisServer) -> None:
     asyncio.run(asyncio.wait_for(main(), DEADLINE))
 
 
+def test_other_keys_are_hashed_and_listed(redis_server: RedisServer) -> None:
+    fields = {"backend": "redis", "redis_url": redis_server.url, "key_prefix": f"llama:{uuid.uuid4().hex}"}
+    with keepline.Keepline.open(**fields, conversation=True, session_ids="hash") as memory:
+        store, keys = KeeplineChatStore(memory), [f"user {number}/chat" for number in range(70)]
+        for key in keys:
+            store.add_message(key, MESSAGES[0])
+        assert store.get_keys() == sorted(keys)
+        assert same(store.get_messages(keys[0]), [MESSAGES[0]])
+
+
 def test_a_memory_buffer_works_on_it(redis_server: RedisServer) -> None:
     memory = open_on(redis_server)
     buffer = ChatMemoryBuffer.from_defaults(chat_store=KeeplineChatStore(memory), chat_store_key="anna")

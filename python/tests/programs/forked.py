@@ -25,6 +25,14 @@ def in_child() -> None:
     if when == "before-open":
         assert works()
         return
+    if when == "without-cache":
+        try:
+            works(cache_dir="off")
+        except keepline.KeeplineError as error:
+            assert error.code == "forked" and "cache_dir" in str(error), error
+        else:
+            raise AssertionError("the component was compiled in the child")
+        return
     for call in (lambda: pipe.question("?"), lambda: memory.sessions(), lambda: memory.pipe(), memory.metrics):
         try:
             call()
