@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package registry interop dist setup
+.PHONY: run test test-long test-under-load fuzz bench lint component hosts clients page package python python-bench registry interop dist setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -45,6 +45,7 @@ bench:
 lint:
 	@.ci/setup c wasm
 	cargo fmt --all --check
+	@.ci/python format
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p keepline-filter -p keepline-pipelines --target wasm32-unknown-unknown --target-dir target/wasm -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
@@ -97,6 +98,15 @@ PROFILE ?= release
 dist:
 	@.ci/setup c wasm
 	@.ci/dist $(PROFILE)
+
+## The Python package: its wheel, and its tests with the frameworks that it serves. It compiles wasmtime for itself.
+python:
+	@.ci/setup c wasm redis python
+	@.ci/python
+
+## Its figures, beside those of the frameworks' Redis classes, on the wheel that `make python` has built.
+python-bench:
+	@python/target/package/venv/bin/python python/bench/frameworks.py
 
 setup:
 	@.ci/setup c wasm redis

@@ -1,11 +1,14 @@
 //! A queue that tasks add to and threads wait on.
+//!
+//! With the standard library's locks: `parking_lot` lists threads that wait in a table of the process, with their stacks'
+//! addresses. A process that forks while they wait, as Python's do, has that table in the child, but none of the threads: the
+//! next thread that is started there crashes.
 
 use std::{
     collections::VecDeque,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-
-use parking_lot::{Condvar, Mutex};
 
 #[derive(Debug)]
 pub(crate) struct WorkQueue<T> {
@@ -37,6 +40,10 @@ impl<T> WorkQueue<T> {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds an item, or gives it back when the queue is closed. Never waits.
     pub(crate) fn add(&self, item: T) -> Result<(), T> {
         self.add_all([item]).map_err(|[item]| item)
@@ -44,7 +51,7 @@ impl<T> WorkQueue<T> {
 
     /// Adds items together, or gives them back when the queue is closed. Never waits.
     pub(crate) fn add_all<I: IntoIterator<Item = T>>(&self, items: I) -> Result<(), I> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.closed {
             return Err(items);
         }
@@ -56,7 +63,7 @@ impl<T> WorkQueue<T> {
 
     /// Puts items that were taken back to where they were: before all others.
     pub(crate) fn give_back(&self, items: impl IntoIterator<Item = T, IntoIter: DoubleEndedIterator>) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         items.into_iter().rev().for_each(|item| state.items.push_front(item));
         drop(state);
         self.changed.notify_one();
@@ -64,7 +71,7 @@ impl<T> WorkQueue<T> {
 
     /// Of those that were taken, so many are worked on no more.
     pub(super) fn mark_done(&self, count: usize) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         state.in_work = state.in_work.saturating_sub(count);
         drop(state);
         self.changed.notify_all();
@@ -84,7 +91,7 @@ impl<T> WorkQueue<T> {
         until: Option<Duration>,
         mut take: impl FnMut(&mut QueueState<T>) -> Option<Vec<T>>,
     ) -> DequeueOutcome<T> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let end = until.and_then(|time| Instant::now().checked_add(time));
         let mut is_late = false;
         loop {
@@ -100,22 +107,28 @@ impl<T> WorkQueue<T> {
             if is_late {
                 return DequeueOutcome::TimedOut;
             }
-            match end {
-                None => self.changed.wait(&mut state),
-                Some(end) => is_late = self.changed.wait_until(&mut state, end).timed_out(),
-            }
+            state = match end {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    let (state, waited) =
+                        self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+                    is_late = waited.timed_out();
+                    state
+                }
+            };
         }
     }
 
     /// From now on nothing is taken in. What is in it is still handed out.
     pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
+        self.lock().closed = true;
         self.changed.notify_all();
     }
 
     /// Closes it and drops what is in it: its thread has ended.
     pub(crate) fn abandon(&self) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         state.closed = true;
         let items = std::mem::take(&mut state.items);
         drop(state);
@@ -154,7 +167,7 @@ mod tests {
         thread::scope(|scope| {
             let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| taken(queue.wait_for_items(1, None)))).collect();
             (0..3).for_each(|item| queue.add(item).unwrap());
-            while !queue.state.lock().items.is_empty() {
+            while !queue.lock().items.is_empty() {
                 thread::yield_now();
             }
             queue.close();
