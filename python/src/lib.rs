@@ -1,6 +1,6 @@
 //! Lends the Rust library to Python: calls that can be awaited or waited for, and the objects that they belong to.
 //!
-//! What people use is the typed Python layer in `python/keepline/`; this module is `keepline._keepline`, its own affair.
+//! What people use is the typed Python layer in `package/keepline/`; this module is `keepline._keepline`, its own affair.
 
 mod bridge;
 mod callbacks;

@@ -36,6 +36,8 @@ pub fn sandbox() -> Sandbox {
         // target/<profile>/deps/<test>
         let test = env::current_exe().unwrap();
         let mut sandbox = Sandbox::default();
+        // A compiler of a test build takes half of the usual time, and on a busy machine all of it.
+        sandbox.plugin.compile_time = Duration::from_secs(60);
         sandbox.cache = CodeCache::At(test.ancestors().nth(3).unwrap().join("tmp/compiled"));
         if let Err(PluginError::UntrustedCache { .. }) = Plugin::bundled(&sandbox) {
             sandbox.cache = CodeCache::Off;
