@@ -144,6 +144,19 @@ impl NativeSessions {
         }))
     }
 
+    /// A page of messages as sessions of frameworks read them: position, role, content, `raw`, whether it is a plain message.
+    fn items(&self, py: Python<'_>, transcript: TranscriptName, before: Option<u64>, limit: u32) -> PyResult<Call> {
+        let mut sessions = self.begin(py)?;
+        Ok(Call::new(async move {
+            let query = MessageQuery { before, limit, ..MessageQuery::default() };
+            let page = sessions.messages(transcript.get(), query).await?;
+            Ok(Reply::new(move |py| {
+                let items = page.messages.iter().map(|message| item(py, message)).collect::<PyResult<Vec<_>>>()?;
+                (items, page.older).into_pyobject(py)
+            }))
+        }))
+    }
+
     fn content(
         &self,
         py: Python<'_>,
@@ -347,6 +360,14 @@ fn stored_message(py: Python<'_>, message: Message) -> PyResult<Bound<'_, PyDict
     Ok(dict!(py; "position": message.position, "id": message.id, "parent": message.parent, "turn": message.turn,
         "role": message.role, "kind": message.kind, "at": message.at, "tokens": message.tokens,
         "content": message.content, "tool": tool.transpose()?, "extras": extras))
+}
+
+type Item<'py> = (u64, &'py str, &'py str, Option<Bound<'py, PyAny>>, bool);
+
+fn item<'py>(py: Python<'py>, message: &'py Message) -> PyResult<Item<'py>> {
+    let mut extras = message.extras.iter().flatten();
+    let raw = json::read_optional(py, extras.find(|member| member.name == "raw").map(|member| member.value.as_str()))?;
+    Ok((message.position, &message.role, &message.content, raw, message.kind == "message"))
 }
 
 fn session_summary(py: Python<'_>, summary: SessionSummary) -> PyResult<Bound<'_, PyDict>> {

@@ -3,11 +3,13 @@
 //! A page costs the same however long the transcript is; where little matches, it returns early with the position to continue
 //! from.
 
+use std::ops::Range;
+
 use crate::admin::message_form::to_message;
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
 use crate::contract::transcripts::{MessageContent, MessagePage};
-use crate::contract::{Host, LogExtent, LogRun, Operation, Precondition, Problem, Span, codes};
+use crate::contract::{Host, LogEnd, LogExtent, LogRun, Operation, Precondition, Problem, Span, codes};
 use crate::entry::session_problem::{SessionResult, conflict_problem};
 use crate::text::ids::to_map_key;
 use crate::text::json_values::parse_count;
@@ -28,6 +30,8 @@ const LOOK_BYTES: u64 = 4 << 20;
 const LIMIT: u32 = 100;
 
 const LIMIT_MAX: u32 = 1000;
+
+const NO_MESSAGES: MessagePage = MessagePage { messages: Vec::new(), older: None };
 
 /// Longer ones are not searched for.
 pub(crate) const CONTAINS_MAX: usize = 256;
@@ -93,18 +97,31 @@ fn message_page(
     let mut keys: Vec<&str> = tokens.iter().map(|key| &**key).collect();
     keys.dedup();
     let operations = [
-        crate::transcript::address::TRANSCRIPT_EXTENT,
+        match query.takes_newest() {
+            true => Operation::read(TRANSCRIPT, LogEnd::Newest, query.most().into(), LOOK_BYTES),
+            false => crate::transcript::address::TRANSCRIPT_EXTENT,
+        },
         Operation::get_some(MESSAGES, &keys, 1024),
-        Operation::get_all(BRANCHES, 10_000, 1 << 20),
+        match query.thread {
+            Some(_) => Operation::get_all(BRANCHES, 10_000, 1 << 20),
+            None => Operation::get_some(BRANCHES, &[], 0),
+        },
         Operation::get(SESSION, &IMPORT, 64),
     ];
     let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
-    let extent = outcomes.take_records()?.extent;
+    let newest_run = outcomes.take_records()?;
+    let extent = newest_run.extent;
     let known = outcomes.take_readable_entries()?;
     let branches = outcomes.take_readable_entries()?;
     // What is being set in pieces is not there yet.
     let hidden = outcomes.take_text()?.as_deref().map(parse_import).unwrap_or_default();
-    let is_hidden = |position: u64| hidden.iter().any(|hidden| hidden.contains(&position));
+    if query.takes_newest() {
+        let looked_at = newest_run.records.len();
+        let found = query.page_of(all(&[newest_run], extent), &hidden);
+        if query.is_answered_by(&found, looked_at) {
+            return Ok(Some(found));
+        }
+    }
     let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::skipping(&hidden) };
     let position = |name: &str| {
         let key = to_map_key(name);
@@ -115,7 +132,6 @@ fn message_page(
         })
     };
 
-    let page = |messages, older| MessagePage { messages, older };
     // Also where there are no messages at all.
     let named = query.id.map(position).transpose()?;
     let newest = match query.thread {
@@ -130,43 +146,36 @@ fn message_page(
         None => newest,
     };
     let Some(end) = newest_shown(&hidden, end).filter(|end| *end >= extent.first && extent.length > 0) else {
-        return Ok(Some(page(Vec::new(), None)));
+        return Ok(Some(NO_MESSAGES));
     };
-    let spans = match named {
-        Some(at) => {
-            let is_there = at <= end && (query.thread.is_none() || branches.is_on_thread(end, at));
-            if !is_there {
-                return Ok(Some(page(Vec::new(), None)));
-            }
-            vec![Span { position: at, count: 1 }]
+    if let Some(at) = named
+        && !(at <= end && (query.thread.is_none() || branches.is_on_thread(end, at)))
+    {
+        return Ok(Some(NO_MESSAGES));
+    }
+    let mut look = query.first_look();
+    loop {
+        let spans = match named {
+            Some(at) => vec![Span { position: at, count: 1 }],
+            None => branches.newest_spans(end, extent.first, look),
+        };
+        let runs = read_runs(context, at, &outcomes.generation, &spans)?;
+        if runs.is_empty() && stood.replace(extent) != Some(extent) {
+            return Ok(None);
         }
-        None => branches.newest_spans(end, extent.first, LOOK_RECORDS),
-    };
-    let runs = read_runs(context, at, &outcomes.generation, &spans)?;
-    if runs.is_empty() && stood.replace(extent) != Some(extent) {
-        return Ok(None);
-    }
-    let (candidates, mut rest) = match (query.id, query.thread) {
-        (None, Some(_)) => on_thread(&runs, &branches, end),
-        (None, None) => all(&runs, extent),
-        (Some(_), _) => (all(&runs, extent).0, None),
-    };
-    let mut kept: Vec<usize> = Vec::new();
-    for (index, (position, text)) in candidates.iter().enumerate() {
-        if !is_hidden(*position) && StoredRecord::parse(text).is_some_and(|record| query.fits(&record)) {
-            kept.push(index);
+        let candidates = match (query.id, query.thread) {
+            (None, Some(_)) => on_thread(&runs, &branches, end),
+            (None, None) => all(&runs, extent),
+            (Some(_), _) => (all(&runs, extent).0, None),
+        };
+        let looked_at = candidates.0.len();
+        let found = query.page_of(candidates, &hidden);
+        if look == LOOK_RECORDS || query.is_answered_by(&found, looked_at) {
+            return Ok(Some(found));
         }
+        // There are removed ones among them.
+        look = LOOK_RECORDS;
     }
-    let limit = if query.limit == 0 { LIMIT } else { query.limit.min(LIMIT_MAX) };
-    let surplus = kept.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
-    let kept = kept.get(surplus..).unwrap_or_default();
-    if surplus > 0 {
-        let next = kept.first().and_then(|first| candidates.get(first.checked_sub(1)?));
-        rest = next.map(|(position, _)| *position);
-    }
-    let found = kept.iter().filter_map(|index| candidates.get(*index));
-    let messages = found.filter_map(|(position, text)| to_message(*position, text));
-    Ok(Some(page(messages.collect(), rest.map(|position| position + 1))))
 }
 
 /// A message's text, or a part of it by characters.
@@ -235,6 +244,53 @@ fn read_runs(
 }
 
 impl MessageQuery<'_> {
+    /// At most so many messages.
+    fn most(&self) -> u32 {
+        if self.limit == 0 { LIMIT } else { self.limit.min(LIMIT_MAX) }
+    }
+
+    /// Whether any message will do that is on the way: most records are one.
+    fn takes_any(&self) -> bool {
+        self.id.is_none() && self.role.is_none() && self.contains.is_none()
+    }
+
+    /// Whether it is the newest messages, which the first look brings along.
+    fn takes_newest(&self) -> bool {
+        self.takes_any() && self.thread.is_none() && self.before.is_none()
+    }
+
+    /// How many records are looked at first.
+    fn first_look(&self) -> u64 {
+        if self.takes_any() { self.most().into() } else { LOOK_RECORDS }
+    }
+
+    /// Whether no more has to be looked at: the page is full, or holds all that was looked at, of which a look reads so many
+    /// bytes at most.
+    fn is_answered_by(&self, page: &MessagePage, looked_at: usize) -> bool {
+        let most = usize::try_from(self.most()).unwrap_or(usize::MAX);
+        page.older.is_none() || page.messages.len() >= most.min(looked_at.max(1))
+    }
+
+    /// The newest messages that fit, of those that are not `hidden`.
+    fn page_of(&self, (candidates, mut rest): MessageCandidates<'_>, hidden: &[Range<u64>]) -> MessagePage {
+        let is_hidden = |position: u64| hidden.iter().any(|hidden| hidden.contains(&position));
+        let mut kept: Vec<usize> = Vec::new();
+        for (index, (position, text)) in candidates.iter().enumerate() {
+            if !is_hidden(*position) && StoredRecord::parse(text).is_some_and(|record| self.fits(&record)) {
+                kept.push(index);
+            }
+        }
+        let surplus = kept.len().saturating_sub(usize::try_from(self.most()).unwrap_or(usize::MAX));
+        let kept = kept.get(surplus..).unwrap_or_default();
+        if surplus > 0 {
+            let next = kept.first().and_then(|first| candidates.get(first.checked_sub(1)?));
+            rest = next.map(|(position, _)| *position);
+        }
+        let found = kept.iter().filter_map(|index| candidates.get(*index));
+        let messages = found.filter_map(|(position, text)| to_message(*position, text));
+        MessagePage { messages: messages.collect(), older: rest.map(|position| position + 1) }
+    }
+
     fn fits(&self, record: &StoredRecord<'_>) -> bool {
         let has = |text: &str| self.contains.is_none_or(|wanted| find_text(text, wanted, true).is_some());
         !record.is_removed()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ._async import AsyncKeepline
 from ._errors import ConfigError, EntryError, SessionError
 from ._keepline import user_bucket
-from ._item import Item, as_record, from_message, is_pair, raw_details
+from ._item import Item, as_record, is_pair, raw_details
 from ._pauses import async_pause
 
 _TRIES = 200
@@ -32,6 +32,7 @@ class AsyncItemLog:
         self._source = source
         self._keepline = keepline
         self._sessions = keepline.sessions(owner=user)
+        self._native = self._sessions._native
         self._is_checked = user is None
         self._next: int | None = None
         self._longest: int = options.get("max_message_length") or 1_000_000
@@ -103,23 +104,19 @@ class AsyncItemLog:
         if not self._is_checked and not await self._check_owner():
             return []
         pages: list[list[tuple[int, Item]]] = []
-        count, before = 0, None
+        count = 0
+        before: int | None = None
         while limit is None or count < limit:
             wanted = _PAGE if limit is None else min(_PAGE, limit - count)
             try:
-                page = await self._sessions.messages(self._session, before=before, limit=wanted)
+                call = self._native.items((self._session, None, None), before, wanted)
+                found, before = await call
             except SessionError as error:
                 if error.code in ("not-found", "expired"):
                     break
                 raise
-            found = [
-                (message["position"], from_message(message))
-                for message in page["messages"]
-                if message["kind"] != "removed"
-            ]
-            pages.append(found)
+            pages.append([(position, Item(*item)) for position, *item in found])
             count += len(found)
-            before = page["older"]
             if before is None:
                 break
         return [item for page in reversed(pages) for item in page]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from . import _json
-from ._types import Message, StoredMessage
+from ._types import StoredMessage
 
 Role = Literal["user", "assistant"]
 """A tool's result is kept as the assistant's: one of role ``tool`` would have to belong to a call of the transcript."""
@@ -20,8 +19,7 @@ _NO_TEXT = "(no text)"
 """The content of an item without any: a message without content would be left out."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """``text`` is what was said. ``raw`` is the framework's object without that text, and where in it the text belongs;
     None: the text is all there is. ``is_plain``: Keepline's own windows show it; anything else is kept beside them."""
 
@@ -111,9 +109,3 @@ def as_record(item: Item, source: str, longest: int) -> StoredMessage:
         "content": item.text if item.text.strip() else _NO_TEXT,
         "extras": extras,
     }
-
-
-def from_message(message: Message) -> Item:
-    """An item as it was stored."""
-    role: Any = message["role"]
-    return Item(role, message["content"], message["extras"].get("raw"), message["kind"] == "message")

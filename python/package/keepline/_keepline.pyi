@@ -169,6 +169,9 @@ class NativeSessions:
         before: int | None,
         limit: int,
     ) -> Call[MessagePage]: ...
+    def items(
+        self, transcript: _Transcript, before: int | None, limit: int
+    ) -> Call[tuple[Sequence[tuple[int, Any, str, Any, bool]], int | None]]: ...
     def content(self, transcript: _Transcript, position: int, offset: int, limit: int) -> Call[tuple[str, int]]: ...
     def find_lines(
         self,

@@ -280,7 +280,40 @@ fn messages_replaced_during_a_read_are_read_again() {
             admin::set_messages(&sessions(host), &S, &texts.map(str::to_owned), None).unwrap();
         }
     });
-    assert_eq!(positions(&sessions(&host), MessageQuery::default()), [8, 9]);
+    let before_these = MessageQuery { before: Some(100), ..MessageQuery::default() };
+    assert_eq!(positions(&sessions(&host), before_these), [8, 9]);
+}
+
+#[test]
+fn the_newest_messages_are_read_in_one_transaction() {
+    let host = TestHost::new();
+    branched(&host);
+    let sessions = sessions(&host);
+    for (limit, expected) in [(2, &[6, 7][..]), (8, &[0, 1, 2, 3, 4, 5, 6, 7]), (0, &[0, 1, 2, 3, 4, 5, 6, 7])] {
+        let before = host.transactions.get();
+        let page = admin::find_messages(&sessions, &S, &MessageQuery { limit, ..MessageQuery::default() }).unwrap();
+        let found: Vec<u64> = page.messages.iter().map(|message| message.position).collect();
+        assert_eq!(found, expected, "{limit}");
+        assert_eq!(host.transactions.get(), before + 1, "{limit}");
+    }
+}
+
+#[test]
+fn a_page_is_full_although_messages_in_it_were_removed() {
+    let host = TestHost::new();
+    branched(&host);
+    let sessions = sessions(&host);
+    for position in [7, 5, 4] {
+        admin::rewrite_message(&sessions, &S, position, None).unwrap();
+    }
+    let page = |query: MessageQuery<'_>| {
+        let page = admin::find_messages(&sessions, &S, &query).unwrap();
+        (page.messages.into_iter().map(|message| message.position).collect::<Vec<_>>(), page.older)
+    };
+    let all = MessageQuery { limit: 3, ..MessageQuery::default() };
+    assert_eq!(page(all), (vec![2, 3, 6], Some(2)));
+    assert_eq!(page(MessageQuery { before: Some(6), ..all }), (vec![1, 2, 3], Some(1)));
+    assert_eq!(page(MessageQuery { thread: Some("a4"), ..all }), (vec![0, 1, 6], None));
 }
 
 #[test]
