@@ -13,12 +13,15 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+import redis
+import redis.asyncio
 from agents.extensions.memory.redis_session import RedisSession
 from conftest import RedisServer
 from langchain_community.chat_message_histories import RedisChatMessageHistory
@@ -34,22 +37,25 @@ SIZES = (10, 100, 1000)
 QUESTION, ANSWER = "Where is my parcel? " * 4, "It left Hamburg this morning. " * 8
 
 
-def median(measure: Callable[[], Any], rounds: int = ROUNDS) -> float:
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        measure()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e6
+def medians(contenders: Sequence[Sequence[Callable[[], Any]]]) -> list[float]:
+    """The median of each contender's runs, in microseconds. They run in turn."""
+    times: list[list[float]] = [[] for _ in contenders]
+    for runs in zip(*contenders, strict=True):
+        for taken, run in zip(times, runs, strict=True):
+            began = time.perf_counter()
+            run()
+            taken.append(time.perf_counter() - began)
+    return [statistics.median(taken) * 1e6 for taken in times]
 
 
-async def async_median(measure: Callable[[], Awaitable[Any]], rounds: int = ROUNDS) -> float:
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        await measure()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e6
+async def async_medians(contenders: Sequence[Sequence[Callable[[], Awaitable[Any]]]]) -> list[float]:
+    times: list[list[float]] = [[] for _ in contenders]
+    for runs in zip(*contenders, strict=True):
+        for taken, run in zip(times, runs, strict=True):
+            began = time.perf_counter()
+            await run()
+            taken.append(time.perf_counter() - began)
+    return [statistics.median(taken) * 1e6 for taken in times]
 
 
 def pairs_on_memory() -> None:
@@ -90,50 +96,77 @@ def pairs_on_memory() -> None:
             print(f"| {name} | {sync(fields):.1f} | {asyncio.run(awaited(fields)):.1f} |", flush=True)
 
 
+def round_trips(server: RedisServer) -> None:
+    """What two requests to this server take at least: a pair is written by one, and read by another."""
+    with redis.Redis(port=server.port) as client:
+        two = medians([[lambda: (client.ping(), client.ping())] * 200])
+    print(f"\ntwo PINGs of redis-py: {two[0]:.0f} µs")
+
+
 def langchain(server: RedisServer, memory: keepline.Keepline) -> None:
     pair = [HumanMessage(QUESTION), AIMessage(ANSWER)]
-    print("\n| LangChain, µs | messages | Keepline | its Redis class | times |\n|---|---|---|---|---|")
+    heading("LangChain")
     for size in SIZES:
-        name = uuid.uuid4().hex
-        ours, theirs = KeeplineChatMessageHistory(name, memory), RedisChatMessageHistory(name, url=server.url)
-        for _ in range(size // 2):
-            ours.add_messages(pair)
-            theirs.add_messages(pair)
+        # Each round has a session of its own, which is as long as it is said to be.
+        names = [uuid.uuid4().hex for _ in range(ROUNDS)]
+        ours: list[Any] = [KeeplineChatMessageHistory(name, memory) for name in names]
+        theirs: list[Any] = [RedisChatMessageHistory(name, url=server.url) for name in names]
+        for history in ours + theirs:
+            for _ in range(size // 2):
+                history.add_messages(pair)
 
-        def ours_turn() -> None:
-            ours.add_messages(pair)
-            assert len(ours.newest(20)) == min(20, size + 20) or size < 20
+        def ours_turn(history: Any) -> None:
+            history.add_messages(pair)
+            assert len(history.newest(20)) == min(20, size + 2)
 
-        def theirs_turn() -> None:
-            theirs.add_messages(pair)
-            assert theirs.messages[-20:]
+        def theirs_turn(history: Any) -> None:
+            history.add_messages(pair)
+            assert len(history.messages[-20:]) == min(20, size + 2)
 
-        row("store a pair, read the newest 20", size, median(ours_turn), median(theirs_turn))
-        row("store a pair", size, median(lambda: ours.add_messages(pair)), median(lambda: theirs.add_messages(pair)))
-        row("read all", size, median(lambda: ours.messages), median(lambda: theirs.messages))
-        made = median(lambda: [HumanMessage(QUESTION) if n % 2 else AIMessage(ANSWER) for n in range(size)])
+        def both(ours_do: Callable[[Any], Any], theirs_do: Callable[[Any], Any]) -> list[float]:
+            return medians([[partial(ours_do, one) for one in ours], [partial(theirs_do, one) for one in theirs]])
+
+        def read(history: Any) -> None:
+            assert history.messages
+
+        def add(history: Any) -> None:
+            history.add_messages(pair)
+
+        row("read all", size, *both(read, read))
+        [made] = medians([[lambda: [HumanMessage(QUESTION) if n % 2 else AIMessage(ANSWER) for n in range(size)]] * ROUNDS])
         print(f"| of which LangChain's constructors alone | {size} | {made:.0f} | {made:.0f} | |", flush=True)
+        row("store a pair, read the newest 20", size, *both(ours_turn, theirs_turn))
+        row("store a pair", size, *both(add, add))
 
 
 async def openai_agents(server: RedisServer, memory: keepline.Keepline) -> None:
     pair: list[Any] = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}]
-    print("\n| Agents SDK, µs | messages | Keepline | its Redis class | times |\n|---|---|---|---|---|")
+    heading("Agents SDK")
     for size in SIZES:
-        name = uuid.uuid4().hex
-        ours, theirs = KeeplineSession(name, memory), RedisSession.from_url(name, url=server.url)
-        for _ in range(size // 2):
-            await ours.add_items(pair)
-            await theirs.add_items(pair)
+        names = [uuid.uuid4().hex for _ in range(ROUNDS)]
+        ours: list[Any] = [KeeplineSession(name, memory) for name in names]
+        client = redis.asyncio.Redis(port=server.port)
+        theirs: list[Any] = [RedisSession(name, redis_client=client) for name in names]
+        for session in ours + theirs:
+            for _ in range(size // 2):
+                await session.add_items(pair)
 
         async def turn(session: Any) -> None:
             await session.add_items(pair)
-            assert await session.get_items(20)
+            assert len(await session.get_items(20)) == min(20, size + 2)
 
-        row("store a pair, read the newest 20", size, await async_median(lambda: turn(ours)), await async_median(lambda: turn(theirs)))
-        row("store a pair", size, await async_median(lambda: ours.add_items(pair)), await async_median(lambda: theirs.add_items(pair)))
-        row("store one message", size, await async_median(lambda: ours.add_items(pair[:1])), await async_median(lambda: theirs.add_items(pair[:1])))
-        row("read all", size, await async_median(lambda: ours.get_items()), await async_median(lambda: theirs.get_items()))
-        await theirs.close()
+        async def both(do: Callable[[Any], Awaitable[Any]]) -> list[float]:
+            return await async_medians([[partial(do, one) for one in ours], [partial(do, one) for one in theirs]])
+
+        row("read all", size, *await both(lambda session: session.get_items()))
+        row("store a pair, read the newest 20", size, *await both(turn))
+        row("store a pair", size, *await both(lambda session: session.add_items(pair)))
+        row("store one message", size, *await both(lambda session: session.add_items(pair[:1])))
+        await client.aclose()
+
+
+def heading(framework: str) -> None:
+    print(f"\n| {framework}, µs | messages | Keepline | its Redis class | times |\n|---|---|---|---|---|")
 
 
 def row(what: str, size: int, ours: float, theirs: float) -> None:
@@ -151,6 +184,7 @@ def main() -> None:
             memory = keepline.Keepline.open(
                 backend="redis", redis_url=server.url, conversation=True, store_timeout_ms=60_000
             )
+            round_trips(server)
             langchain(server, memory)
             asyncio.run(openai_agents(server, memory))
         finally:
