@@ -6,6 +6,7 @@ Prints medians in microseconds. ``--quick``: fewer rounds.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import statistics
 import subprocess
@@ -38,10 +39,11 @@ QUESTION, ANSWER = "Where is my parcel? " * 4, "It left Hamburg this morning. " 
 
 
 def medians(contenders: Sequence[Sequence[Callable[[], Any]]]) -> list[float]:
-    """The median of each contender's runs, in microseconds. They run in turn."""
+    """The median of each contender's runs, in microseconds. They run in turn, and none collects another's garbage."""
     times: list[list[float]] = [[] for _ in contenders]
     for runs in zip(*contenders, strict=True):
         for taken, run in zip(times, runs, strict=True):
+            gc.collect()
             began = time.perf_counter()
             run()
             taken.append(time.perf_counter() - began)
@@ -52,6 +54,7 @@ async def async_medians(contenders: Sequence[Sequence[Callable[[], Awaitable[Any
     times: list[list[float]] = [[] for _ in contenders]
     for runs in zip(*contenders, strict=True):
         for taken, run in zip(times, runs, strict=True):
+            gc.collect()
             began = time.perf_counter()
             await run()
             taken.append(time.perf_counter() - began)

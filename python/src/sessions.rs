@@ -151,8 +151,8 @@ impl NativeSessions {
             let query = MessageQuery { before, limit, ..MessageQuery::default() };
             let page = sessions.messages(transcript.get(), query).await?;
             Ok(Reply::new(move |py| {
-                let items = page.messages.iter().map(|message| item(py, message)).collect::<PyResult<Vec<_>>>()?;
-                (items, page.older).into_pyobject(py)
+                let items = page.messages.into_iter().map(|message| item(py, message));
+                (items.collect::<PyResult<Vec<_>>>()?, page.older).into_pyobject(py)
             }))
         }))
     }
@@ -362,12 +362,12 @@ fn stored_message(py: Python<'_>, message: Message) -> PyResult<Bound<'_, PyDict
         "content": message.content, "tool": tool.transpose()?, "extras": extras))
 }
 
-type Item<'py> = (u64, &'py str, &'py str, Option<Bound<'py, PyAny>>, bool);
+type Item<'py> = (u64, String, String, Option<Bound<'py, PyAny>>, bool);
 
-fn item<'py>(py: Python<'py>, message: &'py Message) -> PyResult<Item<'py>> {
+fn item(py: Python<'_>, message: Message) -> PyResult<Item<'_>> {
     let mut extras = message.extras.iter().flatten();
     let raw = json::read_optional(py, extras.find(|member| member.name == "raw").map(|member| member.value.as_str()))?;
-    Ok((message.position, &message.role, &message.content, raw, message.kind == "message"))
+    Ok((message.position, message.role, message.content, raw, message.kind == "message"))
 }
 
 fn session_summary(py: Python<'_>, summary: SessionSummary) -> PyResult<Bound<'_, PyDict>> {

@@ -13,9 +13,8 @@ const FIELDS: [&str; 9] = ["id", "parent", "turn", "role", "kind", "at", "tokens
 /// The extra that holds content which is an array.
 const PARTS: &str = "parts";
 
-/// A stored record as a message; none: it is no record of a known version.
-pub(crate) fn to_message(position: u64, text: &str) -> Option<Message> {
-    let record = StoredRecord::parse(text)?;
+/// A stored record as a message. `text`: what it was parsed from.
+pub(crate) fn to_message(position: u64, text: &str, record: &StoredRecord<'_>) -> Option<Message> {
     let mut extras = Vec::new();
     json::for_each_member(text, |key, raw| {
         let Some(name) = json::decode_string(key) else { return };

@@ -274,20 +274,21 @@ impl MessageQuery<'_> {
     /// The newest messages that fit, of those that are not `hidden`.
     fn page_of(&self, (candidates, mut rest): MessageCandidates<'_>, hidden: &[Range<u64>]) -> MessagePage {
         let is_hidden = |position: u64| hidden.iter().any(|hidden| hidden.contains(&position));
-        let mut kept: Vec<usize> = Vec::new();
+        let mut kept: Vec<(usize, StoredRecord<'_>)> = Vec::new();
         for (index, (position, text)) in candidates.iter().enumerate() {
-            if !is_hidden(*position) && StoredRecord::parse(text).is_some_and(|record| self.fits(&record)) {
-                kept.push(index);
-            }
+            let record = if is_hidden(*position) { None } else { StoredRecord::parse(text) };
+            kept.extend(record.filter(|record| self.fits(record)).map(|record| (index, record)));
         }
         let surplus = kept.len().saturating_sub(usize::try_from(self.most()).unwrap_or(usize::MAX));
         let kept = kept.get(surplus..).unwrap_or_default();
         if surplus > 0 {
-            let next = kept.first().and_then(|first| candidates.get(first.checked_sub(1)?));
+            let next = kept.first().and_then(|(first, _)| candidates.get(first.checked_sub(1)?));
             rest = next.map(|(position, _)| *position);
         }
-        let found = kept.iter().filter_map(|index| candidates.get(*index));
-        let messages = found.filter_map(|(position, text)| to_message(*position, text));
+        let messages = kept.iter().filter_map(|(index, record)| {
+            let (position, text) = candidates.get(*index)?;
+            to_message(*position, text, record)
+        });
         MessagePage { messages: messages.collect(), older: rest.map(|position| position + 1) }
     }
 

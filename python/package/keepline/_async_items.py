@@ -115,7 +115,7 @@ class AsyncItemLog:
                 if error.code in ("not-found", "expired"):
                     break
                 raise
-            pages.append([(position, Item(*item)) for position, *item in found])
+            pages.append([(at, Item(role, text, raw, is_plain)) for at, role, text, raw, is_plain in found])
             count += len(found)
             if before is None:
                 break

@@ -3,7 +3,7 @@
 
 mod composed;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use keepline::store::{ManualClock, capability};
 use keepline_adapters::{Log, STORE_KEYVALUE, keyvalue};
@@ -118,32 +118,56 @@ fn a_store_that_fails_is_reported_where_the_log_goes_and_nowhere_else() {
     }
 }
 
-#[test]
-fn a_conversation_of_300_pairs_has_a_small_head_and_costs_no_more_than_a_short_one() {
-    let host = Host::default();
-    let mut composed = Composed::start(&HostedComponent::compile(keyvalue(Log::Stderr)), host.clone(), CONVERSATION);
-    let (mut costs, mut times) = (Vec::new(), [Vec::new(), Vec::new()]);
-    for pair in 0..300 {
-        let calls = host.values.calls();
+/// Calls of the key-value store, and time.
+struct PairCost {
+    question: (u64, Duration),
+    answer: (u64, Duration),
+}
+
+/// What each of so many pairs in one session costs.
+fn pairs(component: &HostedComponent, host: &Host, options: &str, count: usize) -> Vec<PairCost> {
+    let mut composed = Composed::start(component, host.clone(), options);
+    let mut costs = Vec::new();
+    for pair in 0..count {
+        let (calls, began) = (host.values.calls(), Instant::now());
         let said = format!("question {pair}, {}", "which is of the usual length ".repeat(5));
-        let began = Instant::now();
         let question = composed.ask("s", &said);
         let (asked, asked_at) = (host.values.calls(), Instant::now());
         let answer = format!("answer {pair}, {}", "which is a little longer than the question was ".repeat(10));
         composed.say("s", &answer, &question.turn, &said);
-        times[0].push(asked_at - began);
-        times[1].push(asked_at.elapsed());
-        costs.push((asked - calls, host.values.calls() - asked));
+        costs.push(PairCost {
+            question: (asked - calls, asked_at - began),
+            answer: (host.values.calls() - asked, asked_at.elapsed()),
+        });
     }
+    costs
+}
+
+fn print_times(what: &str, costs: &mut [PairCost]) {
+    let middle = costs.len() / 2;
+    costs.sort_unstable_by_key(|cost| cost.question.1);
+    let question = costs[middle].question.1;
+    costs.sort_unstable_by_key(|cost| cost.answer.1);
+    println!("{what}: question {question:?}, answer {:?}", costs[middle].answer.1);
+}
+
+#[test]
+fn a_conversation_of_300_pairs_has_a_small_head_and_costs_no_more_than_a_short_one() {
+    let component = HostedComponent::compile(keyvalue(Log::Stderr));
     // Printed, never asserted.
-    times.iter_mut().for_each(|times| times.sort_unstable());
-    println!("question {:?}, answer {:?}", times[0][150], times[1][150]);
+    print_times("values alone", &mut pairs(&component, &Host::default(), "{}", 300));
+    print_times("a conversation of 10 pairs", &mut pairs(&component, &Host::default(), CONVERSATION, 10));
+    let host = Host::default();
+    let mut costs = pairs(&component, &host, CONVERSATION, 300);
+    let count = |cost: &PairCost| (cost.question.0, cost.answer.0);
     // The first question also creates the session.
-    let (question, answer) = costs.iter().skip(1).fold((0, 0), |most, cost| (most.0.max(cost.0), most.1.max(cost.1)));
+    let (question, answer) =
+        costs.iter().skip(1).map(count).fold((0, 0), |most, cost| (most.0.max(cost.0), most.1.max(cost.1)));
     println!(
         "calls: at most {question} a question, {answer} an answer; the first and the last: {:?}",
-        (costs[0], costs[299])
+        (count(&costs[0]), count(&costs[299]))
     );
+    print_times("a conversation of 300 pairs", &mut costs);
     assert!(question <= 7 && answer <= 12, "{question} calls a question, {answer} an answer");
     let values = host.values.values();
     let head = values["keepline.session.s"].len();

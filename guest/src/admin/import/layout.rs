@@ -103,6 +103,11 @@ impl GivenRecord {
         Ok(given)
     }
 
+    /// Whether its place depends on more than the newest record before it.
+    pub(crate) fn refers_back(&self) -> bool {
+        self.has_turn || self.parent.is_some() || self.role == Role::Tool
+    }
+
     pub(crate) fn invalid(&self, what: &str) -> Box<Problem> {
         invalid_message(self.number, what)
     }

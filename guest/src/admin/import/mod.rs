@@ -59,8 +59,11 @@ const BYTES_MAX: usize = 16 << 20;
 /// What each piece counts beside its bytes.
 const PIECE_BYTES: usize = 96;
 
-/// Newest records that messages may go on from.
+/// Newest records that are looked at where messages name a turn, a parent or a call.
 const OPEN_RECORDS: u64 = 2048;
+
+/// Newest records that are looked at where messages only follow the newest one: that one may be damaged.
+const TAIL_RECORDS: u64 = 8;
 
 /// What is read of an old transcript to find the message that its title was made of.
 const FIRST_BYTES: u64 = 2 << 20;
@@ -101,10 +104,11 @@ pub fn set_messages(
         }
     }
     let request = context.request_id.as_deref().and_then(MessageId::of_request);
+    let tail = if given.iter().any(GivenRecord::refers_back) { OPEN_RECORDS } else { TAIL_RECORDS };
     for _ in 0..TRIES {
         let request = request.as_ref();
-        let import =
-            TranscriptImport { context, at: &at, options, request, basis: import_basis(context, &at, next, request)? };
+        let basis = import_basis(context, &at, next.map(|next| (next, tail)), request)?;
+        let import = TranscriptImport { context, at: &at, options, request, basis };
         let basis = &import.basis;
         if basis.is_repeated {
             return Ok(TranscriptChanged { count: given.len() as u64, next: basis.next });
@@ -157,20 +161,22 @@ fn wrong_next(session: &str, next: u64, stands: u64) -> Box<Problem> {
     Problem::new(codes::CONFLICT, "next", message)
 }
 
+/// `added`: where messages are added, and how many of the newest records before them matter.
 fn import_basis(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
-    next: Option<u64>,
+    added: Option<(u64, u64)>,
     request: Option<&MessageId<'_>>,
 ) -> SessionResult<ImportBasis> {
+    let next = added.map(|(next, _)| next);
     let request_key = request.map(MessageId::key);
     let operations = [
         TRANSCRIPT_EXTENT,
         Operation::get_some(SESSION, &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER, IMPORT], SESSION_BYTES),
         // What a title was made of; where messages are added, the calls that may still have no result.
-        match next {
+        match added {
             None => Operation::read(TRANSCRIPT, LogEnd::Oldest, 8, FIRST_BYTES),
-            Some(_) => Operation::read(TRANSCRIPT, LogEnd::Newest, OPEN_RECORDS, FIRST_BYTES),
+            Some((_, tail)) => Operation::read(TRANSCRIPT, LogEnd::Newest, tail, FIRST_BYTES),
         },
         Operation::get_some(REQUESTS, request_key.as_slice(), 64),
     ];
@@ -195,7 +201,8 @@ fn import_basis(
         let mut read = outcomes.take_records()?.records;
         basis.is_repeated = request.is_some() && !outcomes.take_readable_entries()?.is_empty();
         if let Some(begin) = basis.interrupted {
-            let position = begin.saturating_sub(OPEN_RECORDS).max(basis.first);
+            let tail = added.map_or(OPEN_RECORDS, |(_, tail)| tail);
+            let position = begin.saturating_sub(tail).max(basis.first);
             let span = [Span { position, count: u32::try_from(begin - position).unwrap_or(0) }];
             let before = [Operation::read_at(TRANSCRIPT, &span, FIRST_BYTES)];
             let found = store::read_bucket(&context.host, bucket, Precondition::life(&basis.life), &before)?;
