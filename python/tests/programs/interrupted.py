@@ -1,10 +1,13 @@
 """Waits for a call that nobody answers, until it is interrupted."""
 
+import signal
 import sys
 import threading
 
 import keepline
 
+# Whoever started this may ignore it, as shells do for what runs in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 url = f"redis://127.0.0.1:{sys.argv[1]}"
 memory = keepline.Keepline.open(backend="redis", redis_url=url, store_timeout_ms=300_000)
 
