@@ -1,4 +1,5 @@
-//! What a caller demands of a writing call, in its `extras`: whose the session has to be, and the id under which it counts once.
+//! What a caller demands of a writing call, in its `extras`: whose the session has to be, the id under which it counts once, and
+//! what has to be there.
 
 use keepline_json as json;
 
@@ -6,6 +7,7 @@ use crate::contract::{
     BucketId, BucketPage, DeleteRequest, Deletion, EntryState, Expectation, ExpectedEntry, Host, IndexedReceipt,
     IndexedTransaction, Level, Member, Precondition, Problem, Receipt, Status, StoreProfile, Transaction, kind,
 };
+use crate::context::ExpectedValue;
 use crate::entry::session_problem::{SessionResult, check_status};
 use crate::transcript::schema::{OWNER, SESSION};
 use crate::users::registry::checked_user_bucket_name;
@@ -20,11 +22,17 @@ pub struct Conditions {
     pub owner: Option<String>,
     /// The same call again changes nothing.
     pub request_id: Option<String>,
+    /// What has to be under the key that is written.
+    pub expected_value: Option<ExpectedValue>,
 }
 
+/// That the call writes one value, so that it takes the member of this name.
+pub const EXPECTED_VALUE: &str = "expected-value";
+
 impl Conditions {
-    /// `invalid`, with the member's name, for what is no JSON string or too long.
-    pub fn parse(extras: Option<&[Member]>) -> SessionResult<Self> {
+    /// `invalid`, with the member's name, for what is no JSON string or too long, and for an expectation other than the one that
+    /// the call `takes`: ignored, it would be broken.
+    pub fn parse(extras: Option<&[Member]>, takes: &str) -> SessionResult<Self> {
         let mut conditions = Self::default();
         for member in extras.unwrap_or_default() {
             let text = || {
@@ -40,6 +48,17 @@ impl Conditions {
                         return Err(Problem::invalid("request-id", message));
                     }
                     conditions.request_id = Some(id.into_owned());
+                }
+                name @ EXPECTED_VALUE if name != takes => {
+                    let message = format!("extras: this call takes no {name}");
+                    return Err(Problem::invalid(name, message));
+                }
+                EXPECTED_VALUE => {
+                    conditions.expected_value = Some(match &*member.value {
+                        "null" => ExpectedValue::Absent,
+                        "true" => ExpectedValue::Present,
+                        _ => ExpectedValue::Text(text()?.into_owned()),
+                    });
                 }
                 _ => {}
             }

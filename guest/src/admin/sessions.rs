@@ -5,6 +5,7 @@
 
 use keepline_json as json;
 
+use crate::admin::conditions::EXPECTED_VALUE;
 use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
@@ -292,12 +293,18 @@ impl<H: Host> NamedSession<'_, H> {
         Ok((keys, outcomes))
     }
 
-    /// Write to one key, with its history record.
+    /// Write to one key, with its history record, if what the call expects is there.
     fn write_key(&self, key: &str, write: Operation<'_>, op: &str) -> SessionResult<Write> {
         let stamp = timestamp::format_timestamp(self.context.host.now_micros());
         let record = history::format_record(op, key, &stamp);
-        let applied = self.apply(Precondition::ANY, &[room(self.context)], write, &record, &stamp)?;
-        applied.ok_or_else(Problem::out_of_turn)
+        let expected = self.context.expected_value.as_ref().map(|expected| expected.under(key));
+        // Who expects something learns that first.
+        let expectations: Vec<_> = expected.into_iter().chain([room(self.context)]).collect();
+        let applied = self.apply(Precondition::ANY, &expectations, write, &record, &stamp)?;
+        applied.ok_or_else(|| match expected {
+            Some(_) => unexpected_value(self.session, key),
+            None => Problem::out_of_turn(),
+        })
     }
 
     /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
@@ -421,6 +428,13 @@ fn page_keys(cursor: &str) -> Operation<'_> {
 /// History still stands there.
 fn unmoved(extent: LogExtent) -> Expectation<'static> {
     Expectation::log(HISTORY_LOG, None, Some(extent.next()))
+}
+
+/// Another value is under the key than the call expects, or none.
+fn unexpected_value(session: &str, key: &str) -> Box<Problem> {
+    let (key, session) = (python_repr(key), python_repr(session));
+    let message = format!("Key {key} in session {session} is not as expected; nothing was changed");
+    Problem::new(codes::CONFLICT, EXPECTED_VALUE, message)
 }
 
 fn valid_names(session: &str, key: &str) -> SessionResult<()> {

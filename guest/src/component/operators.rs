@@ -2,7 +2,7 @@
 
 use keepline_store_client::component::imports::Imports;
 
-use crate::admin::conditions::{Conditions, OwnedHost};
+use crate::admin::conditions::{Conditions, EXPECTED_VALUE, OwnedHost};
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
 use crate::component::exports::{config, host};
@@ -35,16 +35,16 @@ fn on_session<T>(id: &str, call: impl FnOnce(&Context<OwnedHost<Imports>>, &str)
     Ok(admin::with_session_name(&context(), id, call)?)
 }
 
-/// A call that writes to it, under the conditions of its `extras`.
+/// A call that writes to it, under the conditions of its `extras`, with the one expectation that it `takes`.
 fn write_session<T>(
     id: &str,
-    extras: &Extras,
+    (extras, takes): (&Extras, &str),
     call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>,
 ) -> Reply<T> {
-    let Conditions { owner, request_id } = Conditions::parse(extras.as_deref())?;
+    let Conditions { owner, request_id, expected_value } = Conditions::parse(extras.as_deref(), takes)?;
     on_session(id, |context, session| {
         let host = OwnedHost::new(Imports, session, owner.clone());
-        call(&Context { host, config: context.config.clone(), request_id, owner }, session)
+        call(&Context { host, config: context.config.clone(), request_id, owner, expected_value }, session)
     })
 }
 
@@ -64,7 +64,7 @@ fn write_transcript<T>(
     extras: &Extras,
     call: impl FnOnce(&Context<OwnedHost<Imports>>, &TranscriptId<'_>) -> Called<T>,
 ) -> Reply<T> {
-    write_session(&transcript.session, extras, |context, session| call(context, &id_of(transcript, session)))
+    write_session(&transcript.session, (extras, ""), |context, session| call(context, &id_of(transcript, session)))
 }
 
 impl<L: lanes::Guest> sessions::Guest for L {
@@ -81,11 +81,13 @@ impl<L: lanes::Guest> sessions::Guest for L {
     }
 
     fn delete(session: String, extras: Extras) -> Reply<SessionDeleted> {
-        write_session(&session, &extras, admin::delete_session)
+        write_session(&session, (&extras, ""), admin::delete_session)
     }
 
     fn put(session: String, key: String, value: String, extras: Extras) -> Reply<ValueChanged> {
-        let existed = write_session(&session, &extras, |context, name| admin::put_value(context, name, &key, &value))?;
+        let existed = write_session(&session, (&extras, EXPECTED_VALUE), |context, name| {
+            admin::put_value(context, name, &key, &value)
+        })?;
         Ok(ValueChanged { existed })
     }
 
@@ -99,14 +101,16 @@ impl<L: lanes::Guest> sessions::Guest for L {
     }
 
     fn clear(session: String, key: Option<String>, extras: Extras) -> Reply<KeyList> {
-        let keys =
-            write_session(&session, &extras, |context, name| admin::clear_values(context, name, key.as_deref()))?;
+        let takes = if key.is_some() { EXPECTED_VALUE } else { "" };
+        let keys = write_session(&session, (&extras, takes), |context, name| {
+            admin::clear_values(context, name, key.as_deref())
+        })?;
         Ok(KeyList { keys })
     }
 
     fn increment(session: String, key: String, amount: i64, extras: Extras) -> Reply<KeyCounted> {
         let value =
-            write_session(&session, &extras, |context, name| admin::increment_value(context, name, &key, amount))?;
+            write_session(&session, (&extras, ""), |context, name| admin::increment_value(context, name, &key, amount))?;
         Ok(KeyCounted { value })
     }
 

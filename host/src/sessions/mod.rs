@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::ownership::ListingStatus;
 pub(crate) use self::ownership::UserListing;
 pub use self::{
-    conditions::WriteConditions,
+    conditions::{ExpectedValue, WriteConditions},
     error::{SessionError, SessionErrorCode},
     search::{FoundMessage, UserSearch},
 };

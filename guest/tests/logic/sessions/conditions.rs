@@ -1,6 +1,7 @@
-//! Conditions of writing calls: whose the session has to be, and the id under which a call counts once.
+//! Conditions of writing calls: whose the session has to be, the id under which a call counts once, and what has to be there.
 
-use keepline_filter::admin::conditions::{Conditions, OwnedHost};
+use keepline_filter::ExpectedValue;
+use keepline_filter::admin::conditions::{Conditions, EXPECTED_VALUE, OwnedHost};
 use keepline_filter::contract::Member;
 use keepline_filter::contract::transcripts::TranscriptSettings;
 use keepline_filter::transcript::address::TranscriptId;
@@ -292,8 +293,74 @@ fn the_newest_request_ids_are_known_and_old_ones_make_room() {
 fn conditions_that_are_no_strings_are_refused_by_name() {
     let member = |name: &str, value: &str| Member { name: name.into(), value: value.into() };
     for (name, value) in [("owner", "7"), ("owner", "\"\""), ("request-id", "null"), ("request-id", "\"\"")] {
-        assert_eq!(Conditions::parse(Some(&[member(name, value)])).unwrap_err().code, "invalid", "{name} {value}");
+        let refused = Conditions::parse(Some(&[member(name, value)]), "").unwrap_err();
+        assert_eq!(refused.code, "invalid", "{name} {value}");
     }
-    let parsed = Conditions::parse(Some(&[member("owner", "\"anna\""), member("new", "7")])).unwrap();
+    let parsed = Conditions::parse(Some(&[member("owner", "\"anna\""), member("new", "7")]), "").unwrap();
     assert_eq!((parsed.owner.as_deref(), parsed.request_id), (Some("anna"), None));
+    let read = |value, takes| Conditions::parse(Some(&[member("expected-value", value)]), takes);
+    for (value, expected) in [
+        ("null", ExpectedValue::Absent),
+        ("true", ExpectedValue::Present),
+        (r#""null""#, ExpectedValue::Text("null".into())),
+    ] {
+        assert_eq!(read(value, EXPECTED_VALUE).unwrap().expected_value, Some(expected));
+        // A call that would not look at it is not made.
+        let refused = read(value, "").unwrap_err();
+        assert_eq!((&*refused.code, &*refused.subject), ("invalid", "expected-value"));
+    }
+    assert_eq!(read("7", EXPECTED_VALUE).unwrap_err().code, "invalid");
+}
+
+#[test]
+fn a_value_is_written_only_where_the_expected_one_is_there() {
+    use ExpectedValue::{Absent, Present};
+    let text = |text: &str| ExpectedValue::Text(text.into());
+    // What is there, what is expected, and whether it is met.
+    let cases = [
+        (None, Absent, true),
+        (None, Present, false),
+        (None, text("1"), false),
+        (None, text(""), false),
+        (Some("1"), Absent, false),
+        (Some("1"), Present, true),
+        (Some("1"), text("1"), true),
+        (Some("1"), text("1.0"), false),
+        (Some("null"), Absent, false),
+    ];
+    for (there, expected, is_met) in cases {
+        let host = TestHost::new();
+        admin::create_session(&sessions(&host, "{}"), "s").unwrap();
+        if let Some(there) = there {
+            admin::put_value(&sessions(&host, "{}"), "s", "k", there).unwrap();
+        }
+        let before = host.bucket("s");
+        let expecting = || sessions(&host, "{}").with_expected_value(Some(expected.clone()));
+        let put = admin::put_value(&expecting().with_request_id(Some("a".into())), "s", "k", "2");
+        match is_met {
+            true => assert_eq!(put.unwrap(), there.is_some(), "{there:?} {expected:?}"),
+            false => {
+                let refused = put.unwrap_err();
+                assert_eq!((&*refused.code, &*refused.subject), ("conflict", "expected-value"));
+                let refused = admin::clear_values(&expecting(), "s", Some("k")).unwrap_err();
+                assert_eq!((&*refused.code, &*refused.subject), ("conflict", "expected-value"));
+                assert_eq!(host.bucket("s"), before, "{there:?} {expected:?}");
+                continue;
+            }
+        }
+        // The same call again, though its expectation is not met any more: it was made.
+        admin::put_value(&sessions(&host, "{}"), "s", "k", "3").unwrap();
+        assert!(admin::put_value(&expecting().with_request_id(Some("a".into())), "s", "k", "2").unwrap());
+        assert_eq!(host.get("s", "k").unwrap(), "3");
+        let cleared = sessions(&host, "{}").with_expected_value(Some(text("3")));
+        assert_eq!(admin::clear_values(&cleared, "s", Some("k")).unwrap(), ["k"]);
+    }
+    // A session that is full says first what is not as expected.
+    let host = TestHost::new();
+    let full = || sessions(&host, r#"{"max_keys": 1}"#);
+    admin::create_session(&full(), "s").unwrap();
+    admin::put_value(&full(), "s", "k", "1").unwrap();
+    let expecting = |expected| full().with_expected_value(Some(expected));
+    assert_eq!(admin::put_value(&expecting(Present), "s", "l", "1").unwrap_err().code, "conflict");
+    assert_eq!(admin::put_value(&expecting(Absent), "s", "l", "1").unwrap_err().code, "limit");
 }

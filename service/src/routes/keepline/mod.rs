@@ -70,8 +70,8 @@ fn session_routes() -> Vec<Route> {
         GET "/keepline/v1/sessions/{id}/keys" READ "Lists the keys of a session's values" values::list;
         DELETE "/keepline/v1/sessions/{id}/keys" WRITE "Removes all values of a session" values::clear;
         GET "/keepline/v1/sessions/{id}/keys/{key}" READ "Reads a value" values::get;
-        PUT "/keepline/v1/sessions/{id}/keys/{key}" WRITE "Stores a value" values::put;
-        DELETE "/keepline/v1/sessions/{id}/keys/{key}" WRITE "Removes a value" values::remove;
+        PUT "/keepline/v1/sessions/{id}/keys/{key}" WRITE "Stores a value" values::put, "if-match", "if-none-match";
+        DELETE "/keepline/v1/sessions/{id}/keys/{key}" WRITE "Removes a value" values::remove, "if-match";
         POST "/keepline/v1/sessions/{id}/keys/{key}/increment" WRITE "Adds to a counter" values::increment;
         GET "/keepline/v1/sessions/{id}/history" READ "Lists what was done to the values" values::history;
     };
@@ -108,9 +108,9 @@ fn pipeline_routes() -> Vec<Route> {
         GET "/keepline/v1/definitions/{kind}" READ "Lists memories or rule engines" definitions::list;
         POST "/keepline/v1/definitions/{kind}/check" READ "Validates a definition" definitions::check;
         GET "/keepline/v1/definitions/{kind}/{definition}" READ "Reads a definition" definitions::get;
-        PUT "/keepline/v1/definitions/{kind}/{definition}" WRITE "Stores a definition" definitions::put;
-        PATCH "/keepline/v1/definitions/{kind}/{definition}" WRITE "Changes a definition" definitions::update;
-        DELETE "/keepline/v1/definitions/{kind}/{definition}" WRITE "Removes a definition" definitions::remove;
+        PUT "/keepline/v1/definitions/{kind}/{definition}" WRITE "Stores a definition" definitions::put, "if-match", "if-none-match";
+        PATCH "/keepline/v1/definitions/{kind}/{definition}" WRITE "Changes a definition" definitions::update, "if-match";
+        DELETE "/keepline/v1/definitions/{kind}/{definition}" WRITE "Removes a definition" definitions::remove, "if-match";
         POST "/keepline/v1/definitions/{kind}/{definition}/duplicate" WRITE "Copies a definition" definitions::duplicate;
         POST "/keepline/v1/memories/{definition}/run" READ "Runs a memory" runs::run;
         GET "/keepline/v1/steps" READ "Lists the types of steps" definitions::steps;

@@ -8,7 +8,7 @@ use std::sync::{
 use async_trait::async_trait;
 use futures::future::join_all;
 use keepline::{
-    sessions::{SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket},
+    sessions::{ExpectedValue, SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket},
     store::{Deadline, Failure, IndexedReceipt, IndexedTransaction, Store, Writer, kind},
 };
 use keepline_tests::{
@@ -158,9 +158,53 @@ async fn a_call_under_a_request_id_counts_once_however_often_it_is_made(given: G
     }
 }
 
+/// Reads a value, and writes one more on it, until nobody came between.
+async fn a_value_that_many_change_under_what_they_have_read_loses_no_change(given: Given) {
+    let mut node = Node::new(&given.store, CONVERSATION).await;
+    node.sessions.create("s").await.unwrap();
+    let expecting = |expected_value| {
+        let conditions = WriteConditions { expected_value: Some(expected_value), ..WriteConditions::default() };
+        node.keepline.sessions().under(&conditions)
+    };
+    let writers = (0..6).map(async |_| {
+        let mut losses = 0;
+        for _ in 0..5 {
+            loop {
+                let found = node.keepline.sessions().get("s", "k").await.unwrap();
+                let expected = found.value().map_or(ExpectedValue::Absent, |text| ExpectedValue::Text(text.into()));
+                let next = found.value().map_or(1, |text| text.parse::<u64>().unwrap() + 1).to_string();
+                match expecting(expected).put("s", "k", &next).await {
+                    Ok(_) => break,
+                    Err(error) => assert_eq!(error.code, SessionErrorCode::Conflict),
+                }
+                losses += 1;
+            }
+        }
+        losses
+    });
+    let losses: u64 = join_all(writers).await.iter().sum();
+    assert_eq!(node.sessions.get("s", "k").await.unwrap().value(), Some("30"));
+    assert!(losses > 0);
+    for (expected, is_met) in [
+        (ExpectedValue::Absent, false),
+        (ExpectedValue::Text("29".into()), false),
+        (ExpectedValue::Present, true),
+        (ExpectedValue::Absent, true),
+    ] {
+        let cleared = expecting(expected).clear("s", Some("k")).await;
+        assert_eq!(cleared.map_err(|error| error.code).is_ok(), is_met);
+    }
+    // A call that would not look at it is not made.
+    let refused = expecting(ExpectedValue::Absent).increment("s", "n", 1).await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::InvalidValue);
+    let refused = expecting(ExpectedValue::Absent).clear("s", None).await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::InvalidValue);
+}
+
 on_every_store![
     a_session_is_written_to_under_its_owner_only,
     a_node_is_written_to_under_its_owner_only,
     a_node_written_while_its_session_became_anothers_is_removed,
     a_call_under_a_request_id_counts_once_however_often_it_is_made,
+    a_value_that_many_change_under_what_they_have_read_loses_no_change,
 ];
