@@ -14,12 +14,14 @@ pub struct Context<H> {
     pub(crate) owner: Option<String>,
     /// What such a call expects under the key that it writes.
     pub(crate) expected_value: Option<ExpectedValue>,
+    /// Which version of the transcript it expects.
+    pub(crate) expected_version: Option<String>,
 }
 
 impl<H: Host> Context<H> {
     /// Any number of contexts can work with one store.
     pub fn new(host: H, config: Config) -> Self {
-        Self { host, config, request_id: None, owner: None, expected_value: None }
+        Self { host, config, request_id: None, owner: None, expected_value: None, expected_version: None }
     }
 
     /// The same for a call that counts once under this id, however often it is made.
@@ -35,6 +37,11 @@ impl<H: Host> Context<H> {
     /// The same for a call that writes a value only where this is there.
     pub fn with_expected_value(self, expected_value: Option<ExpectedValue>) -> Self {
         Self { expected_value, ..self }
+    }
+
+    /// The same for a call that changes a transcript only where it has this version.
+    pub fn with_expected_version(self, expected_version: Option<String>) -> Self {
+        Self { expected_version, ..self }
     }
 }
 

@@ -24,10 +24,15 @@ pub struct Conditions {
     pub request_id: Option<String>,
     /// What has to be under the key that is written.
     pub expected_value: Option<ExpectedValue>,
+    /// Which version the transcript has to have.
+    pub expected_version: Option<String>,
 }
 
-/// That the call writes one value, so that it takes the member of this name.
+/// What a call takes that writes one value.
 pub const EXPECTED_VALUE: &str = "expected-value";
+
+/// What a call takes that changes a transcript in one transaction.
+pub const EXPECTED_VERSION: &str = "expected-version";
 
 impl Conditions {
     /// `invalid`, with the member's name, for what is no JSON string or too long, and for an expectation other than the one that
@@ -49,7 +54,7 @@ impl Conditions {
                     }
                     conditions.request_id = Some(id.into_owned());
                 }
-                name @ EXPECTED_VALUE if name != takes => {
+                name @ (EXPECTED_VALUE | EXPECTED_VERSION) if name != takes => {
                     let message = format!("extras: this call takes no {name}");
                     return Err(Problem::invalid(name, message));
                 }
@@ -60,6 +65,7 @@ impl Conditions {
                         _ => ExpectedValue::Text(text()?.into_owned()),
                     });
                 }
+                EXPECTED_VERSION => conditions.expected_version = Some(text()?.into_owned()),
                 _ => {}
             }
         }

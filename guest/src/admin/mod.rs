@@ -16,6 +16,7 @@ pub mod sessions;
 pub mod transcripts;
 pub mod user_sessions;
 mod user_values;
+mod version;
 
 pub use edit::{clear_messages, rewrite_message};
 pub use forget::forget_user;

@@ -2,7 +2,7 @@
 
 use keepline_store_client::component::imports::Imports;
 
-use crate::admin::conditions::{Conditions, EXPECTED_VALUE, OwnedHost};
+use crate::admin::conditions::{Conditions, EXPECTED_VALUE, EXPECTED_VERSION, OwnedHost};
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
 use crate::component::exports::{config, host};
@@ -41,10 +41,12 @@ fn write_session<T>(
     (extras, takes): (&Extras, &str),
     call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>,
 ) -> Reply<T> {
-    let Conditions { owner, request_id, expected_value } = Conditions::parse(extras.as_deref(), takes)?;
+    let Conditions { owner, request_id, expected_value, expected_version } =
+        Conditions::parse(extras.as_deref(), takes)?;
     on_session(id, |context, session| {
         let host = OwnedHost::new(Imports, session, owner.clone());
-        call(&Context { host, config: context.config.clone(), request_id, owner, expected_value }, session)
+        let config = context.config.clone();
+        call(&Context { host, config, request_id, owner, expected_value, expected_version }, session)
     })
 }
 
@@ -61,10 +63,10 @@ fn on_transcript<T>(
 
 fn write_transcript<T>(
     transcript: &Transcript,
-    extras: &Extras,
+    extras: (&Extras, &str),
     call: impl FnOnce(&Context<OwnedHost<Imports>>, &TranscriptId<'_>) -> Called<T>,
 ) -> Reply<T> {
-    write_session(&transcript.session, (extras, ""), |context, session| call(context, &id_of(transcript, session)))
+    write_session(&transcript.session, extras, |context, session| call(context, &id_of(transcript, session)))
 }
 
 impl<L: lanes::Guest> sessions::Guest for L {
@@ -152,13 +154,15 @@ impl<L: lanes::Guest> transcripts::Guest for L {
         content: Option<String>,
         extras: Extras,
     ) -> Reply<TranscriptChanged> {
-        write_transcript(&transcript, &extras, |context, at| {
+        write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
             admin::rewrite_message(context, at, position, content.as_deref())
         })
     }
 
     fn clear(transcript: Transcript, branch: Option<u64>, extras: Extras) -> Reply<TranscriptChanged> {
-        write_transcript(&transcript, &extras, |context, at| admin::clear_messages(context, at, branch))
+        // A branch goes in as many transactions as it takes.
+        let takes = if branch.is_none() { EXPECTED_VERSION } else { "" };
+        write_transcript(&transcript, (&extras, takes), |context, at| admin::clear_messages(context, at, branch))
     }
 
     fn set_messages(
@@ -167,7 +171,9 @@ impl<L: lanes::Guest> transcripts::Guest for L {
         next: Option<u64>,
         extras: Extras,
     ) -> Reply<TranscriptChanged> {
-        write_transcript(&transcript, &extras, |context, at| admin::set_messages(context, at, &messages, next))
+        write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
+            admin::set_messages(context, at, &messages, next)
+        })
     }
 
     fn register(transcript: Transcript, user: Option<String>, _: Extras) -> Reply<TranscriptRegistered> {
@@ -176,13 +182,16 @@ impl<L: lanes::Guest> transcripts::Guest for L {
     }
 
     fn set_title(transcript: Transcript, title: Option<String>, extras: Extras) -> Reply<TitleState> {
-        let title =
-            write_transcript(&transcript, &extras, |context, at| admin::set_title(context, at, title.as_deref()))?;
+        let title = write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
+            admin::set_title(context, at, title.as_deref())
+        })?;
         Ok(TitleState { title })
     }
 
     fn set_settings(transcript: Transcript, settings: TranscriptSettings, extras: Extras) -> Reply<TranscriptSettings> {
-        write_transcript(&transcript, &extras, |context, at| admin::set_settings(context, at, &settings))?;
+        write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
+            admin::set_settings(context, at, &settings)
+        })?;
         Ok(settings)
     }
 }

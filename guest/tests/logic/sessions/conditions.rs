@@ -357,10 +357,138 @@ fn a_value_is_written_only_where_the_expected_one_is_there() {
     }
     // A session that is full says first what is not as expected.
     let host = TestHost::new();
-    let full = || sessions(&host, r#"{"max_keys": 1}"#);
+    let full = || sessions(&host, r#"{"max_keys": 2}"#);
     admin::create_session(&full(), "s").unwrap();
+    admin::put_value(&full(), "s", "j", "1").unwrap();
     admin::put_value(&full(), "s", "k", "1").unwrap();
     let expecting = |expected| full().with_expected_value(Some(expected));
     assert_eq!(admin::put_value(&expecting(Present), "s", "l", "1").unwrap_err().code, "conflict");
     assert_eq!(admin::put_value(&expecting(Absent), "s", "l", "1").unwrap_err().code, "limit");
+}
+
+type TranscriptCall = fn(&Context<&TestHost>) -> Result<(), Box<Problem>>;
+
+/// Each that changes a transcript in one transaction.
+const CHANGES: [(&str, TranscriptCall); 8] = [
+    ("rewrite", |s| admin::rewrite_message(s, &S, 0, Some("other")).map(drop)),
+    ("remove", |s| admin::rewrite_message(s, &S, 1, None).map(drop)),
+    ("append", |s| {
+        let next = admin::describe_transcript(s, &S)?.next;
+        admin::set_messages(s, &S, &messages("new"), Some(next)).map(drop)
+    }),
+    ("replace", |s| admin::set_messages(s, &S, &messages("new"), None).map(drop)),
+    ("clear", |s| admin::clear_messages(s, &S, None).map(drop)),
+    ("title", |s| admin::set_title(s, &S, Some("title")).map(drop)),
+    ("no title", |s| admin::set_title(s, &S, None).map(drop)),
+    ("settings", |s| admin::set_settings(s, &S, &settings(5000))),
+];
+
+fn settings(max_context_tokens: u64) -> TranscriptSettings {
+    TranscriptSettings {
+        max_context_tokens: Some(max_context_tokens),
+        context_window: None,
+        reserve_tokens: None,
+        model: None,
+    }
+}
+
+fn of_conversations(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap())
+}
+
+fn version(host: &TestHost) -> String {
+    let state = admin::describe_transcript(&of_conversations(host), &S).unwrap();
+    let member = state.extras.unwrap().into_iter().find(|member| member.name == "version").unwrap();
+    keepline_json::decode_string(&member.value).unwrap().into_owned()
+}
+
+/// A session with two messages and a title.
+fn titled(host: &TestHost) {
+    begin(host, None);
+    admin::set_title(&of_conversations(host), &S, Some("a title")).unwrap();
+}
+
+#[test]
+fn a_transcript_is_changed_only_where_it_has_the_expected_version_and_has_another_one_then() {
+    for (what, call) in CHANGES {
+        let host = TestHost::new();
+        titled(&host);
+        let first = version(&host);
+        // What is no change of the transcript leaves its version.
+        admin::put_value(&of_conversations(&host), "s", "k", "2").unwrap();
+        assert_eq!(version(&host), first, "{what}");
+        let expecting = |expected: &str| of_conversations(&host).with_expected_version(Some(expected.into()));
+        let before = host.bucket("s");
+        for wrong in ["", "x"] {
+            let refused = call(&expecting(wrong)).unwrap_err();
+            assert_eq!((&*refused.code, &*refused.subject), ("conflict", "expected-version"), "{what}");
+            assert_eq!(host.bucket("s"), before, "{what}");
+        }
+        call(&expecting(&first)).unwrap();
+        let second = version(&host);
+        assert_ne!(second, first, "{what}");
+        let after = host.bucket("s");
+        assert_eq!(call(&expecting(&first)).unwrap_err().code, "conflict", "{what}");
+        assert_eq!(host.bucket("s"), after, "{what}");
+        // In another life of the session it is another version, whatever it holds.
+        titled(&host);
+        assert_eq!(call(&expecting(&first)).unwrap_err().code, "conflict", "{what}");
+    }
+    // So does an answer.
+    let host = TestHost::new();
+    titled(&host);
+    let first = version(&host);
+    let next = admin::describe_transcript(&of_conversations(&host), &S).unwrap().next;
+    admin::set_messages(&of_conversations(&host), &S, &messages("more"), Some(next)).unwrap();
+    assert_ne!(version(&host), first);
+}
+
+/// Somebody else makes one of the changes, or begins the session anew, before each of a call's transactions.
+#[test]
+fn a_transcript_that_changes_during_a_call_is_not_changed_by_it() {
+    type Change = Box<dyn Fn(&TestHost)>;
+    let others = || {
+        let changes = CHANGES.iter().map(|(name, call)| -> (&str, Change) {
+            (name, Box::new(|host: &TestHost| call(&of_conversations(host)).unwrap()))
+        });
+        changes.chain([("begin anew", Box::new(titled) as Change)])
+    };
+    for (what, call) in CHANGES {
+        for (number, (other, _)) in others().enumerate() {
+            for disturbed in 1.. {
+                let host = TestHost::new();
+                titled(&host);
+                let first = version(&host);
+                let expecting = of_conversations(&host).with_expected_version(Some(first.clone()));
+                host.transactions.set(0);
+                // What the session is before the other change, and after it.
+                let seen = std::rc::Rc::new(std::cell::RefCell::new(None));
+                let (noted, change) = (seen.clone(), others().nth(number).unwrap().1);
+                let mut is_done = false;
+                host.before_each(move |host, n| {
+                    if n == disturbed && !std::mem::replace(&mut is_done, true) {
+                        let before = version(host);
+                        change(host);
+                        *noted.borrow_mut() = Some((before, host.bucket("s")));
+                    }
+                });
+                let done = call(&expecting);
+                host.before_each(|_, _| {});
+                let Some((before, after)) = seen.take() else {
+                    assert!(disturbed > 1, "{what} is a transaction");
+                    done.unwrap();
+                    break;
+                };
+                match done {
+                    // It had been made.
+                    Ok(()) => assert_ne!(before, first, "{what}, {other}, before transaction {disturbed}"),
+                    Err(problem) => {
+                        let code = problem.code;
+                        assert!(matches!(&*code, "conflict" | "not-found"), "{what}, {other}: {code}");
+                        assert_eq!(host.bucket("s"), after, "{what}, {other}, before transaction {disturbed}");
+                    }
+                }
+            }
+        }
+    }
 }
