@@ -3,11 +3,11 @@
 
 use keepline_json as json;
 
+use crate::context::ExpectedValue;
 use crate::contract::{
     BucketId, BucketPage, DeleteRequest, Deletion, EntryState, Expectation, ExpectedEntry, Host, IndexedReceipt,
     IndexedTransaction, Level, Member, Precondition, Problem, Receipt, Status, StoreProfile, Transaction, kind,
 };
-use crate::context::ExpectedValue;
 use crate::entry::session_problem::{SessionResult, check_status};
 use crate::transcript::schema::{OWNER, SESSION};
 use crate::users::registry::checked_user_bucket_name;
@@ -55,7 +55,7 @@ impl Conditions {
                     conditions.request_id = Some(id.into_owned());
                 }
                 name @ (EXPECTED_VALUE | EXPECTED_VERSION) if name != takes => {
-                    let message = format!("extras: this call takes no {name}");
+                    let message = ["extras: this call takes no ", name].concat();
                     return Err(Problem::invalid(name, message));
                 }
                 EXPECTED_VALUE => {

@@ -4,7 +4,7 @@
 //! message keeps its position.
 
 use crate::admin::sessions::read_bucket;
-use crate::admin::version::TranscriptVersion;
+use crate::admin::version::{SeenTranscript, TranscriptVersion};
 use crate::answer::turn_records;
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptChanged;
@@ -88,20 +88,12 @@ pub fn clear_messages(
 
 fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<TranscriptChanged> {
     for _ in 0..TRIES {
-        let keys = [OWNER, REVISION, TITLE, SETTINGS];
-        let look = [TRANSCRIPT_EXTENT, Operation::get_some(SESSION, &keys, SESSION_BYTES)];
-        let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::ANY, &look)?;
-        let next = outcomes.take_records()?.extent.next();
-        let mut once = outcomes.take_entries_by_key()?;
-        let life = &outcomes.generation;
-        let (owner, revision) = (once.take(OWNER).filter(|_| at.node.is_none()), once.take(REVISION));
-        let revision = revision.as_deref();
-        let (title, settings) = (once.take(TITLE), once.take(SETTINGS));
-        let (title, settings) = (title.as_deref(), settings.as_deref());
-        let mut expectations =
-            TranscriptVersion { life, next, revision, title, settings }.expectations(context, at.session)?;
+        let seen = SeenTranscript::read(context, at, Precondition::ANY)?;
+        let mut expectations = seen.version().expectations(context, at.session)?;
+        let life = &seen.life;
+        let (owner, revision) = (seen.text(OWNER).filter(|_| at.node.is_none()), seen.text(REVISION));
         expectations.push(expect_session_entry(REVISION, revision));
-        remove_copies(context, at.session, life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
+        remove_copies(context, at.session, life, owner, revision_number(revision), MessageFate::Replaced)?;
         let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, IMPORT, invalidate::INDEX_CURSOR_KEY];
         let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
         let mut operations = vec![
@@ -191,8 +183,7 @@ fn edit_messages(
         let life = &outcomes.generation;
         let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
         let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
-        let version = TranscriptVersion { life, next: extent.next(), revision, title, settings: of(SETTINGS) };
-        let mut expectations = version.expectations(context, at.session)?;
+        let mut expectations = TranscriptVersion::of(life, extent.next(), &once).expectations(context, at.session)?;
         let origin = title::TitleOrigin::parse(of(TITLE_OF), title.unwrap_or_default());
         let is_settled = of(UNTITLED) == Some(title::SETTLED);
 
@@ -243,7 +234,7 @@ fn edit_messages(
             Operation::add(SESSION, BYTES, amount),
             Operation::add(SESSION, REVISION, 1),
         ];
-        expectations.extend([
+        expectations.extend_from_slice(&[
             expect_session_entry(REVISION, revision),
             expect_session_entry(invalidate::INDEX_CURSOR_KEY, recalled.as_deref()),
             expect_session_entry(SUMMARY, summary),

@@ -299,8 +299,9 @@ impl<H: Host> NamedSession<'_, H> {
         let record = history::format_record(op, key, &stamp);
         let expected = self.context.expected_value.as_ref().map(|expected| expected.under(key));
         // Who expects something learns that first.
-        let expectations: Vec<_> = expected.into_iter().chain([room(self.context)]).collect();
-        let applied = self.apply(Precondition::ANY, &expectations, write, &record, &stamp)?;
+        let expectations = [expected.unwrap_or(room(self.context)), room(self.context)];
+        let expectations = expectations.get(usize::from(expected.is_none())..).unwrap_or_default();
+        let applied = self.apply(Precondition::ANY, expectations, write, &record, &stamp)?;
         applied.ok_or_else(|| match expected {
             Some(_) => unexpected_value(self.session, key),
             None => Problem::out_of_turn(),
@@ -433,7 +434,7 @@ fn unmoved(extent: LogExtent) -> Expectation<'static> {
 /// Another value is under the key than the call expects, or none.
 fn unexpected_value(session: &str, key: &str) -> Box<Problem> {
     let (key, session) = (python_repr(key), python_repr(session));
-    let message = format!("Key {key} in session {session} is not as expected; nothing was changed");
+    let message = ["Key ", &key, " in session ", &session, " is not as expected; nothing was changed"].concat();
     Problem::new(codes::CONFLICT, EXPECTED_VALUE, message)
 }
 
@@ -482,7 +483,7 @@ pub fn with_session_name<H: Host, T>(
 }
 
 /// The problem with the id where it names the session's bucket.
-fn name_id(mut problem: Box<Problem>, name: &str, id: &str) -> Box<Problem> {
+pub fn name_id(mut problem: Box<Problem>, name: &str, id: &str) -> Box<Problem> {
     if name != id {
         let mut message = String::new();
         let mut rest = &*problem.message;
@@ -508,7 +509,7 @@ pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<S
 }
 
 /// The name of the session with this id.
-fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<std::borrow::Cow<'a, str>> {
+pub fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<std::borrow::Cow<'a, str>> {
     let ids = context.config.session_ids;
     let invalid = |message: String| Problem::invalid("session", message);
     let name = match (ids.bucket_name(id), ids) {

@@ -2,21 +2,20 @@
 
 use std::borrow::Cow;
 
-use keepline_json as json;
-
 use crate::admin::sessions::read_bucket;
-use crate::admin::version::{TranscriptVersion, unexpected_version};
+use crate::admin::version::{SeenTranscript, TranscriptVersion, unexpected_version};
 use crate::context::Context;
 use crate::contract::transcripts::{TranscriptSettings, TranscriptState};
 use crate::contract::{
-    BucketId, Host, LogEnd, LogRun, Member, Operation, Precondition, Problem, PutEntry, Span, Status, Transaction, VALUES,
+    BucketId, Host, LogEnd, LogRun, Member, Operation, Precondition, Problem, PutEntry, Span, Status, Transaction,
+    VALUES,
 };
 use crate::entry::session_problem::{SessionResult, check_status};
 use crate::store;
 use crate::text::ids::ANSWER_COUNT;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
-use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
+use crate::transcript::address::{TranscriptAddress, TranscriptId};
 use crate::transcript::record::StoredRecord;
 use crate::transcript::schema::{
     BYTES, IMPORT, OWNER, REVISION, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT, newest_shown,
@@ -50,6 +49,7 @@ pub fn describe_transcript(
     let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
     let newest = outcomes.take_records()?;
     let mut once = outcomes.take_entries_by_key()?;
+    let version = TranscriptVersion::of(&outcomes.generation, newest.extent.next(), once.entries()).name();
     let import = once.take(IMPORT);
     let mut number = |key| once.take(key).as_deref().and_then(parse_count).unwrap_or(0);
     let (weight, bytes) = (number(TOTAL), number(BYTES));
@@ -60,20 +60,10 @@ pub fn describe_transcript(
     let bucket = outcomes.take_description()?;
     let text = newest_record(context, at.bucket(), &newest, import.as_deref())?;
     let record = text.as_deref().and_then(StoredRecord::parse);
-    let (title, settings, revision) = (once.take(TITLE), once.take(SETTINGS), once.take(REVISION));
-    let version = TranscriptVersion {
-        life: &outcomes.generation,
-        next: newest.extent.next(),
-        revision: revision.as_deref(),
-        title: title.as_deref(),
-        settings: settings.as_deref(),
-    };
-    let mut version_text = String::new();
-    json::push_string(&mut version_text, &version.name());
     Ok(TranscriptState {
         owner: once.take(OWNER),
-        title,
-        settings: settings.map(|text| TranscriptSettings::parse(&text)).unwrap_or_default(),
+        title: once.take(TITLE),
+        settings: once.take(SETTINGS).map(|text| TranscriptSettings::parse(&text)).unwrap_or_default(),
         summary,
         summary_to,
         oldest: newest.extent.first,
@@ -84,7 +74,8 @@ pub fn describe_transcript(
         created_at: bucket.created_at,
         last_at: record.and_then(|record| parse_milliseconds(&record.at)).unwrap_or(0),
         expires_in: bucket.expires_in,
-        extras: Some(vec![Member { name: "version".to_owned(), value: version_text }]),
+        // It needs no escapes.
+        extras: Some(vec![Member { name: "version".to_owned(), value: ["\"", &version, "\""].concat() }]),
         generation: outcomes.generation,
     })
 }
@@ -150,29 +141,14 @@ pub fn set_settings(
 }
 
 /// Writes what there is once of a transcript, if it is as the call expects.
-fn write_once(
-    context: &Context<impl Host>,
-    at: &TranscriptAddress<'_>,
-    write: Operation<'_>,
-) -> SessionResult<()> {
+fn write_once(context: &Context<impl Host>, at: &TranscriptAddress<'_>, write: Operation<'_>) -> SessionResult<()> {
     if context.expected_version.is_none() {
         return read_bucket(context, at.session, at.bucket(), Precondition::ANY, &[write]).map(drop);
     }
-    let look = [TRANSCRIPT_EXTENT, Operation::get_some(SESSION, &[REVISION, TITLE, SETTINGS], SESSION_BYTES)];
-    let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &look)?;
-    let next = outcomes.take_records()?.extent.next();
-    let mut once = outcomes.take_entries_by_key()?;
-    let (revision, title, settings) = (once.take(REVISION), once.take(TITLE), once.take(SETTINGS));
-    let version = TranscriptVersion {
-        life: &outcomes.generation,
-        next,
-        revision: revision.as_deref(),
-        title: title.as_deref(),
-        settings: settings.as_deref(),
-    };
-    let expectations = version.expectations(context, at.session)?;
+    let seen = SeenTranscript::read(context, at, Precondition::LOOK)?;
+    let expectations = seen.version().expectations(context, at.session)?;
     let (bucket, operations) = (at.bucket(), [write]);
-    let precondition = Precondition::existing(Some(version.life).filter(|life| !life.is_empty()));
+    let precondition = Precondition::existing(Some(&*seen.life).filter(|life| !life.is_empty()));
     let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     match store::transact(&context.host, &transaction)?.status {
         Status::Unmet => Err(unexpected_version(at.session)),

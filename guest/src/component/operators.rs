@@ -32,7 +32,23 @@ fn context() -> Context<OwnedHost<Imports>> {
 
 /// A call on the session with this id.
 fn on_session<T>(id: &str, call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>) -> Reply<T> {
-    Ok(admin::with_session_name(&context(), id, call)?)
+    call_on_session(context_of(id), id, call)
+}
+
+fn call_on_session<T>(
+    found: Called<(Context<OwnedHost<Imports>>, String)>,
+    id: &str,
+    call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>,
+) -> Reply<T> {
+    let (context, session) = found?;
+    Ok(call(&context, &session).map_err(|problem| admin::name_id(problem, &session, id))?)
+}
+
+/// What a call works with, and the session's name. Apart, so that the component has it once for all calls.
+fn context_of(id: &str) -> Called<(Context<OwnedHost<Imports>>, String)> {
+    let context = context();
+    let session = admin::session_name(&context, id)?.into_owned();
+    Ok((context, session))
 }
 
 /// A call that writes to it, under the conditions of its `extras`, with the one expectation that it `takes`.
@@ -41,13 +57,15 @@ fn write_session<T>(
     (extras, takes): (&Extras, &str),
     call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>,
 ) -> Reply<T> {
+    call_on_session(writing_context(id, extras, takes), id, call)
+}
+
+fn writing_context(id: &str, extras: &Extras, takes: &str) -> Called<(Context<OwnedHost<Imports>>, String)> {
     let Conditions { owner, request_id, expected_value, expected_version } =
         Conditions::parse(extras.as_deref(), takes)?;
-    on_session(id, |context, session| {
-        let host = OwnedHost::new(Imports, session, owner.clone());
-        let config = context.config.clone();
-        call(&Context { host, config, request_id, owner, expected_value, expected_version }, session)
-    })
+    let (mut context, session) = context_of(id)?;
+    context.host = OwnedHost::new(Imports, &session, owner.clone());
+    Ok((Context { request_id, owner, expected_value, expected_version, ..context }, session))
 }
 
 fn id_of<'a>(transcript: &'a Transcript, session: &'a str) -> TranscriptId<'a> {
@@ -111,8 +129,9 @@ impl<L: lanes::Guest> sessions::Guest for L {
     }
 
     fn increment(session: String, key: String, amount: i64, extras: Extras) -> Reply<KeyCounted> {
-        let value =
-            write_session(&session, (&extras, ""), |context, name| admin::increment_value(context, name, &key, amount))?;
+        let value = write_session(&session, (&extras, ""), |context, name| {
+            admin::increment_value(context, name, &key, amount)
+        })?;
         Ok(KeyCounted { value })
     }
 

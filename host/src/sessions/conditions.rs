@@ -17,6 +17,10 @@ pub struct WriteConditions {
     /// clears; otherwise it is a `Conflict`, and nothing was changed. Other calls are refused with it (`InvalidValue`). A call
     /// that was made before under its request id is answered as if it had been met.
     pub expected_value: Option<ExpectedValue>,
+    /// Which version a transcript has to have that is changed ([`TranscriptState::version`](super::TranscriptState::version));
+    /// otherwise it is a `Conflict`, and nothing was changed. Calls that need more than one transaction for it are refused with
+    /// it (`InvalidValue`): `delete`, `clear_messages` of a branch, and those that change no transcript.
+    pub expected_version: Option<String>,
 }
 
 /// What is under a key before it is written.
@@ -47,6 +51,7 @@ impl WriteConditions {
             ("owner", self.owner.as_ref().map(string)),
             ("request-id", self.request_id.as_ref().map(string)),
             ("expected-value", expected_value),
+            ("expected-version", self.expected_version.as_ref().map(string)),
         ];
         members.into_iter().filter_map(|(name, value)| Some(Member { name: name.into(), value: value? })).collect()
     }

@@ -77,6 +77,15 @@ impl ValueList {
     }
 }
 
+impl TranscriptState {
+    /// What stands for the messages, title and settings that it has, for
+    /// [`WriteConditions::expected_version`]. None: the component is older than versions.
+    pub fn version(&self) -> Option<String> {
+        let member = self.extras.iter().flatten().find(|member| member.name == "version")?;
+        keepline_json::decode_string(&member.value).map(|version| version.into_owned())
+    }
+}
+
 impl Default for LineQuery<'_> {
     /// The first lines.
     fn default() -> Self {

@@ -11,11 +11,7 @@ use axum::{
     http::{HeaderMap, StatusCode, request::Parts},
 };
 use bytes::Bytes;
-use keepline::{
-    Sessions,
-    sessions::WriteConditions,
-    store::Deadline,
-};
+use keepline::{Sessions, sessions::WriteConditions, store::Deadline};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;

@@ -30,7 +30,9 @@ impl Condition {
         let if_match = single(headers, &header::IF_MATCH)?;
         let if_none_match = single(headers, &header::IF_NONE_MATCH)?;
         match (if_match, if_none_match) {
-            (Some(_), Some(_)) => Err(ApiError::invalid("if-none-match", "if-match and if-none-match exclude each other")),
+            (Some(_), Some(_)) => {
+                Err(ApiError::invalid("if-none-match", "if-match and if-none-match exclude each other"))
+            }
             (None, None) => Ok(None),
             (None, Some("*")) => Ok(Some(Self::Absent)),
             (None, Some(_)) => {
@@ -80,6 +82,18 @@ pub fn expected_revision(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     };
     let allowed = "if-match must be the etag of one definition, such as \"3\"";
     revision.map(Some).ok_or_else(|| ApiError::invalid("if-match", allowed))
+}
+
+/// The version of a transcript that must be there.
+///
+/// # Errors
+/// When a header names something else.
+pub fn expected_version(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    match Condition::of(headers)? {
+        None => Ok(None),
+        Some(Condition::Tag(version)) => Ok(Some(version)),
+        Some(_) => Err(ApiError::invalid("if-match", "if-match must be the etag of the session, or of its messages")),
+    }
 }
 
 /// A conflict of a request that `expects` something is 412.

@@ -17,7 +17,7 @@ use crate::admin::import::layout::{
 };
 use crate::admin::message_form;
 use crate::admin::sessions::limit_problem;
-use crate::admin::version::TranscriptVersion;
+use crate::admin::version::{TranscriptVersion, unexpected_version};
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
 use crate::contract::transcripts::{NewMessage, TranscriptChanged};
@@ -187,6 +187,9 @@ fn import_basis(
         let extent = outcomes.take_records()?.extent;
         (basis.first, basis.next) = (extent.first, extent.next());
         let mut once = outcomes.take_entries_by_key()?;
+        if context.expected_version.is_some() {
+            basis.version = TranscriptVersion::of(&basis.life, basis.next, once.entries()).name();
+        }
         (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
         basis.settings = once.take(SETTINGS);
         let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
@@ -219,8 +222,8 @@ fn import_basis(
         check_status(at.session, bucket, receipt.status)?;
     }
     basis.is_added_to = next.is_some();
-    if !basis.is_repeated {
-        basis.version().expectations(context, at.session)?;
+    if !basis.is_repeated && context.expected_version.as_ref().is_some_and(|expected| *expected != basis.version) {
+        return Err(unexpected_version(at.session));
     }
     match next {
         _ if basis.is_repeated => Ok(basis),
@@ -597,6 +600,8 @@ struct ImportBasis {
     has_title_of_its_own: bool,
     revision: Option<String>,
     settings: Option<String>,
+    /// What stands for it.
+    version: String,
     owner: Option<String>,
     life: String,
     /// The messages come after those that there are.
@@ -611,16 +616,6 @@ struct ImportBasis {
 }
 
 impl ImportBasis {
-    fn version(&self) -> TranscriptVersion<'_> {
-        TranscriptVersion {
-            life: &self.life,
-            next: self.next,
-            revision: self.revision.as_deref(),
-            title: self.title.as_deref(),
-            settings: self.settings.as_deref(),
-        }
-    }
-
     fn read_open(&mut self, records: &[String]) {
         for record in records.iter().filter_map(|text| StoredRecord::parse(text)) {
             if self.turns.last().is_none_or(|turn| *turn != record.turn) {

@@ -8,7 +8,9 @@ use std::sync::{
 use async_trait::async_trait;
 use futures::future::join_all;
 use keepline::{
-    sessions::{ExpectedValue, SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket},
+    sessions::{
+        ExpectedValue, SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket,
+    },
     store::{Deadline, Failure, IndexedReceipt, IndexedTransaction, Store, Writer, kind},
 };
 use keepline_tests::{
