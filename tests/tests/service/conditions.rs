@@ -158,3 +158,102 @@ fn a_condition_that_a_route_does_not_take_is_refused_and_nothing_is_done() {
     // What only reads does not ask.
     server.send("GET", VALUE, &[("if-match", "\"x\""), ("if-none-match", "*")], "").ok();
 }
+
+/// A session with a question and its answer, and what its routes are.
+fn answered() -> Server {
+    let server = Server::of_conversations(&[]);
+    answer(&server, "a");
+    server
+}
+
+fn answer(server: &Server, text: &str) {
+    let body = json!({"text": text, "question_text": "?", "metadata": {"session_id": "s"}});
+    assert_eq!(server.post("/answers", &body).ok()["effect"], "stored");
+}
+
+#[test]
+fn messages_title_and_settings_are_changed_only_in_the_version_that_was_read() {
+    // Each change that takes one, with a body.
+    let changes = [
+        ("PUT", "/sessions/s/messages", r#"[{"role": "user", "content": "new"}]"#),
+        ("PATCH", "/sessions/s/messages/1", r#"{"content": "new"}"#),
+        ("DELETE", "/sessions/s/messages/1", ""),
+        ("DELETE", "/sessions/s/messages", ""),
+        ("PATCH", "/sessions/s", r#"{"title": "new"}"#),
+        ("PATCH", "/sessions/s", r#"{"settings": {"model": "new"}}"#),
+    ];
+    let meanwhile = [
+        ("POST", "/answers", r#"{"text": "b", "question_text": "?", "metadata": {"session_id": "s"}}"#),
+        ("PATCH", "/sessions/s", r#"{"title": "other"}"#),
+        ("PATCH", "/sessions/s", r#"{"settings": {"model": "other"}}"#),
+        ("PATCH", "/sessions/s/messages/0", r#"{"content": "other"}"#),
+    ];
+    for (method, path, body) in changes {
+        for (other, other_path, other_body) in meanwhile {
+            let server = answered();
+            let seen = tag(&server.get("/sessions/s"));
+            assert_eq!(tag(&server.get("/sessions/s/messages?order=asc")), seen);
+            assert_eq!(tag(&server.get("/sessions/s/messages")), seen);
+            server.send(other, other_path, &[], other_body).ok();
+            let change = |tag: &str| server.send(method, path, &[("if-match", tag)], body);
+            let there = |server: &Server| [server.get("/sessions/s").ok(), server.get("/sessions/s/messages").ok()];
+            let before = there(&server);
+            assert_eq!(change(&seen).error(412).0, "changed", "{method} {path} after {other} {other_path}");
+            assert_eq!(there(&server), before, "{method} {path} after {other} {other_path}");
+            let now = tag(&server.get("/sessions/s"));
+            assert_ne!(now, seen);
+            change(&now).ok();
+            assert_eq!(change(&now).error(412).0, "changed", "{method} {path} twice");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_changed_in_one_transaction_is_refused_under_a_condition() {
+    let server = answered();
+    let seen = tag(&server.get("/sessions/s"));
+    let both = r#"{"title": "t", "settings": {"model": "m"}}"#;
+    for (method, path, body) in [
+        ("PATCH", "/sessions/s", both),
+        ("PATCH", "/sessions/s", "{}"),
+        ("DELETE", "/sessions/s/messages?branch=1", ""),
+        ("DELETE", "/sessions/s", ""),
+        ("POST", "/sessions/s/messages", r#"[{"role": "user", "content": "?"}]"#),
+    ] {
+        let refused = server.send(method, path, &[("if-match", &seen)], body).error(400);
+        assert_eq!(refused.1.as_deref(), Some("if-match"), "{method} {path}");
+    }
+    let any = server.send("PATCH", "/sessions/s", &[("if-match", "*")], r#"{"title": "t"}"#).error(400);
+    assert_eq!(any.1.as_deref(), Some("if-match"));
+    assert_eq!(tag(&server.get("/sessions/s")), seen);
+    // What a change replies has the next tag.
+    let changed = server.send("PATCH", "/sessions/s", &[("if-match", &seen)], r#"{"title": "t"}"#);
+    assert_eq!(tag(&changed), tag(&server.get("/sessions/s")));
+}
+
+#[test]
+fn a_nodes_transcript_has_a_version_of_its_own() {
+    let server = answered();
+    let node = "/sessions/s/messages?node=n&app=a";
+    server.send("PUT", node, &[("if-match", "\"x\"")], r#"[{"role": "user", "content": "1"}]"#).error(412);
+    server.send("PUT", node, &[], r#"[{"role": "user", "content": "1"}]"#).ok();
+    let (session, seen) = (tag(&server.get("/sessions/s")), tag(&server.get(node)));
+    assert_ne!(session, seen);
+    answer(&server, "b");
+    let put = || server.send("PUT", node, &[("if-match", &seen)], r#"[{"role": "user", "content": "2"}]"#);
+    put().ok();
+    assert_eq!(put().error(412).0, "changed");
+}
+
+#[test]
+fn messages_that_are_replaced_again_under_an_idempotency_key_are_not_refused() {
+    let server = answered();
+    let seen = tag(&server.get("/sessions/s/messages"));
+    let headers = [("if-match", &*seen), ("idempotency-key", "a")];
+    let put = || server.send("PUT", "/sessions/s/messages", &headers, r#"[{"role": "user", "content": "new"}]"#);
+    let first = put().ok();
+    assert_eq!(put().ok(), first);
+    answer(&server, "b");
+    put().ok();
+    assert_eq!(server.get("/sessions/s").ok()["messages"], 3);
+}

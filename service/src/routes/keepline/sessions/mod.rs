@@ -272,11 +272,16 @@ pub async fn change(mut call: Call) -> Result<Response, ApiError> {
         return Err(ApiError::invalid("if-match", message));
     }
     let failed = |member| move |error| with_expectation(in_member(member, error), expects);
-    let mut sessions = call.sessions_under(WriteConditions { expected_version, ..WriteConditions::default() });
+    let conditions = WriteConditions { expected_version: expected_version.clone(), ..WriteConditions::default() };
+    let mut sessions = call.sessions_under(conditions);
     if let Some(OnlyObject(settings)) = settings {
-        // What is left out stays as it is there, in the version that is expected.
-        let before = sessions.describe(transcript).await?.settings;
-        let wanted = settings.over(before);
+        // What is left out stays as it is in the version that is expected.
+        let before = sessions.describe(transcript).await?;
+        if expects && before.version() != expected_version {
+            let message = "the session has another version; nothing was changed";
+            return Err(with_expectation(ApiError::new(StatusCode::CONFLICT, "conflict", message), expects));
+        }
+        let wanted = settings.over(before.settings);
         sessions.set_settings(transcript, &wanted).await.map_err(failed("settings"))?;
     }
     if let Some(title) = title {
