@@ -8,6 +8,7 @@ use keepline_filter::transcript::address::TranscriptId;
 
 use super::*;
 use crate::admin_calls as admin;
+use crate::filter::Filter;
 
 const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
@@ -438,12 +439,18 @@ fn a_transcript_is_changed_only_where_it_has_the_expected_version_and_has_anothe
     let host = TestHost::new();
     titled(&host);
     let first = version(&host);
-    let next = admin::describe_transcript(&of_conversations(&host), &S).unwrap().next;
-    admin::set_messages(&of_conversations(&host), &S, &messages("more"), Some(next)).unwrap();
+    answer(&host);
     assert_ne!(version(&host), first);
 }
 
-/// Somebody else makes one of the changes, or begins the session anew, before each of a call's transactions.
+/// An answer, as pipelines send it.
+fn answer(host: &TestHost) {
+    let config = Config::parse(r#"{"conversation": true}"#).unwrap();
+    let reply = Filter::new(host, config).answer("!", r#"{"session_id": "s"}"#, "");
+    assert_eq!(reply.effect.name(), "stored");
+}
+
+/// Somebody else makes one of the changes, answers, or begins the session anew, before each of a call's transactions.
 #[test]
 fn a_transcript_that_changes_during_a_call_is_not_changed_by_it() {
     type Change = Box<dyn Fn(&TestHost)>;
@@ -451,7 +458,7 @@ fn a_transcript_that_changes_during_a_call_is_not_changed_by_it() {
         let changes = CHANGES.iter().map(|(name, call)| -> (&str, Change) {
             (name, Box::new(|host: &TestHost| call(&of_conversations(host)).unwrap()))
         });
-        changes.chain([("begin anew", Box::new(titled) as Change)])
+        changes.chain([("answer", Box::new(answer) as Change), ("begin anew", Box::new(titled))])
     };
     for (what, call) in CHANGES {
         for (number, (other, _)) in others().enumerate() {
