@@ -62,7 +62,7 @@ mod users;
 pub mod values;
 pub mod window;
 
-pub use context::Context;
+pub use context::{Context, ExpectedValue};
 pub use contract::{Host, Problem};
 pub use entry::types::{AnswerEntry, AnswerReply, Effect, QuestionEntry, QuestionReply, Task, ToolActivity};
 pub use filter::Filter;

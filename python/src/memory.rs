@@ -123,7 +123,8 @@ impl NativeKeepline {
         timeout: Option<f64>,
     ) -> PyResult<NativeSessions> {
         deadline(timeout).map_err(|failure| failure.into_error(py))?;
-        Ok(NativeSessions::new(self.get(py)?.keepline.clone(), WriteConditions { owner, request_id }, timeout))
+        let conditions = WriteConditions { owner, request_id, ..WriteConditions::default() };
+        Ok(NativeSessions::new(self.get(py)?.keepline.clone(), conditions, timeout))
     }
 
     #[pyo3(signature = (model, event_loop))]

@@ -1,7 +1,9 @@
-//! What a caller demands of a writing call, in its `extras`: whose the session has to be, and the id under which it counts once.
+//! What a caller demands of a writing call, in its `extras`: whose the session has to be, the id under which it counts once, and
+//! what has to be there.
 
 use keepline_json as json;
 
+use crate::context::ExpectedValue;
 use crate::contract::{
     BucketId, BucketPage, DeleteRequest, Deletion, EntryState, Expectation, ExpectedEntry, Host, IndexedReceipt,
     IndexedTransaction, Level, Member, Precondition, Problem, Receipt, Status, StoreProfile, Transaction, kind,
@@ -20,11 +22,22 @@ pub struct Conditions {
     pub owner: Option<String>,
     /// The same call again changes nothing.
     pub request_id: Option<String>,
+    /// What has to be under the key that is written.
+    pub expected_value: Option<ExpectedValue>,
+    /// Which version the transcript has to have.
+    pub expected_version: Option<String>,
 }
 
+/// What a call takes that writes one value.
+pub const EXPECTED_VALUE: &str = "expected-value";
+
+/// What a call takes that changes a transcript in one transaction.
+pub const EXPECTED_VERSION: &str = "expected-version";
+
 impl Conditions {
-    /// `invalid`, with the member's name, for what is no JSON string or too long.
-    pub fn parse(extras: Option<&[Member]>) -> SessionResult<Self> {
+    /// `invalid`, with the member's name, for what is no JSON string or too long, and for an expectation other than the one that
+    /// the call `takes`: ignored, it would be broken.
+    pub fn parse(extras: Option<&[Member]>, takes: &str) -> SessionResult<Self> {
         let mut conditions = Self::default();
         for member in extras.unwrap_or_default() {
             let text = || {
@@ -41,6 +54,18 @@ impl Conditions {
                     }
                     conditions.request_id = Some(id.into_owned());
                 }
+                name @ (EXPECTED_VALUE | EXPECTED_VERSION) if name != takes => {
+                    let message = ["extras: this call takes no ", name].concat();
+                    return Err(Problem::invalid(name, message));
+                }
+                EXPECTED_VALUE => {
+                    conditions.expected_value = Some(match &*member.value {
+                        "null" => ExpectedValue::Absent,
+                        "true" => ExpectedValue::Present,
+                        _ => ExpectedValue::Text(text()?.into_owned()),
+                    });
+                }
+                EXPECTED_VERSION => conditions.expected_version = Some(text()?.into_owned()),
                 _ => {}
             }
         }

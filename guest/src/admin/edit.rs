@@ -4,6 +4,7 @@
 //! message keeps its position.
 
 use crate::admin::sessions::read_bucket;
+use crate::admin::version::{SeenTranscript, TranscriptVersion};
 use crate::answer::turn_records;
 use crate::context::Context;
 use crate::contract::transcripts::TranscriptChanged;
@@ -22,8 +23,8 @@ use crate::text::quoting::python_repr;
 use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, StoredRecord};
 use crate::transcript::schema::{
-    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL,
-    TRANSCRIPT, UNTITLED, revision_number,
+    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF,
+    TOTAL, TRANSCRIPT, UNTITLED, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::summary::ThreadSummary;
@@ -87,13 +88,12 @@ pub fn clear_messages(
 
 fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<TranscriptChanged> {
     for _ in 0..TRIES {
-        let once = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024)];
-        let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::ANY, &once)?;
-        let mut once = outcomes.take_entries_by_key()?;
-        let life = &outcomes.generation;
-        let (owner, revision) = (once.take(OWNER).filter(|_| at.node.is_none()), once.take(REVISION));
-        let revision = revision.as_deref();
-        remove_copies(context, at.session, life, owner.as_deref(), revision_number(revision), MessageFate::Replaced)?;
+        let seen = SeenTranscript::read(context, at, Precondition::ANY)?;
+        let mut expectations = seen.version().expectations(context, at.session)?;
+        let life = &seen.life;
+        let (owner, revision) = (seen.text(OWNER).filter(|_| at.node.is_none()), seen.text(REVISION));
+        expectations.push(expect_session_entry(REVISION, revision));
+        remove_copies(context, at.session, life, owner, revision_number(revision), MessageFate::Replaced)?;
         let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, IMPORT, invalidate::INDEX_CURSOR_KEY];
         let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
         let mut operations = vec![
@@ -107,7 +107,6 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
         ];
         operations.extend(remove::RESET_PASSAGES);
         let (bucket, precondition) = (at.bucket(), Precondition::life(life));
-        let expectations = [expect_session_entry(REVISION, revision)];
         let cleared = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
         let receipt = store::transact(&context.host, &cleared).map_err(|failure| write_problem(at.session, failure))?;
         if receipt.status == Status::Unmet {
@@ -169,7 +168,7 @@ fn edit_messages(
             TRANSCRIPT_EXTENT,
             Operation::get_some(
                 SESSION,
-                &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, invalidate::INDEX_CURSOR_KEY],
+                &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, SETTINGS, invalidate::INDEX_CURSOR_KEY],
                 SESSION_BYTES,
             ),
             Operation::read_at(TRANSCRIPT, &spans, READ_BYTES),
@@ -184,6 +183,7 @@ fn edit_messages(
         let life = &outcomes.generation;
         let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
         let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
+        let mut expectations = TranscriptVersion::of(life, extent.next(), &once).expectations(context, at.session)?;
         let origin = title::TitleOrigin::parse(of(TITLE_OF), title.unwrap_or_default());
         let is_settled = of(UNTITLED) == Some(title::SETTLED);
 
@@ -234,13 +234,13 @@ fn edit_messages(
             Operation::add(SESSION, BYTES, amount),
             Operation::add(SESSION, REVISION, 1),
         ];
-        let expectations = [
+        expectations.extend_from_slice(&[
             expect_session_entry(REVISION, revision),
             expect_session_entry(invalidate::INDEX_CURSOR_KEY, recalled.as_deref()),
             expect_session_entry(SUMMARY, summary),
             expect_session_entry(TITLE, title),
             Expectation::log(TRANSCRIPT, Some(extent.first), None),
-        ];
+        ]);
         let (bucket, precondition) = (at.bucket(), Precondition::life(life));
         let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
         let receipt = store::transact(&context.host, &transaction);

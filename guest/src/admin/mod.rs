@@ -16,6 +16,7 @@ pub mod sessions;
 pub mod transcripts;
 pub mod user_sessions;
 mod user_values;
+mod version;
 
 pub use edit::{clear_messages, rewrite_message};
 pub use forget::forget_user;
@@ -25,7 +26,7 @@ pub use messages::{find_messages, read_message_content};
 pub use register::register_transcript;
 pub use sessions::{
     clear_values, create_session, create_with_id, delete_session, increment_value, list_session_keys, list_sessions,
-    put_value, read_history, read_value, resume_session, with_session_name,
+    name_id, put_value, read_history, read_value, resume_session, session_name, with_session_name,
 };
 pub use transcripts::{describe_transcript, set_settings, set_title};
 pub use user_sessions::list_user_sessions;

@@ -5,6 +5,7 @@
 
 use keepline_json as json;
 
+use crate::admin::conditions::EXPECTED_VALUE;
 use crate::admin::delete::delete_nodes_and_copies;
 use crate::context::Context;
 use crate::contract::sessions::{HistoryPage, SessionDeleted, SessionPage, SessionState};
@@ -292,12 +293,19 @@ impl<H: Host> NamedSession<'_, H> {
         Ok((keys, outcomes))
     }
 
-    /// Write to one key, with its history record.
+    /// Write to one key, with its history record, if what the call expects is there.
     fn write_key(&self, key: &str, write: Operation<'_>, op: &str) -> SessionResult<Write> {
         let stamp = timestamp::format_timestamp(self.context.host.now_micros());
         let record = history::format_record(op, key, &stamp);
-        let applied = self.apply(Precondition::ANY, &[room(self.context)], write, &record, &stamp)?;
-        applied.ok_or_else(Problem::out_of_turn)
+        let expected = self.context.expected_value.as_ref().map(|expected| expected.under(key));
+        // Who expects something learns that first.
+        let expectations = [expected.unwrap_or(room(self.context)), room(self.context)];
+        let expectations = expectations.get(usize::from(expected.is_none())..).unwrap_or_default();
+        let applied = self.apply(Precondition::ANY, expectations, write, &record, &stamp)?;
+        applied.ok_or_else(|| match expected {
+            Some(_) => unexpected_value(self.session, key),
+            None => Problem::out_of_turn(),
+        })
     }
 
     /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
@@ -423,6 +431,13 @@ fn unmoved(extent: LogExtent) -> Expectation<'static> {
     Expectation::log(HISTORY_LOG, None, Some(extent.next()))
 }
 
+/// Another value is under the key than the call expects, or none.
+fn unexpected_value(session: &str, key: &str) -> Box<Problem> {
+    let (key, session) = (python_repr(key), python_repr(session));
+    let message = ["Key ", &key, " in session ", &session, " is not as expected; nothing was changed"].concat();
+    Problem::new(codes::CONFLICT, EXPECTED_VALUE, message)
+}
+
 fn valid_names(session: &str, key: &str) -> SessionResult<()> {
     require_valid_session(session)?;
     require_valid_key(key)
@@ -468,7 +483,7 @@ pub fn with_session_name<H: Host, T>(
 }
 
 /// The problem with the id where it names the session's bucket.
-fn name_id(mut problem: Box<Problem>, name: &str, id: &str) -> Box<Problem> {
+pub fn name_id(mut problem: Box<Problem>, name: &str, id: &str) -> Box<Problem> {
     if name != id {
         let mut message = String::new();
         let mut rest = &*problem.message;
@@ -494,7 +509,7 @@ pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<S
 }
 
 /// The name of the session with this id.
-fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<std::borrow::Cow<'a, str>> {
+pub fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<std::borrow::Cow<'a, str>> {
     let ids = context.config.session_ids;
     let invalid = |message: String| Problem::invalid("session", message);
     let name = match (ids.bucket_name(id), ids) {

@@ -3,18 +3,23 @@
 use std::borrow::Cow;
 
 use crate::admin::sessions::read_bucket;
+use crate::admin::version::{SeenTranscript, TranscriptVersion, unexpected_version};
 use crate::context::Context;
 use crate::contract::transcripts::{TranscriptSettings, TranscriptState};
-use crate::contract::{BucketId, Host, LogEnd, LogRun, Operation, Precondition, Problem, PutEntry, Span, VALUES};
-use crate::entry::session_problem::SessionResult;
+use crate::contract::{
+    BucketId, Host, LogEnd, LogRun, Member, Operation, Precondition, Problem, PutEntry, Span, Status, Transaction,
+    VALUES,
+};
+use crate::entry::session_problem::{SessionResult, check_status};
 use crate::store;
 use crate::text::ids::ANSWER_COUNT;
 use crate::text::json_values::parse_count;
 use crate::text::timestamp::parse_milliseconds;
-use crate::transcript::address::TranscriptId;
+use crate::transcript::address::{TranscriptAddress, TranscriptId};
 use crate::transcript::record::StoredRecord;
 use crate::transcript::schema::{
-    BYTES, IMPORT, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT, newest_shown, parse_import,
+    BYTES, IMPORT, OWNER, REVISION, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT, newest_shown,
+    parse_import,
 };
 use crate::transcript::summary::ThreadSummary;
 use crate::transcript::title;
@@ -34,7 +39,7 @@ pub fn describe_transcript(
     transcript: &TranscriptId<'_>,
 ) -> SessionResult<TranscriptState> {
     let at = transcript.resolve_address()?;
-    let keys = [OWNER, TITLE, SUMMARY, TOTAL, BYTES, SETTINGS, IMPORT];
+    let keys = [OWNER, TITLE, SUMMARY, TOTAL, BYTES, SETTINGS, IMPORT, REVISION];
     let operations = [
         Operation::read(TRANSCRIPT, LogEnd::Newest, 1, RECORD_BYTES),
         Operation::get_some(SESSION, &keys, SESSION_BYTES),
@@ -44,6 +49,7 @@ pub fn describe_transcript(
     let mut outcomes = read_bucket(context, at.session, at.bucket(), Precondition::LOOK, &operations)?;
     let newest = outcomes.take_records()?;
     let mut once = outcomes.take_entries_by_key()?;
+    let version = TranscriptVersion::of(&outcomes.generation, newest.extent.next(), once.entries()).name();
     let import = once.take(IMPORT);
     let mut number = |key| once.take(key).as_deref().and_then(parse_count).unwrap_or(0);
     let (weight, bytes) = (number(TOTAL), number(BYTES));
@@ -68,7 +74,8 @@ pub fn describe_transcript(
         created_at: bucket.created_at,
         last_at: record.and_then(|record| parse_milliseconds(&record.at)).unwrap_or(0),
         expires_in: bucket.expires_in,
-        extras: None,
+        // It needs no escapes.
+        extras: Some(vec![Member { name: "version".to_owned(), value: ["\"", &version, "\""].concat() }]),
         generation: outcomes.generation,
     })
 }
@@ -113,7 +120,7 @@ pub fn set_title(
         Some(_) => Operation::put(SESSION, &entries),
         None => Operation::remove(SESSION, &[TITLE, TITLE_OF]),
     };
-    read_bucket(context, at.session, at.bucket(), Precondition::ANY, &[write])?;
+    write_once(context, &at, write)?;
     Ok(title)
 }
 
@@ -130,5 +137,21 @@ pub fn set_settings(
         false => Operation::put(SESSION, &set),
         true => Operation::remove(SESSION, &[SETTINGS]),
     };
-    read_bucket(context, at.session, at.bucket(), Precondition::ANY, &[write]).map(drop)
+    write_once(context, &at, write)
+}
+
+/// Writes what there is once of a transcript, if it is as the call expects.
+fn write_once(context: &Context<impl Host>, at: &TranscriptAddress<'_>, write: Operation<'_>) -> SessionResult<()> {
+    if context.expected_version.is_none() {
+        return read_bucket(context, at.session, at.bucket(), Precondition::ANY, &[write]).map(drop);
+    }
+    let seen = SeenTranscript::read(context, at, Precondition::LOOK)?;
+    let expectations = seen.version().expectations(context, at.session)?;
+    let (bucket, operations) = (at.bucket(), [write]);
+    let precondition = Precondition::existing(Some(&*seen.life).filter(|life| !life.is_empty()));
+    let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
+    match store::transact(&context.host, &transaction)?.status {
+        Status::Unmet => Err(unexpected_version(at.session)),
+        status => check_status(at.session, bucket, status),
+    }
 }

@@ -2,7 +2,7 @@
 
 use keepline_store_client::component::imports::Imports;
 
-use crate::admin::conditions::{Conditions, OwnedHost};
+use crate::admin::conditions::{Conditions, EXPECTED_VALUE, EXPECTED_VERSION, OwnedHost};
 use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
 use crate::component::exports::{config, host};
@@ -32,20 +32,40 @@ fn context() -> Context<OwnedHost<Imports>> {
 
 /// A call on the session with this id.
 fn on_session<T>(id: &str, call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>) -> Reply<T> {
-    Ok(admin::with_session_name(&context(), id, call)?)
+    call_on_session(context_of(id), id, call)
 }
 
-/// A call that writes to it, under the conditions of its `extras`.
-fn write_session<T>(
+fn call_on_session<T>(
+    found: Called<(Context<OwnedHost<Imports>>, String)>,
     id: &str,
-    extras: &Extras,
     call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>,
 ) -> Reply<T> {
-    let Conditions { owner, request_id } = Conditions::parse(extras.as_deref())?;
-    on_session(id, |context, session| {
-        let host = OwnedHost::new(Imports, session, owner.clone());
-        call(&Context { host, config: context.config.clone(), request_id, owner }, session)
-    })
+    let (context, session) = found?;
+    Ok(call(&context, &session).map_err(|problem| admin::name_id(problem, &session, id))?)
+}
+
+/// What a call works with, and the session's name. Apart, so that the component has it once for all calls.
+fn context_of(id: &str) -> Called<(Context<OwnedHost<Imports>>, String)> {
+    let context = context();
+    let session = admin::session_name(&context, id)?.into_owned();
+    Ok((context, session))
+}
+
+/// A call that writes to it, under the conditions of its `extras`, with the one expectation that it `takes`.
+fn write_session<T>(
+    id: &str,
+    (extras, takes): (&Extras, &str),
+    call: impl FnOnce(&Context<OwnedHost<Imports>>, &str) -> Called<T>,
+) -> Reply<T> {
+    call_on_session(writing_context(id, extras, takes), id, call)
+}
+
+fn writing_context(id: &str, extras: &Extras, takes: &str) -> Called<(Context<OwnedHost<Imports>>, String)> {
+    let Conditions { owner, request_id, expected_value, expected_version } =
+        Conditions::parse(extras.as_deref(), takes)?;
+    let (mut context, session) = context_of(id)?;
+    context.host = OwnedHost::new(Imports, &session, owner.clone());
+    Ok((Context { request_id, owner, expected_value, expected_version, ..context }, session))
 }
 
 fn id_of<'a>(transcript: &'a Transcript, session: &'a str) -> TranscriptId<'a> {
@@ -61,7 +81,7 @@ fn on_transcript<T>(
 
 fn write_transcript<T>(
     transcript: &Transcript,
-    extras: &Extras,
+    extras: (&Extras, &str),
     call: impl FnOnce(&Context<OwnedHost<Imports>>, &TranscriptId<'_>) -> Called<T>,
 ) -> Reply<T> {
     write_session(&transcript.session, extras, |context, session| call(context, &id_of(transcript, session)))
@@ -81,11 +101,13 @@ impl<L: lanes::Guest> sessions::Guest for L {
     }
 
     fn delete(session: String, extras: Extras) -> Reply<SessionDeleted> {
-        write_session(&session, &extras, admin::delete_session)
+        write_session(&session, (&extras, ""), admin::delete_session)
     }
 
     fn put(session: String, key: String, value: String, extras: Extras) -> Reply<ValueChanged> {
-        let existed = write_session(&session, &extras, |context, name| admin::put_value(context, name, &key, &value))?;
+        let existed = write_session(&session, (&extras, EXPECTED_VALUE), |context, name| {
+            admin::put_value(context, name, &key, &value)
+        })?;
         Ok(ValueChanged { existed })
     }
 
@@ -99,14 +121,17 @@ impl<L: lanes::Guest> sessions::Guest for L {
     }
 
     fn clear(session: String, key: Option<String>, extras: Extras) -> Reply<KeyList> {
-        let keys =
-            write_session(&session, &extras, |context, name| admin::clear_values(context, name, key.as_deref()))?;
+        let takes = if key.is_some() { EXPECTED_VALUE } else { "" };
+        let keys = write_session(&session, (&extras, takes), |context, name| {
+            admin::clear_values(context, name, key.as_deref())
+        })?;
         Ok(KeyList { keys })
     }
 
     fn increment(session: String, key: String, amount: i64, extras: Extras) -> Reply<KeyCounted> {
-        let value =
-            write_session(&session, &extras, |context, name| admin::increment_value(context, name, &key, amount))?;
+        let value = write_session(&session, (&extras, ""), |context, name| {
+            admin::increment_value(context, name, &key, amount)
+        })?;
         Ok(KeyCounted { value })
     }
 
@@ -148,13 +173,15 @@ impl<L: lanes::Guest> transcripts::Guest for L {
         content: Option<String>,
         extras: Extras,
     ) -> Reply<TranscriptChanged> {
-        write_transcript(&transcript, &extras, |context, at| {
+        write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
             admin::rewrite_message(context, at, position, content.as_deref())
         })
     }
 
     fn clear(transcript: Transcript, branch: Option<u64>, extras: Extras) -> Reply<TranscriptChanged> {
-        write_transcript(&transcript, &extras, |context, at| admin::clear_messages(context, at, branch))
+        // A branch goes in as many transactions as it takes.
+        let takes = if branch.is_none() { EXPECTED_VERSION } else { "" };
+        write_transcript(&transcript, (&extras, takes), |context, at| admin::clear_messages(context, at, branch))
     }
 
     fn set_messages(
@@ -163,7 +190,9 @@ impl<L: lanes::Guest> transcripts::Guest for L {
         next: Option<u64>,
         extras: Extras,
     ) -> Reply<TranscriptChanged> {
-        write_transcript(&transcript, &extras, |context, at| admin::set_messages(context, at, &messages, next))
+        write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
+            admin::set_messages(context, at, &messages, next)
+        })
     }
 
     fn register(transcript: Transcript, user: Option<String>, _: Extras) -> Reply<TranscriptRegistered> {
@@ -172,13 +201,16 @@ impl<L: lanes::Guest> transcripts::Guest for L {
     }
 
     fn set_title(transcript: Transcript, title: Option<String>, extras: Extras) -> Reply<TitleState> {
-        let title =
-            write_transcript(&transcript, &extras, |context, at| admin::set_title(context, at, title.as_deref()))?;
+        let title = write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
+            admin::set_title(context, at, title.as_deref())
+        })?;
         Ok(TitleState { title })
     }
 
     fn set_settings(transcript: Transcript, settings: TranscriptSettings, extras: Extras) -> Reply<TranscriptSettings> {
-        write_transcript(&transcript, &extras, |context, at| admin::set_settings(context, at, &settings))?;
+        write_transcript(&transcript, (&extras, EXPECTED_VERSION), |context, at| {
+            admin::set_settings(context, at, &settings)
+        })?;
         Ok(settings)
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::ownership::ListingStatus;
 pub(crate) use self::ownership::UserListing;
 pub use self::{
-    conditions::WriteConditions,
+    conditions::{ExpectedValue, WriteConditions},
     error::{SessionError, SessionErrorCode},
     search::{FoundMessage, UserSearch},
 };
@@ -74,6 +74,15 @@ impl ValueList {
     /// That of one key, if there is one.
     pub fn value(&self) -> Option<&str> {
         self.values.first().map(|found| &*found.value)
+    }
+}
+
+impl TranscriptState {
+    /// What stands for the messages, title and settings that it has, for
+    /// [`WriteConditions::expected_version`]. None: the component is older than versions.
+    pub fn version(&self) -> Option<String> {
+        let member = self.extras.iter().flatten().find(|member| member.name == "version")?;
+        keepline_json::decode_string(&member.value).map(|version| version.into_owned())
     }
 }
 

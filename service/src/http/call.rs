@@ -76,7 +76,7 @@ impl Call {
     /// Operations on the tenant's sessions, which end by the request's deadline. Of a caller with a user, they write to that
     /// user's sessions only: that is checked in the transaction that writes.
     pub fn sessions(&self) -> Sessions {
-        self.sessions_of_anyone().under(&self.conditions(None))
+        self.sessions_under(WriteConditions::default())
     }
 
     /// The same, whoever owns the session: for one that is being begun.
@@ -90,17 +90,26 @@ impl Call {
     /// # Errors
     /// For a malformed key.
     pub fn sessions_once(&self) -> Result<Sessions, ApiError> {
-        let Some(key) = self.idempotency_key()? else { return Ok(self.sessions()) };
+        Ok(self.sessions_under(WriteConditions { request_id: self.counted_id()?, ..WriteConditions::default() }))
+    }
+
+    /// The same under these conditions; the owner is the caller's user.
+    pub fn sessions_under(&self, conditions: WriteConditions) -> Sessions {
+        let owner = self.caller.user.as_deref().map(str::to_owned);
+        self.sessions_of_anyone().under(&WriteConditions { owner, ..conditions })
+    }
+
+    /// What a request that counts once is known by to its session.
+    ///
+    /// # Errors
+    /// For a malformed key.
+    pub fn counted_id(&self) -> Result<Option<String>, ApiError> {
+        let Some(key) = self.idempotency_key()? else { return Ok(None) };
         let path = self.parts.uri.path();
         // The session is where it is kept.
         let place =
             path.split_once("/sessions/").and_then(|(_, rest)| rest.split_once('/')).map_or(path, |(_, rest)| rest);
-        let request_id = format!("{} {place} {key}", self.parts.method);
-        Ok(self.sessions_of_anyone().under(&self.conditions(Some(request_id))))
-    }
-
-    fn conditions(&self, request_id: Option<String>) -> WriteConditions {
-        WriteConditions { owner: self.caller.user.as_deref().map(str::to_owned), request_id }
+        Ok(Some(format!("{} {place} {key}", self.parts.method)))
     }
 
     /// The id under which a request counts once, however often it is sent.

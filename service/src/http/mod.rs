@@ -21,7 +21,7 @@ pub use self::{
     page::{Page, PageQuery},
     permission::{require_project_writer, require_scope},
     reply::{NDJSON, created, json, raw_json},
-    revision::{expected_revision, with_expectation, with_revision},
+    revision::{CONDITIONS, Condition, expected_revision, expected_version, with_expectation, with_revision, with_tag},
     route::{Access, Handler, Route, handler},
     stream_end::StreamEnd,
 };

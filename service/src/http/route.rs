@@ -38,6 +38,8 @@ pub struct Route {
     pub path: &'static str,
     pub access: Access,
     pub errors: ErrorShape,
+    /// The headers of conditions that it takes.
+    pub conditions: &'static [&'static str],
     /// A sentence for the description of the interface.
     pub about: &'static str,
     pub handler: Handler,
@@ -51,14 +53,16 @@ where
     Box::new(move |call| Box::pin(function(call)))
 }
 
-/// Rows of the table, which fail in one shape: method, path, who may use it (a constant of [`Access`]), description, handler.
+/// Rows of the table, which fail in one shape: method, path, who may use it (a constant of [`Access`]), description, handler, and
+/// the headers of conditions that it takes.
 macro_rules! rows {
-    ($errors:ident: $($method:ident $path:literal $access:ident $about:literal $handler:expr;)*) => {
+    ($errors:ident: $($method:ident $path:literal $access:ident $about:literal $handler:expr $(, $condition:literal)*;)*) => {
         vec![$($crate::http::Route {
             method: axum::http::Method::$method,
             path: $path,
             access: $crate::http::Access::$access,
             errors: $crate::http::ErrorShape::$errors,
+            conditions: &[$($condition),*],
             about: $about,
             handler: $crate::http::handler($handler),
         },)*]

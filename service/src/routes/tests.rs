@@ -20,6 +20,14 @@ fn every_route_is_described_and_names_schemas_that_exist() {
     let document = openapi::describe(&routes);
     assert_eq!(document["paths"]["/keepline/v1/sessions"]["delete"]["x-scope"], "admin");
     assert_eq!(document["paths"]["/openapi.json"]["get"]["security"], json!([]));
+    // What a row takes is in its description, and a 412 with it.
+    for route in routes.iter().filter(|route| !route.conditions.is_empty()) {
+        let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+        let headers = operation["parameters"].as_array().unwrap().iter().filter(|it| it["in"] == "header");
+        let headers: Vec<_> = headers.filter_map(|header| header["name"].as_str()).collect();
+        assert!(route.conditions.iter().all(|name| headers.contains(name)), "{} {}", route.method, route.path);
+        assert!(operation["responses"]["412"].is_object(), "{} {}", route.method, route.path);
+    }
     let forms = |path: &str, method: &str, content: &str| {
         let content = document["paths"][path][method].pointer(content).and_then(|content| content.as_object());
         content.unwrap_or_else(|| panic!("{method} {path}")).keys().cloned().collect::<Vec<_>>()

@@ -21,7 +21,7 @@ use keepline::store::Deadline;
 use parking_lot::Mutex;
 use tokio::time;
 
-use super::{Shared, request_log::RequestLog};
+use super::{Shared, conditions::ConditionTakers, request_log::RequestLog};
 use crate::{
     access::{Authenticated, KeyRefusal, OriginRefusal},
     http::{Access, ApiError, Call, ErrorShape, Parameters, Route, StreamEnd, require_scope},
@@ -36,12 +36,13 @@ pub fn router(shared: Arc<Shared>) -> anyhow::Result<Router> {
     let mut by_path: BTreeMap<&'static str, Vec<Arc<Route>>> = BTreeMap::new();
     let table = routes::table();
     let families = Arc::new(Families::of(&table));
+    let takers = Arc::new(ConditionTakers::of(&table));
     for route in table {
         by_path.entry(route.path).or_default().push(Arc::new(route));
     }
     let mut router = Router::new();
     for (path, routes) in by_path {
-        router = router.route(path, method_router(&routes, &shared)?);
+        router = router.route(path, method_router(&routes, &shared, &takers)?);
     }
     let not_found = move |request: Request| {
         let shared = shared.clone();
@@ -53,14 +54,18 @@ pub fn router(shared: Arc<Shared>) -> anyhow::Result<Router> {
 }
 
 /// The routes of one path.
-fn method_router(routes: &[Arc<Route>], shared: &Arc<Shared>) -> anyhow::Result<MethodRouter> {
+fn method_router(
+    routes: &[Arc<Route>],
+    shared: &Arc<Shared>,
+    takers: &Arc<ConditionTakers>,
+) -> anyhow::Result<MethodRouter> {
     let mut router = MethodRouter::new();
     for route in routes {
         let filter = MethodFilter::try_from(route.method.clone())?;
-        let (route, shared) = (route.clone(), shared.clone());
+        let (route, shared, takers) = (route.clone(), shared.clone(), takers.clone());
         let serve = move |path: PathParameters, query: QueryParameters, request: Request| {
-            let (route, shared) = (route.clone(), shared.clone());
-            async move { dispatch(&route, &shared, path, query, request).await }
+            let (route, shared, takers) = (route.clone(), shared.clone(), takers.clone());
+            async move { dispatch(&route, &shared, &takers, (path, query), request).await }
         };
         router = router.merge(on(filter, serve));
     }
@@ -94,8 +99,8 @@ fn refuse(shared: &Shared, route: &'static str, shape: ErrorShape, error: &ApiEr
 async fn dispatch(
     route: &Route,
     shared: &Shared,
-    path: PathParameters,
-    query: QueryParameters,
+    takers: &ConditionTakers,
+    (path, query): (PathParameters, QueryParameters),
     request: Request,
 ) -> Response {
     let started = Instant::now();
@@ -106,7 +111,11 @@ async fn dispatch(
         Ok(authenticated) => {
             caller = Some(authenticated.caller.clone());
             let deadline = Deadline::after(shared.request_timeout);
-            let served = serve(route, shared, authenticated, deadline, (path, query, parts, body), &log.id);
+            let taken = takers.check(route, &parts.headers);
+            let served = async {
+                taken?;
+                serve(route, shared, authenticated, deadline, (path, query, parts, body), &log.id).await
+            };
             time::timeout(shared.request_timeout, served).await.unwrap_or_else(|_| Err(timed_out()))
         }
         Err(refusal) => Err(refusal),

@@ -1,5 +1,6 @@
 //! The server: makes a router of the table of routes, and serves it within limits.
 
+mod conditions;
 mod connections;
 mod dispatch;
 mod request_log;

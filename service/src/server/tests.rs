@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use axum::{Router, body::Body, extract::Request};
+use axum::{Router, body::Body, extract::Request, http::Method};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use keepline::{
@@ -19,7 +19,7 @@ use tokio::{runtime::Handle, sync::watch};
 use super::{ServiceOptions, Shared, dispatch};
 use crate::{
     access::{KeyRecord, KeyRing, KeySecret, OriginPolicy, Scope, TenantName},
-    http::{Access, ErrorShape, Route},
+    http::{Access, CONDITIONS, ErrorShape, Route},
     routes,
     tenants::Backend,
 };
@@ -99,7 +99,16 @@ impl Service {
 
     /// A request with that key.
     async fn send_with(&self, key: &str, method: &str, path: &str, body: Value) -> Reply {
-        let request = Request::builder().method(method).uri(path).header("host", "localhost").header("x-api-key", key);
+        self.send_headed(("x-api-key", key), method, path, body).await
+    }
+
+    /// A request with that header, of a caller without a user unless it is another one's key.
+    async fn send_headed(&self, header: (&str, &str), method: &str, path: &str, body: Value) -> Reply {
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+        if header.0 != "x-api-key" {
+            request = request.header("x-api-key", "all");
+        }
+        let request = request.header(header.0, header.1);
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         let reply = self.router.call(request.body(body).unwrap()).await.unwrap();
         let status = reply.status().as_u16();
@@ -385,6 +394,25 @@ async fn every_route_but_the_public_ones_takes_a_key_with_its_scope() {
     }
     public.sort_unstable();
     assert_eq!(public, ["/", "/healthz", "/openapi.json", "/page/{folder}/{file}", "/readyz"]);
+}
+
+#[tokio::test]
+async fn a_condition_is_taken_by_a_route_or_refused() {
+    let service = Service::new().await;
+    let bound = service.routes.iter().filter(|route| route.errors == ErrorShape::Keepline);
+    let mut count = 0;
+    for route in bound.filter(|route| route.method != Method::GET) {
+        for name in CONDITIONS {
+            if route.conditions.contains(&name.as_str()) {
+                continue;
+            }
+            let (method, path) = (route.method.as_str(), path_of(route));
+            let (status, body) = service.send_headed((name.as_str(), "*"), method, &path, body_of(route)).await;
+            assert_eq!((status, &body["error"]["param"]), (400, &name.as_str().into()), "{method} {path} {body}");
+            count += 1;
+        }
+    }
+    assert!(count > 60, "{count}");
 }
 
 #[tokio::test]

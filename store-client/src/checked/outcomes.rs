@@ -48,6 +48,11 @@ impl EntriesByKey {
         let at = self.0.iter().position(|entry| entry.key == key)?;
         Some(self.0.swap_remove(at).text)
     }
+
+    /// Those that were not taken yet.
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
 }
 
 impl Default for EntriesOutcome {

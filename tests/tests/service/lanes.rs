@@ -1,7 +1,15 @@
 //! Questions, answers and tools over HTTP.
 
-use std::io::{BufReader, Write};
+use std::{
+    io::{BufReader, Write},
+    process::Stdio,
+};
 
+use fastrand::Rng;
+use keepline_tests::{
+    programs::{self, program},
+    random, servers,
+};
 use serde_json::{Value, json};
 
 use crate::server::{Server, read_chunk, read_head};
@@ -177,4 +185,99 @@ fn a_line_is_answered_while_the_next_one_is_still_to_be_sent() {
     send("");
     assert_eq!(read_chunk(&mut reader), None);
     assert_eq!(server.get("/sessions/s/keys/last_answer").ok()["value"], "b");
+}
+
+/// What `keepline run` with these arguments makes of lines.
+fn run(arguments: &[&str], lines: &[String]) -> Vec<String> {
+    let mut command = programs::command(program("--bin", "keepline"));
+    command.arg("run").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.concat().as_bytes()).unwrap();
+    let out = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    out.split_inclusive('\n').map(str::to_owned).collect()
+}
+
+/// A line of a conversation: of the sessions `a` and `b`, of a node, of none, or no entry at all.
+fn random_line(random: &mut Rng, number: usize) -> String {
+    let pick = |random: &mut Rng, texts: &[&str]| texts[random.usize(..texts.len())].to_owned();
+    let whose = [
+        r#"{"session_id":"a"}"#,
+        r#"{"session_id":"b","user_id":"anna"}"#,
+        r#"{ "session_id" : "b", "n":1.50, "memory": {"look": true} }"#,
+        r#"{"session_id":"a","app_id":"shop","node_id":"llm"}"#,
+        r#"{"session_id":"not an id"}"#,
+        r#"{"x":12345678901234567890}"#,
+    ];
+    let metadata = pick(random, &whose);
+    let text = pick(random, &[r#""What now?""#, r#""é \ud83d\ude00""#, r#"{"parts": [1.50]}"#, r#""""#]);
+    // The rest of a line stays as it is, wherever it stands.
+    let rest = pick(random, &["", r#","n":1.50"#, r#", "turn" : null"#]);
+    let call = format!("c{}", number.saturating_sub(random.usize(..2)));
+    let line = match random.u32(..20) {
+        0..8 => format!(r#"{{"lane":"questions","text":{text},"metadata":{metadata}{rest}}}"#),
+        8..14 => format!(r#"{{"lane":"answers","text":{text},"metadata":{metadata}{rest}}}"#),
+        14 => format!(r#"{{"lane":"answers","text":{text}{rest}}}"#),
+        15 => format!(r#"{{"lane":"tools","tool":{{"call_id":"{call}","name":"look","arguments":{{}}}}{rest}}}"#),
+        16 => format!(r#"{{"lane":"tools","tool":{{"call_id":"{call}","output":"7"}},"metadata":{metadata}}}"#),
+        17 => format!(r#"{{"lane":"open","metadata":{metadata}}}"#),
+        18 => "  ".to_owned(),
+        _ => pick(random, &["nonsense", "[]", r#"{"lane":"answers","#, r#"{"lane":"others","text":"?"}"#]),
+    };
+    line + "\n"
+}
+
+/// The same without the ids of turns, which are made of the time.
+fn without_turns(line: &str) -> String {
+    let mut parts = line.split(r#""turn":""#);
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |out, part| out + r#""turn":""# + &part[part.find('"').unwrap()..])
+}
+
+/// Through the route of any lane, whichever store they share.
+#[test]
+fn a_stream_of_lines_becomes_what_run_makes_of_it() {
+    let redis = [servers::start(), servers::start()];
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for seed in random::seeds(6) {
+        let mut random = Rng::with_seed(seed);
+        let lines: Vec<String> = (0..60).map(|number| random_line(&mut random, number)).collect();
+        let kind = seed % 3;
+        // Two of the same kind, each its own, and new.
+        let stores = [0, 1].map(|place| match kind {
+            0 => vec!["--profile".to_owned(), "memory".to_owned()],
+            1 => vec!["--dir".to_owned(), folders[place].path().join(seed.to_string()).display().to_string()],
+            _ => ["--set", "backend=redis", "--set", &format!("redis_url={}", redis[place].url()), "--set"]
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .chain([format!("key_prefix=of-{seed}")])
+                .collect(),
+        });
+        let conversation = format!("conversation={}", random.u32(..3) > 0);
+        let arguments = stores.each_ref().map(|store| {
+            let store = store.iter().map(String::as_str);
+            store.chain(["--set", &conversation]).collect::<Vec<_>>()
+        });
+        let expected = run(&arguments[0], &lines);
+        let server = Server::start(&arguments[1]);
+        let path = ["/questions", "/answers", "/tools"][random.usize(..3)];
+        let sent = server.send("POST", path, &[("content-type", "application/x-ndjson")], &lines.concat());
+        let out: Vec<&str> = sent.body.split_inclusive('\n').collect();
+        assert_eq!((out.len(), expected.len()), (lines.len(), lines.len()), "KEEPLINE_SEED={seed}");
+        let mut gained = 0;
+        for (index, ((line, expected), out)) in lines.iter().zip(&expected).zip(out).enumerate() {
+            let refusal: Option<Value> = serde_json::from_str(out).ok().filter(|out: &Value| !out["error"].is_null());
+            match refusal {
+                // `run` lets pass what is no entry, and says on stderr what the service says in its place.
+                Some(refusal) => {
+                    assert_eq!((&refusal["error"]["line"], expected), (&(index + 1).into(), line));
+                    assert_eq!(refusal["error"]["code"], "malformed");
+                }
+                None => {
+                    assert_eq!(without_turns(out), without_turns(expected), "line {}, KEEPLINE_SEED={seed}", index + 1)
+                }
+            }
+            gained += usize::from(out.len() > line.len());
+        }
+        assert!(gained > 5, "only {gained} lines gained something, KEEPLINE_SEED={seed}");
+    }
 }

@@ -1,6 +1,7 @@
 //! `keepline serve`, as programs in any language use it: the real binary on a free port of loopback, over plain HTTP.
 
 mod coming_from;
+mod conditions;
 mod described;
 mod events;
 mod exactly_once;

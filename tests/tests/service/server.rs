@@ -1,12 +1,11 @@
 //! Starts `keepline serve`, talks to it, and stops it by its process id.
 
 use std::{
-    cell::OnceCell,
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     net::TcpStream,
     process::{Child, Stdio},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     thread,
     time::Duration,
 };
@@ -29,7 +28,7 @@ pub struct Server {
     /// What it has written to stderr.
     log: Arc<Mutex<String>>,
     /// What it says of itself.
-    described: OnceCell<Described>,
+    described: OnceLock<Described>,
 }
 
 impl Server {
@@ -57,7 +56,7 @@ impl Server {
         thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| written.lock().unwrap().push_str(&format!("{line}\n")));
         });
-        Self { child, address, log, described: OnceCell::new() }
+        Self { child, address, log, described: OnceLock::new() }
     }
 
     /// Host and port.

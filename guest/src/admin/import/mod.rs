@@ -17,6 +17,7 @@ use crate::admin::import::layout::{
 };
 use crate::admin::message_form;
 use crate::admin::sessions::limit_problem;
+use crate::admin::version::{TranscriptVersion, unexpected_version};
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
 use crate::contract::transcripts::{NewMessage, TranscriptChanged};
@@ -37,8 +38,8 @@ use crate::text::quoting::python_repr;
 use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress, TranscriptId};
 use crate::transcript::record::{RecordKind, Role, StoredRecord, is_user_message};
 use crate::transcript::schema::{
-    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL,
-    TRANSCRIPT, UNTITLED, format_import, parse_import, revision_number,
+    BRANCHES, BYTES, HEAD, IMPORT, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF,
+    TOTAL, TRANSCRIPT, UNTITLED, format_import, parse_import, revision_number,
 };
 use crate::transcript::skip_counters::COUNTERS;
 use crate::transcript::title;
@@ -170,9 +171,10 @@ fn import_basis(
 ) -> SessionResult<ImportBasis> {
     let next = added.map(|(next, _)| next);
     let request_key = request.map(MessageId::key);
+    let keys = [HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER, IMPORT, SETTINGS];
     let operations = [
         TRANSCRIPT_EXTENT,
-        Operation::get_some(SESSION, &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER, IMPORT], SESSION_BYTES),
+        Operation::get_some(SESSION, &keys, SESSION_BYTES),
         // What a title was made of; where messages are added, the calls that may still have no result.
         match added {
             None => Operation::read(TRANSCRIPT, LogEnd::Oldest, 8, FIRST_BYTES),
@@ -191,7 +193,11 @@ fn import_basis(
         let extent = outcomes.take_records()?.extent;
         (basis.first, basis.next) = (extent.first, extent.next());
         let mut once = outcomes.take_entries_by_key()?;
+        if context.expected_version.is_some() {
+            basis.version = TranscriptVersion::of(&basis.life, basis.next, once.entries()).name();
+        }
         (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
+        basis.settings = once.take(SETTINGS);
         let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
         basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
         basis.total = once.take(TOTAL).as_deref().and_then(parse_count).unwrap_or(0);
@@ -223,6 +229,9 @@ fn import_basis(
         check_status(at.session, bucket, receipt.status)?;
     }
     basis.is_added_to = next.is_some();
+    if !basis.is_repeated && context.expected_version.as_ref().is_some_and(|expected| *expected != basis.version) {
+        return Err(unexpected_version(at.session));
+    }
     match next {
         _ if basis.is_repeated => Ok(basis),
         // A call that was interrupted is made again from its beginning.
@@ -242,7 +251,10 @@ struct TranscriptImport<'a, H> {
 }
 
 impl<H: Host> TranscriptImport<'_, H> {
-    fn precondition(&self) -> Precondition<'static> {
+    fn precondition(&self) -> Precondition<'_> {
+        if self.context.expected_version.is_some() {
+            return Precondition::existing(Some(&*self.basis.life).filter(|life| !life.is_empty()));
+        }
         if self.at.node.is_some() { directives::node_precondition(self.options) } else { Precondition::ANY }
     }
 
@@ -531,6 +543,10 @@ impl<H: Host> TranscriptImport<'_, H> {
             expect_session_entry(REVISION, basis.revision.as_deref()),
             expect_session_entry(TITLE, basis.title.as_deref()),
         ];
+        // The rest of a version stands above, and in the precondition.
+        if context.expected_version.is_some() {
+            expectations.push(expect_session_entry(SETTINGS, basis.settings.as_deref()));
+        }
         let new = keys.iter().filter(|_| is_added && !is_staged);
         expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
         self.commit(expectations, operations)
@@ -590,6 +606,9 @@ struct ImportBasis {
     /// It was not made of the first message.
     has_title_of_its_own: bool,
     revision: Option<String>,
+    settings: Option<String>,
+    /// What stands for it.
+    version: String,
     owner: Option<String>,
     life: String,
     /// The messages come after those that there are.

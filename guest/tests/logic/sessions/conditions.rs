@@ -1,12 +1,14 @@
-//! Conditions of writing calls: whose the session has to be, and the id under which a call counts once.
+//! Conditions of writing calls: whose the session has to be, the id under which a call counts once, and what has to be there.
 
-use keepline_filter::admin::conditions::{Conditions, OwnedHost};
+use keepline_filter::ExpectedValue;
+use keepline_filter::admin::conditions::{Conditions, EXPECTED_VALUE, OwnedHost};
 use keepline_filter::contract::Member;
 use keepline_filter::contract::transcripts::TranscriptSettings;
 use keepline_filter::transcript::address::TranscriptId;
 
 use super::*;
 use crate::admin_calls as admin;
+use crate::filter::Filter;
 
 const S: TranscriptId<'static> = TranscriptId { session: "s", app_id: None, node_id: None };
 
@@ -292,8 +294,208 @@ fn the_newest_request_ids_are_known_and_old_ones_make_room() {
 fn conditions_that_are_no_strings_are_refused_by_name() {
     let member = |name: &str, value: &str| Member { name: name.into(), value: value.into() };
     for (name, value) in [("owner", "7"), ("owner", "\"\""), ("request-id", "null"), ("request-id", "\"\"")] {
-        assert_eq!(Conditions::parse(Some(&[member(name, value)])).unwrap_err().code, "invalid", "{name} {value}");
+        let refused = Conditions::parse(Some(&[member(name, value)]), "").unwrap_err();
+        assert_eq!(refused.code, "invalid", "{name} {value}");
     }
-    let parsed = Conditions::parse(Some(&[member("owner", "\"anna\""), member("new", "7")])).unwrap();
+    let parsed = Conditions::parse(Some(&[member("owner", "\"anna\""), member("new", "7")]), "").unwrap();
     assert_eq!((parsed.owner.as_deref(), parsed.request_id), (Some("anna"), None));
+    let read = |value, takes| Conditions::parse(Some(&[member("expected-value", value)]), takes);
+    for (value, expected) in [
+        ("null", ExpectedValue::Absent),
+        ("true", ExpectedValue::Present),
+        (r#""null""#, ExpectedValue::Text("null".into())),
+    ] {
+        assert_eq!(read(value, EXPECTED_VALUE).unwrap().expected_value, Some(expected));
+        // A call that would not look at it is not made.
+        let refused = read(value, "").unwrap_err();
+        assert_eq!((&*refused.code, &*refused.subject), ("invalid", "expected-value"));
+    }
+    assert_eq!(read("7", EXPECTED_VALUE).unwrap_err().code, "invalid");
+}
+
+#[test]
+fn a_value_is_written_only_where_the_expected_one_is_there() {
+    use ExpectedValue::{Absent, Present};
+    let text = |text: &str| ExpectedValue::Text(text.into());
+    // What is there, what is expected, and whether it is met.
+    let cases = [
+        (None, Absent, true),
+        (None, Present, false),
+        (None, text("1"), false),
+        (None, text(""), false),
+        (Some("1"), Absent, false),
+        (Some("1"), Present, true),
+        (Some("1"), text("1"), true),
+        (Some("1"), text("1.0"), false),
+        (Some("null"), Absent, false),
+    ];
+    for (there, expected, is_met) in cases {
+        let host = TestHost::new();
+        admin::create_session(&sessions(&host, "{}"), "s").unwrap();
+        if let Some(there) = there {
+            admin::put_value(&sessions(&host, "{}"), "s", "k", there).unwrap();
+        }
+        let before = host.bucket("s");
+        let expecting = || sessions(&host, "{}").with_expected_value(Some(expected.clone()));
+        let put = admin::put_value(&expecting().with_request_id(Some("a".into())), "s", "k", "2");
+        match is_met {
+            true => assert_eq!(put.unwrap(), there.is_some(), "{there:?} {expected:?}"),
+            false => {
+                let refused = put.unwrap_err();
+                assert_eq!((&*refused.code, &*refused.subject), ("conflict", "expected-value"));
+                let refused = admin::clear_values(&expecting(), "s", Some("k")).unwrap_err();
+                assert_eq!((&*refused.code, &*refused.subject), ("conflict", "expected-value"));
+                assert_eq!(host.bucket("s"), before, "{there:?} {expected:?}");
+                continue;
+            }
+        }
+        // The same call again, though its expectation is not met any more: it was made.
+        admin::put_value(&sessions(&host, "{}"), "s", "k", "3").unwrap();
+        assert!(admin::put_value(&expecting().with_request_id(Some("a".into())), "s", "k", "2").unwrap());
+        assert_eq!(host.get("s", "k").unwrap(), "3");
+        let cleared = sessions(&host, "{}").with_expected_value(Some(text("3")));
+        assert_eq!(admin::clear_values(&cleared, "s", Some("k")).unwrap(), ["k"]);
+    }
+    // A session that is full says first what is not as expected.
+    let host = TestHost::new();
+    let full = || sessions(&host, r#"{"max_keys": 2}"#);
+    admin::create_session(&full(), "s").unwrap();
+    admin::put_value(&full(), "s", "j", "1").unwrap();
+    admin::put_value(&full(), "s", "k", "1").unwrap();
+    let expecting = |expected| full().with_expected_value(Some(expected));
+    assert_eq!(admin::put_value(&expecting(Present), "s", "l", "1").unwrap_err().code, "conflict");
+    assert_eq!(admin::put_value(&expecting(Absent), "s", "l", "1").unwrap_err().code, "limit");
+}
+
+type TranscriptCall = fn(&Context<&TestHost>) -> Result<(), Box<Problem>>;
+
+/// Each that changes a transcript in one transaction.
+const CHANGES: [(&str, TranscriptCall); 8] = [
+    ("rewrite", |s| admin::rewrite_message(s, &S, 0, Some("other")).map(drop)),
+    ("remove", |s| admin::rewrite_message(s, &S, 1, None).map(drop)),
+    ("append", |s| {
+        let next = admin::describe_transcript(s, &S)?.next;
+        admin::set_messages(s, &S, &messages("new"), Some(next)).map(drop)
+    }),
+    ("replace", |s| admin::set_messages(s, &S, &messages("new"), None).map(drop)),
+    ("clear", |s| admin::clear_messages(s, &S, None).map(drop)),
+    ("title", |s| admin::set_title(s, &S, Some("title")).map(drop)),
+    ("no title", |s| admin::set_title(s, &S, None).map(drop)),
+    ("settings", |s| admin::set_settings(s, &S, &settings(5000))),
+];
+
+fn settings(max_context_tokens: u64) -> TranscriptSettings {
+    TranscriptSettings {
+        max_context_tokens: Some(max_context_tokens),
+        context_window: None,
+        reserve_tokens: None,
+        model: None,
+    }
+}
+
+fn of_conversations(host: &TestHost) -> Context<&TestHost> {
+    Context::new(host, Config::parse(r#"{"conversation": true}"#).unwrap())
+}
+
+fn version(host: &TestHost) -> String {
+    let state = admin::describe_transcript(&of_conversations(host), &S).unwrap();
+    let member = state.extras.unwrap().into_iter().find(|member| member.name == "version").unwrap();
+    keepline_json::decode_string(&member.value).unwrap().into_owned()
+}
+
+/// A session with two messages and a title.
+fn titled(host: &TestHost) {
+    begin(host, None);
+    admin::set_title(&of_conversations(host), &S, Some("a title")).unwrap();
+}
+
+#[test]
+fn a_transcript_is_changed_only_where_it_has_the_expected_version_and_has_another_one_then() {
+    for (what, call) in CHANGES {
+        let host = TestHost::new();
+        titled(&host);
+        let first = version(&host);
+        // What is no change of the transcript leaves its version.
+        admin::put_value(&of_conversations(&host), "s", "k", "2").unwrap();
+        assert_eq!(version(&host), first, "{what}");
+        let expecting = |expected: &str| of_conversations(&host).with_expected_version(Some(expected.into()));
+        let before = host.bucket("s");
+        for wrong in ["", "x"] {
+            let refused = call(&expecting(wrong)).unwrap_err();
+            assert_eq!((&*refused.code, &*refused.subject), ("conflict", "expected-version"), "{what}");
+            assert_eq!(host.bucket("s"), before, "{what}");
+        }
+        call(&expecting(&first)).unwrap();
+        let second = version(&host);
+        assert_ne!(second, first, "{what}");
+        let after = host.bucket("s");
+        assert_eq!(call(&expecting(&first)).unwrap_err().code, "conflict", "{what}");
+        assert_eq!(host.bucket("s"), after, "{what}");
+        // In another life of the session it is another version, whatever it holds.
+        titled(&host);
+        assert_eq!(call(&expecting(&first)).unwrap_err().code, "conflict", "{what}");
+    }
+    // So does an answer.
+    let host = TestHost::new();
+    titled(&host);
+    let first = version(&host);
+    answer(&host);
+    assert_ne!(version(&host), first);
+}
+
+/// An answer, as pipelines send it.
+fn answer(host: &TestHost) {
+    let config = Config::parse(r#"{"conversation": true}"#).unwrap();
+    let reply = Filter::new(host, config).answer("!", r#"{"session_id": "s"}"#, "");
+    assert_eq!(reply.effect.name(), "stored");
+}
+
+/// Somebody else makes one of the changes, answers, or begins the session anew, before each of a call's transactions.
+#[test]
+fn a_transcript_that_changes_during_a_call_is_not_changed_by_it() {
+    type Change = Box<dyn Fn(&TestHost)>;
+    let others = || {
+        let changes = CHANGES.iter().map(|(name, call)| -> (&str, Change) {
+            (name, Box::new(|host: &TestHost| call(&of_conversations(host)).unwrap()))
+        });
+        changes.chain([("answer", Box::new(answer) as Change), ("begin anew", Box::new(titled))])
+    };
+    for (what, call) in CHANGES {
+        for (number, (other, _)) in others().enumerate() {
+            for disturbed in 1.. {
+                let host = TestHost::new();
+                titled(&host);
+                let first = version(&host);
+                let expecting = of_conversations(&host).with_expected_version(Some(first.clone()));
+                host.transactions.set(0);
+                // What the session is before the other change, and after it.
+                let seen = std::rc::Rc::new(std::cell::RefCell::new(None));
+                let (noted, change) = (seen.clone(), others().nth(number).unwrap().1);
+                let mut is_done = false;
+                host.before_each(move |host, n| {
+                    if n == disturbed && !std::mem::replace(&mut is_done, true) {
+                        let before = version(host);
+                        change(host);
+                        *noted.borrow_mut() = Some((before, host.bucket("s")));
+                    }
+                });
+                let done = call(&expecting);
+                host.before_each(|_, _| {});
+                let Some((before, after)) = seen.take() else {
+                    assert!(disturbed > 1, "{what} is a transaction");
+                    done.unwrap();
+                    break;
+                };
+                match done {
+                    // It had been made.
+                    Ok(()) => assert_ne!(before, first, "{what}, {other}, before transaction {disturbed}"),
+                    Err(problem) => {
+                        let code = problem.code;
+                        assert!(matches!(&*code, "conflict" | "not-found"), "{what}, {other}: {code}");
+                        assert_eq!(host.bucket("s"), after, "{what}, {other}, before transaction {disturbed}");
+                    }
+                }
+            }
+        }
+    }
 }

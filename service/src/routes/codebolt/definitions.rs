@@ -189,7 +189,7 @@ pub async fn update(
     let Incoming { mut form, places, .. } = read_form(kind, changes)?;
     form.put(TIMES[1], &timestamp());
     let updated = desk.pipelines().await?.update(&desk.owner(), kind, id, &form.to_text(), expected).await;
-    let updated = updated.map_err(|error| places.rename(with_expectation(error, expected)))?;
+    let updated = updated.map_err(|error| places.rename(with_expectation(error, expected.is_some())))?;
     let stored = Stored::of(updated);
     announce(desk, kind, |form| Event::MemoryUpdated(form), &stored);
     Ok(stored)
@@ -200,7 +200,7 @@ pub async fn remove(desk: &Desk, kind: DefinitionKind, id: &str, expected: Optio
     desk.require_writer()?;
     require_id(kind, id)?;
     let removed = desk.pipelines().await?.remove(&desk.owner(), kind, id, expected).await;
-    removed.map_err(|error| with_expectation(error, expected))?;
+    removed.map_err(|error| with_expectation(error, expected.is_some()))?;
     if kind == DefinitionKind::Memory {
         desk.announce(&Event::MemoryDeleted(id));
     }

@@ -37,8 +37,8 @@ fn memory_routes() -> Vec<Route> {
         GET "/persistent-memory/types" READ "Lists memories" memories::list;
         POST "/persistent-memory/types" WRITE "Stores a new memory" memories::create;
         GET "/persistent-memory/types/{definition}" READ "Reads a memory" memories::get;
-        PUT "/persistent-memory/types/{definition}" WRITE "Changes a memory" memories::update;
-        DELETE "/persistent-memory/types/{definition}" WRITE "Removes a memory" memories::delete;
+        PUT "/persistent-memory/types/{definition}" WRITE "Changes a memory" memories::update, "if-match", "if-none-match";
+        DELETE "/persistent-memory/types/{definition}" WRITE "Removes a memory" memories::delete, "if-match", "if-none-match";
         POST "/persistent-memory/types/{definition}/execute" READ "Runs a memory" memories::execute;
         GET "/persistent-memory/types/{definition}/export" READ "Exports a memory" memories::export;
         POST "/persistent-memory/types/{definition}/duplicate" WRITE "Copies a memory" memories::duplicate;
@@ -68,8 +68,8 @@ fn engine_routes() -> Vec<Route> {
         GET "/context-rule-engine/variables" READ "Lists what rules may look at" engines::variables;
         POST "/context-rule-engine/evaluate" READ "Asks all rule engines" context::evaluate_rules;
         GET "/context-rule-engine/{definition}" READ "Reads a rule engine" engines::get;
-        PUT "/context-rule-engine/{definition}" WRITE "Changes a rule engine" engines::update;
-        DELETE "/context-rule-engine/{definition}" WRITE "Removes a rule engine" engines::delete;
+        PUT "/context-rule-engine/{definition}" WRITE "Changes a rule engine" engines::update, "if-match", "if-none-match";
+        DELETE "/context-rule-engine/{definition}" WRITE "Removes a rule engine" engines::delete, "if-match", "if-none-match";
         POST "/context-rule-engine/{definition}/evaluate" READ "Asks one rule engine" engines::evaluate;
     }
 }

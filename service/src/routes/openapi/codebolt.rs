@@ -1,6 +1,6 @@
 //! CodeBolt's routes, as [`super::descriptions`] has those of Keepline.
 
-use super::descriptions::{Description, NONE, Parameters, REVISION, of};
+use super::descriptions::{Description, NONE, Parameters, of};
 
 const LISTED: Parameters = &[
     ("inputScope", "An input scope that they have"),
@@ -16,8 +16,8 @@ pub const DESCRIPTIONS: &[Description] = &[
     of("GET /persistent-memory/types", LISTED, "", "CodeBoltMemories"),
     of("POST /persistent-memory/types", NONE, "CodeBoltMemoryForm", "CodeBoltMemory").replies(&[201]),
     of("GET /persistent-memory/types/{definition}", NONE, "", "CodeBoltMemory"),
-    of("PUT /persistent-memory/types/{definition}", NONE, "CodeBoltMemoryForm", "CodeBoltMemory").reads(REVISION),
-    of("DELETE /persistent-memory/types/{definition}", NONE, "", "CodeBoltRemoved").reads(REVISION),
+    of("PUT /persistent-memory/types/{definition}", NONE, "CodeBoltMemoryForm", "CodeBoltMemory").tagged(),
+    of("DELETE /persistent-memory/types/{definition}", NONE, "", "CodeBoltRemoved"),
     of("POST /persistent-memory/types/{definition}/execute", NONE, "CodeBoltRun", "CodeBoltRunReply").reads(THREAD),
     of("GET /persistent-memory/types/{definition}/export", NONE, "", "CodeBoltExport"),
     of("POST /persistent-memory/types/{definition}/duplicate", NONE, "CodeBoltCopy", "CodeBoltMemory").replies(&[201]),
@@ -35,8 +35,8 @@ pub const DESCRIPTIONS: &[Description] = &[
     of("GET /context-rule-engine/variables", NONE, "", "CodeBoltVariables"),
     of("POST /context-rule-engine/evaluate", NONE, "CodeBoltRequest", "CodeBoltEvaluation").reads(THREAD),
     of("GET /context-rule-engine/{definition}", NONE, "", "CodeBoltEngine"),
-    of("PUT /context-rule-engine/{definition}", NONE, "CodeBoltEngineForm", "CodeBoltEngine").reads(REVISION),
-    of("DELETE /context-rule-engine/{definition}", NONE, "", "CodeBoltRemoved").reads(REVISION),
+    of("PUT /context-rule-engine/{definition}", NONE, "CodeBoltEngineForm", "CodeBoltEngine").tagged(),
+    of("DELETE /context-rule-engine/{definition}", NONE, "", "CodeBoltRemoved"),
     of("POST /context-rule-engine/{definition}/evaluate", NONE, "CodeBoltRequest", "CodeBoltEvaluation").reads(THREAD),
     of("GET /codebolt", NONE, "", "").replies(&[101]),
     of("GET /ws", NONE, "", "").replies(&[101]),

@@ -27,6 +27,8 @@ pub struct Description {
     pub also_takes: Option<Form>,
     /// Another form of reply that is sent beside JSON, to a body of another form.
     pub also_sends: Option<Form>,
+    /// Whether a reply has an `ETag` that conditions name.
+    pub is_tagged: bool,
 }
 
 /// A media type, and the schema of what it carries.
@@ -54,6 +56,12 @@ impl Description {
     /// The same with a reply that is no JSON.
     const fn sends(mut self, media: &'static [&'static str]) -> Self {
         self.media = media;
+        self
+    }
+
+    /// The same with replies that have an `ETag`.
+    pub const fn tagged(mut self) -> Self {
+        self.is_tagged = true;
         self
     }
 
@@ -95,9 +103,6 @@ const OF_OTHERS: [&[Description]; 3] = [codebolt::DESCRIPTIONS, neurolink::DESCR
 
 const JSON: &[&str] = &["application/json"];
 const YAML: Form = ("application/yaml", "DefinitionForm");
-/// Of a change that is made on one revision only.
-pub const REVISION: Parameters =
-    &[("if-match", "The etag of the revision that is changed"), ("if-none-match", "*: only where there is none")];
 const REPEATED: Parameters = &[("idempotency-key", "Stands for message_id: an answer that is repeated counts once")];
 const ONCE: Parameters = &[("idempotency-key", "Sent again under the same one, the request counts once")];
 const CHAT_LINES: Form = (NDJSON, "ChatLines");
@@ -190,6 +195,7 @@ pub const fn of(route: &'static str, query: Parameters, request: &'static str, r
         media: JSON,
         also_takes: None,
         also_sends: None,
+        is_tagged: false,
     }
 }
 
@@ -205,11 +211,11 @@ pub const DESCRIPTIONS: &[Description] = &[
     of("GET /sessions", SESSIONS, "", "SessionList"),
     of("POST /sessions", NONE, "NewSession", "CreatedSession").reads(ONCE).replies(&[201]),
     of("DELETE /sessions", USER, "", "SessionsDeleted"),
-    of("GET /sessions/{id}", NODE, "", "SessionDetails"),
-    of("PATCH /sessions/{id}", NODE, "SessionChanges", "SessionDetails"),
+    of("GET /sessions/{id}", NODE, "", "SessionDetails").tagged(),
+    of("PATCH /sessions/{id}", NODE, "SessionChanges", "SessionDetails").tagged(),
     of("DELETE /sessions/{id}", NONE, "", "SessionDeleted"),
     of("POST /sessions/{id}/resume", NONE, "", "SessionState"),
-    of("GET /sessions/{id}/messages", MESSAGES, "", "MessageList"),
+    of("GET /sessions/{id}/messages", MESSAGES, "", "MessageList").tagged(),
     of("POST /sessions/{id}/messages", APPENDED, "ChatMessages", "MessagesChanged").reads(ONCE).also_takes(CHAT_LINES),
     of("PUT /sessions/{id}/messages", NODE, "ChatMessages", "MessagesChanged").reads(ONCE).also_takes(CHAT_LINES),
     of("DELETE /sessions/{id}/messages", CLEARED, "", "MessagesChanged"),
@@ -221,8 +227,8 @@ pub const DESCRIPTIONS: &[Description] = &[
     of("GET /sessions/{id}/branches", NODE, "", "BranchList"),
     of("GET /sessions/{id}/keys", NONE, "", "KeyList"),
     of("DELETE /sessions/{id}/keys", NONE, "", "ValuesDeleted").reads(ONCE),
-    of("GET /sessions/{id}/keys/{key}", NONE, "", "Value"),
-    of("PUT /sessions/{id}/keys/{key}", NONE, "AnyValue", "ValueChanged").reads(ONCE),
+    of("GET /sessions/{id}/keys/{key}", NONE, "", "Value").tagged(),
+    of("PUT /sessions/{id}/keys/{key}", NONE, "AnyValue", "ValueChanged").reads(ONCE).tagged(),
     of("DELETE /sessions/{id}/keys/{key}", NONE, "", "ValueDeleted").reads(ONCE),
     of("POST /sessions/{id}/keys/{key}/increment", NONE, "Increment", "Value").reads(ONCE),
     of("GET /sessions/{id}/history", PAGE, "", "HistoryList"),
@@ -240,11 +246,11 @@ pub const DESCRIPTIONS: &[Description] = &[
     of("POST /import", IMPORT, "SessionLines", "Imported").takes(SENT_LINES),
     of("GET /definitions/{kind}", DEFINITIONS, "", "DefinitionList"),
     of("POST /definitions/{kind}/check", NONE, "DefinitionForm", "DefinitionChecked").also_takes(YAML),
-    of("GET /definitions/{kind}/{definition}", NONE, "", "Definition"),
-    of("PUT /definitions/{kind}/{definition}", NONE, "DefinitionForm", "Definition").reads(REVISION).also_takes(YAML),
-    of("PATCH /definitions/{kind}/{definition}", NONE, "DefinitionForm", "Definition").reads(REVISION),
-    of("DELETE /definitions/{kind}/{definition}", NONE, "", "DefinitionDeleted").reads(REVISION),
-    of("POST /definitions/{kind}/{definition}/duplicate", NONE, "Copy", "Definition"),
+    of("GET /definitions/{kind}/{definition}", NONE, "", "Definition").tagged(),
+    of("PUT /definitions/{kind}/{definition}", NONE, "DefinitionForm", "Definition").tagged().also_takes(YAML),
+    of("PATCH /definitions/{kind}/{definition}", NONE, "DefinitionForm", "Definition").tagged(),
+    of("DELETE /definitions/{kind}/{definition}", NONE, "", "DefinitionDeleted"),
+    of("POST /definitions/{kind}/{definition}/duplicate", NONE, "Copy", "Definition").tagged(),
     of("POST /memories/{definition}/run", ASKER, "RunRequest", "RunOutput"),
     of("GET /steps", &[("configurable", "true: only those that users configure")], "", "StepList"),
     of("GET /items/{dataset}", ITEMS, "", "ItemList"),

@@ -36,6 +36,7 @@ pub fn routes(others: &[Route]) -> Vec<Route> {
         path: "/openapi.json",
         access: Access::Public,
         errors: ErrorShape::Keepline,
+        conditions: &[],
         about: "Describes all routes",
         handler: handler(missing),
     };
@@ -99,7 +100,8 @@ fn operation(route: &Route) -> Value {
             .map(move |(name, about)| json!({"name": name, "in": place, "description": about, "schema": kind_of(name)}))
     };
     let beside = [(description.query, "query"), (description.headers, "header")].into_iter().flat_map(named);
-    let parameters: Vec<Value> = path.chain(beside).collect();
+    let conditions = route.conditions.iter().map(|name| condition(name));
+    let parameters: Vec<Value> = path.chain(beside).chain(conditions).collect();
     let responses = responses::of(route, &description);
     let mut operation = json!({"summary": route.about, "parameters": parameters, "responses": responses});
     if let Some(members) = operation.as_object_mut() {
@@ -117,6 +119,15 @@ fn operation(route: &Route) -> Value {
         }
     }
     operation
+}
+
+/// A header that makes a change depend on what is there.
+fn condition(name: &str) -> Value {
+    let (about, schema) = match name {
+        "if-match" => ("The etag of what is changed", json!({"type": "string", "pattern": "^\"[!#-~]+\"$"})),
+        _ => ("*: only where there is none", json!({"const": "*"})),
+    };
+    json!({"name": name, "in": "header", "description": about, "schema": schema})
 }
 
 /// What a parameter of that name may be.

@@ -31,7 +31,12 @@ pub fn of(route: &Route, description: &Description) -> Value {
     for status in description.statuses {
         let is_bare = matches!(status, 101 | 304);
         let forms = description.media.iter().map(|media| (*media, description.reply)).chain(description.also_sends);
-        responses.insert(status.to_string(), response(about(*status), forms.filter(|_| !is_bare)));
+        let mut response = response(about(*status), forms.filter(|_| !is_bare));
+        if let Some(members) = response.as_object_mut().filter(|_| description.is_tagged) {
+            let tag = json!({"description": "The tag of what is shown, for if-match", "schema": {"type": "string"}});
+            members.insert("headers".to_owned(), json!({"etag": tag}));
+        }
+        responses.insert(status.to_string(), response);
     }
     responses.into()
 }
@@ -50,7 +55,7 @@ fn refusals(route: &Route, description: &Description) -> impl Iterator<Item = u1
         (403, true),
         (404, names_something),
         (409, is_keyed && (is_keepline || !is_read)),
-        (412, description.headers.iter().any(|(name, _)| *name == "if-match")),
+        (412, !route.conditions.is_empty()),
         (413, takes_body),
         (415, takes_body),
         (422, takes_body),

@@ -8,7 +8,9 @@ use std::sync::{
 use async_trait::async_trait;
 use futures::future::join_all;
 use keepline::{
-    sessions::{SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket},
+    sessions::{
+        ExpectedValue, SessionErrorCode, Transcript, TranscriptSettings, WriteConditions, chat_messages, user_bucket,
+    },
     store::{Deadline, Failure, IndexedReceipt, IndexedTransaction, Store, Writer, kind},
 };
 use keepline_tests::{
@@ -158,9 +160,87 @@ async fn a_call_under_a_request_id_counts_once_however_often_it_is_made(given: G
     }
 }
 
+/// Reads a value, and writes one more on it, until nobody came between.
+async fn a_value_that_many_change_under_what_they_have_read_loses_no_change(given: Given) {
+    let mut node = Node::new(&given.store, CONVERSATION).await;
+    node.sessions.create("s").await.unwrap();
+    let expecting = |expected_value| {
+        let conditions = WriteConditions { expected_value: Some(expected_value), ..WriteConditions::default() };
+        node.keepline.sessions().under(&conditions)
+    };
+    let writers = (0..6).map(async |_| {
+        for _ in 0..5 {
+            loop {
+                let found = node.keepline.sessions().get("s", "k").await.unwrap();
+                let expected = found.value().map_or(ExpectedValue::Absent, |text| ExpectedValue::Text(text.into()));
+                let next = found.value().map_or(1, |text| text.parse::<u64>().unwrap() + 1).to_string();
+                match expecting(expected).put("s", "k", &next).await {
+                    Ok(_) => break,
+                    Err(error) => assert_eq!(error.code, SessionErrorCode::Conflict),
+                }
+            }
+        }
+    });
+    join_all(writers).await;
+    assert_eq!(node.sessions.get("s", "k").await.unwrap().value(), Some("30"));
+    for (expected, is_met) in [
+        (ExpectedValue::Absent, false),
+        (ExpectedValue::Text("29".into()), false),
+        (ExpectedValue::Present, true),
+        (ExpectedValue::Absent, true),
+    ] {
+        let cleared = expecting(expected).clear("s", Some("k")).await;
+        assert_eq!(cleared.map_err(|error| error.code).is_ok(), is_met);
+    }
+    // A call that would not look at it is not made.
+    let refused = expecting(ExpectedValue::Absent).increment("s", "n", 1).await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::InvalidValue);
+    let refused = expecting(ExpectedValue::Absent).clear("s", None).await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::InvalidValue);
+}
+
+/// At once, each in another way.
+async fn of_many_who_change_the_version_that_they_have_read_one_does(given: Given) {
+    let mut node = Node::new(&given.store, CONVERSATION).await;
+    node.sessions.create("s").await.unwrap();
+    let messages = [r#"{"role": "user", "content": "?"}"#, r#"{"role": "assistant", "content": "!"}"#];
+    let messages = chat_messages(&messages);
+    let transcript = Transcript::from("s");
+    for round in 0..4 {
+        node.sessions.set_messages(transcript, &messages, None).await.unwrap();
+        let seen = node.sessions.describe(transcript).await.unwrap();
+        let conditions = WriteConditions { expected_version: seen.version(), ..WriteConditions::default() };
+        let changes = (0..12).map(async |number| {
+            let mut sessions = node.keepline.sessions().under(&conditions);
+            // To set what is set already is no change.
+            let text = format!("{number} in round {round}");
+            match number % 4 {
+                0 => sessions.set_messages(transcript, &messages, None).await.map(drop),
+                1 => sessions.rewrite(transcript, seen.oldest, Some(&text)).await.map(drop),
+                2 => sessions.set_title(transcript, Some(&text)).await.map(drop),
+                _ => sessions.clear_messages(transcript, None).await.map(drop),
+            }
+        });
+        let done = join_all(changes).await;
+        assert_eq!(done.iter().filter(|done| done.is_ok()).count(), 1, "{done:?}");
+        let codes = done.iter().filter_map(|done| Some(done.as_ref().err()?.code));
+        assert!(codes.into_iter().all(|code| code == SessionErrorCode::Conflict), "{done:?}");
+        assert_ne!(node.sessions.describe(transcript).await.unwrap().version(), seen.version());
+    }
+    let mut sessions = node.keepline.sessions().under(&WriteConditions {
+        expected_version: node.sessions.describe(transcript).await.unwrap().version(),
+        ..WriteConditions::default()
+    });
+    // What takes more than one transaction is not begun.
+    assert_eq!(sessions.delete("s").await.unwrap_err().code, SessionErrorCode::InvalidValue);
+    assert_eq!(sessions.clear_messages(transcript, Some(0)).await.unwrap_err().code, SessionErrorCode::InvalidValue);
+}
+
 on_every_store![
     a_session_is_written_to_under_its_owner_only,
     a_node_is_written_to_under_its_owner_only,
     a_node_written_while_its_session_became_anothers_is_removed,
     a_call_under_a_request_id_counts_once_however_often_it_is_made,
+    a_value_that_many_change_under_what_they_have_read_loses_no_change,
+    of_many_who_change_the_version_that_they_have_read_one_does,
 ];

@@ -107,7 +107,11 @@ impl EntryStream {
                 self.turns.end_last();
                 self.error_line("too_large", &format!("a line may have {} bytes", self.lines.limit))
             }
-            BodyLine::Line(line) if line.trim_ascii().is_empty() => line,
+            BodyLine::Line(line) if line.trim_ascii().is_empty() => {
+                // As of any line that is no entry, what follows it belongs to no question before it.
+                self.turns.end_last();
+                line
+            }
             BodyLine::Line(line) => match Entry::parse_for(Some(self.lane), line) {
                 Ok(entry) => self.pass(entry).await,
                 Err(invalid) => {

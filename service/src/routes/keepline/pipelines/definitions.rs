@@ -92,7 +92,7 @@ pub async fn put(mut call: Call) -> Result<Response, ApiError> {
         return Err(ApiError::invalid("id", "id must be that of the path"));
     }
     let stored = pipelines.put(&project(&call), kind, form, &text, expected).await;
-    reply(kind, stored.map_err(|error| with_expectation(error, expected))?)
+    reply(kind, stored.map_err(|error| with_expectation(error, expected.is_some()))?)
 }
 
 /// Puts members in place of those of a stored definition.
@@ -106,7 +106,7 @@ pub async fn update(mut call: Call) -> Result<Response, ApiError> {
     }
     let pipelines = pipelines(&call).await?;
     let stored = pipelines.update(&project(&call), kind, call.path("definition"), &changes, expected).await;
-    reply(kind, stored.map_err(|error| with_expectation(error, expected))?)
+    reply(kind, stored.map_err(|error| with_expectation(error, expected.is_some()))?)
 }
 
 /// Removes a definition.
@@ -114,7 +114,7 @@ pub async fn remove(call: Call) -> Result<Response, ApiError> {
     require_project_writer(&call.caller)?;
     let (kind, expected, id) = (kind_of(&call)?, expected_revision(call.headers())?, call.path("definition"));
     let removed = pipelines(&call).await?.remove(&project(&call), kind, id, expected).await;
-    let revision = removed.map_err(|error| with_expectation(error, expected))?;
+    let revision = removed.map_err(|error| with_expectation(error, expected.is_some()))?;
     http::json(&json!({"object": "definition.deleted", "id": id, "deleted": true, "revision": revision}))
 }
 

@@ -3,16 +3,18 @@
 use axum::response::Response;
 use keepline::{
     SessionError, Sessions,
-    sessions::{ContentLine, LineQuery, Message, MessageQuery, Transcript, chat_messages},
+    sessions::{
+        ContentLine, LineQuery, Message, MessageQuery, Transcript, TranscriptState, WriteConditions, chat_messages,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
 use super::super::ownership::{OwnedTranscript, reached_user, session_not_found};
-use super::{of_user, window::require_conversations};
+use super::{of_user, window::require_conversations, with_version};
 use crate::{
     append::append_messages,
-    http::{self, ApiError, Call, Page, PageQuery, raw_json},
+    http::{self, ApiError, Call, Page, PageQuery, expected_version, raw_json, with_expectation},
     jsonl::chat_messages::{ChatMessage, parse_chat_messages},
 };
 
@@ -53,13 +55,16 @@ pub async fn list(call: Call) -> Result<Response, ApiError> {
     let owned = OwnedTranscript::of_path(&call).await?;
     let page = PageQuery::of(&call)?;
     let transcript = owned.transcript();
+    // Before them: a version that is older than what is shown refuses a change, and one that is newer would let it overwrite
+    // what was not shown.
+    let state = call.sessions().describe(transcript).await?;
     let reply = match call.query.get("order") {
         None | Some("desc") => newest_first(&call, transcript, &page).await?,
-        Some("asc") => oldest_first(&call, transcript, &page).await?,
+        Some("asc") => oldest_first(&call, (transcript, &state), &page).await?,
         Some(_) => return Err(ApiError::invalid("order", "order must be asc or desc")),
     };
     owned.confirm(&call).await?;
-    http::json(&reply)
+    Ok(with_version(http::json(&reply)?, state.version().as_deref()))
 }
 
 fn filters(call: &Call) -> MessageQuery<'_> {
@@ -82,7 +87,7 @@ async fn newest_first(
 /// Positions are counted on without a gap, so a page of them is known before it is read.
 async fn oldest_first(
     call: &Call,
-    transcript: Transcript<'_>,
+    (transcript, state): (Transcript<'_>, &TranscriptState),
     page: &PageQuery,
 ) -> Result<Page<MessageFields>, ApiError> {
     for name in ["branch", "role", "contains", "message_id"] {
@@ -91,7 +96,6 @@ async fn oldest_first(
         }
     }
     let mut sessions = call.sessions();
-    let state = sessions.describe(transcript).await?;
     let after = page.after_number()?;
     let first = after.map_or(state.oldest, |after| after.saturating_add(1)).max(state.oldest);
     let end = first.saturating_add(u64::from(page.limit)).min(state.next);
@@ -151,19 +155,28 @@ pub async fn append(mut call: Call) -> Result<Response, ApiError> {
     http::json(&json!({"object": "messages.changed", "count": changed.count, "next": changed.next}))
 }
 
+/// Under which condition the request changes messages, and whether there is one.
+fn conditions_of(call: &Call) -> Result<(WriteConditions, bool), ApiError> {
+    let expected_version = expected_version(call.headers())?;
+    let expects = expected_version.is_some();
+    Ok((WriteConditions { expected_version, ..WriteConditions::default() }, expects))
+}
+
 /// Puts messages in place of all that there are.
 pub async fn replace(mut call: Call) -> Result<Response, ApiError> {
     require_conversations(call.tenant.keepline())?;
     let owned = OwnedTranscript::to_write(&call).await?;
     let messages = messages_of_body(&mut call).await?;
     let texts: Vec<String> = messages.iter().map(ChatMessage::numbered_text).collect();
-    let mut sessions = call.sessions_once()?;
+    let (conditions, expects) = conditions_of(&call)?;
+    let mut sessions = call.sessions_under(WriteConditions { request_id: call.counted_id()?, ..conditions });
     let transcript = owned.transcript();
     if transcript.node_id.is_some() {
         // A node without its session could not be found.
         sessions.describe(transcript.session.into()).await?;
     }
-    let changed = sessions.set_messages(transcript, &chat_messages(&texts), None).await?;
+    let changed = sessions.set_messages(transcript, &chat_messages(&texts), None).await;
+    let changed = changed.map_err(|error| with_expectation(error, expects))?;
     if transcript.node_id.is_some() {
         sessions.register(transcript, None).await?;
     }
@@ -174,7 +187,13 @@ pub async fn replace(mut call: Call) -> Result<Response, ApiError> {
 pub async fn clear(call: Call) -> Result<Response, ApiError> {
     let owned = OwnedTranscript::of_path(&call).await?;
     let branch = call.query.parse("branch", "the position of a message")?;
-    let changed = call.sessions().clear_messages(owned.transcript(), branch).await?;
+    let (conditions, expects) = conditions_of(&call)?;
+    if expects && branch.is_some() {
+        let message = "a branch is removed piece by piece, so it is not removed under if-match";
+        return Err(ApiError::invalid("if-match", message));
+    }
+    let changed = call.sessions_under(conditions).clear_messages(owned.transcript(), branch).await;
+    let changed = changed.map_err(|error| with_expectation(error, expects))?;
     http::json(&json!({"object": "messages.changed", "count": changed.count, "next": changed.next}))
 }
 
@@ -208,7 +227,9 @@ async fn change(
     position: u64,
     content: Option<&str>,
 ) -> Result<Response, ApiError> {
-    let changed = call.sessions().rewrite(owned.transcript(), position, content).await?;
+    let (conditions, expects) = conditions_of(call)?;
+    let changed = call.sessions_under(conditions).rewrite(owned.transcript(), position, content).await;
+    let changed = changed.map_err(|error| with_expectation(error, expects))?;
     http::json(&json!({"object": "messages.changed", "count": changed.count, "next": changed.next}))
 }
 

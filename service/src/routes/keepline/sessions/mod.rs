@@ -9,7 +9,7 @@ use axum::{http::StatusCode, response::Response};
 use futures::{StreamExt, TryStreamExt, stream};
 use keepline::{
     SessionError,
-    sessions::{SessionErrorCode, SessionSummary, Transcript, TranscriptState, user_bucket},
+    sessions::{SessionErrorCode, SessionSummary, Transcript, TranscriptState, WriteConditions, user_bucket},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use self::settings::{SettingsFields, settings_json};
 use super::ownership::{OwnedSession, OwnedTranscript, begin, owner_bucket, reached_user};
 use crate::{
     events::{SessionChange, announce_of_owner, announce_session},
-    http::{self, ApiError, Call, OnlyObject, Page, PageQuery},
+    http::{self, ApiError, Call, OnlyObject, Page, PageQuery, expected_version, with_expectation, with_tag},
 };
 
 /// Sessions that are read at a time.
@@ -205,11 +205,20 @@ pub async fn show(call: Call) -> Result<Response, ApiError> {
     let owned = OwnedTranscript::of_path(&call).await?;
     let reply = describe(&call, owned.transcript()).await?;
     owned.confirm(&call).await?;
-    http::json(&reply)
+    Ok(reply)
 }
 
-async fn describe(call: &Call, transcript: Transcript<'_>) -> Result<Value, ApiError> {
+/// Tells the version of a transcript, if the component knows it.
+pub fn with_version(reply: Response, version: Option<&str>) -> Response {
+    match version {
+        Some(version) => with_tag(reply, version),
+        None => reply,
+    }
+}
+
+async fn describe(call: &Call, transcript: Transcript<'_>) -> Result<Response, ApiError> {
     let state = call.sessions().describe(transcript).await?;
+    let version = state.version();
     let more = json!({
         "generation": state.generation, "summary": state.summary,
         "summary_to": state.summary.is_some().then_some(state.summary_to), "answers": state.answers,
@@ -222,7 +231,7 @@ async fn describe(call: &Call, transcript: Transcript<'_>) -> Result<Value, ApiE
         let names = [("node", transcript.node_id), ("app", transcript.app_id)];
         reply.extend(names.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?.into()))));
     }
-    Ok(reply)
+    Ok(with_version(http::json(&reply)?, version.as_deref()))
 }
 
 /// Counts a use of a session, so that it lives on where its time runs from the last use.
@@ -256,17 +265,29 @@ pub async fn change(mut call: Call) -> Result<Response, ApiError> {
     let owned = OwnedTranscript::of_path(&call).await?;
     let transcript = owned.transcript();
     let SessionChanges { title, settings } = call.json().await?;
-    let mut sessions = call.sessions();
+    let expected_version = expected_version(call.headers())?;
+    let expects = expected_version.is_some();
+    if expects && title.is_some() == settings.is_some() {
+        let message = "with if-match the body has either title or settings: each is a change of its own";
+        return Err(ApiError::invalid("if-match", message));
+    }
+    let failed = |member| move |error| with_expectation(in_member(member, error), expects);
+    let conditions = WriteConditions { expected_version: expected_version.clone(), ..WriteConditions::default() };
+    let mut sessions = call.sessions_under(conditions);
     if let Some(OnlyObject(settings)) = settings {
-        let before = sessions.describe(transcript).await?.settings;
-        let wanted = settings.over(before);
-        sessions.set_settings(transcript, &wanted).await.map_err(|error| in_member("settings", error))?;
+        // What is left out stays as it is in the version that is expected.
+        let before = sessions.describe(transcript).await?;
+        if expects && before.version() != expected_version {
+            let message = "the session has another version; nothing was changed";
+            return Err(with_expectation(ApiError::new(StatusCode::CONFLICT, "conflict", message), expects));
+        }
+        let wanted = settings.over(before.settings);
+        sessions.set_settings(transcript, &wanted).await.map_err(failed("settings"))?;
     }
     if let Some(title) = title {
-        let set = sessions.set_title(transcript, title.as_deref()).await;
-        set.map_err(|error| in_member("title", error))?;
+        sessions.set_title(transcript, title.as_deref()).await.map_err(failed("title"))?;
     }
-    http::json(&describe(&call, transcript).await?)
+    describe(&call, transcript).await
 }
 
 /// Forgets a session: its values, messages and nodes, and what its owner's memory has of it.

@@ -1,12 +1,13 @@
 //! The values of a session, and the history of what was done to them.
 
 use axum::{http::StatusCode, response::Response};
-use keepline::sessions::HistoryRecord;
+use keepline::sessions::{ExpectedValue, HistoryRecord, WriteConditions};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
+use sha2::{Digest as _, Sha256};
 
 use super::super::ownership::OwnedSession;
-use crate::http::{self, ApiError, Call, Page, PageQuery, raw_json};
+use crate::http::{self, ApiError, Call, Condition, Page, PageQuery, raw_json, with_expectation, with_tag};
 
 /// A value of a session or a user.
 #[derive(Serialize)]
@@ -51,6 +52,30 @@ pub async fn list(call: Call) -> Result<Response, ApiError> {
     http::json(&Page::new(keys, String::clone, None))
 }
 
+/// The tag of a value: equal texts have equal tags.
+fn tag_of(value: &str) -> String {
+    let mut tag = String::new();
+    keepline_json::push_base32(&mut tag, &Sha256::digest(value));
+    tag
+}
+
+/// Under which conditions the request writes to the key of its path. The component compares texts and knows no tags, so the value
+/// with the tag is read first; the transaction that writes then expects that very value.
+async fn conditions_of(call: &Call, session: &OwnedSession) -> Result<WriteConditions, ApiError> {
+    let expected_value = match Condition::of(call.headers())? {
+        None => None,
+        Some(Condition::Absent) => Some(ExpectedValue::Absent),
+        Some(Condition::Present) => Some(ExpectedValue::Present),
+        Some(Condition::Tag(tag)) => {
+            let found = call.sessions().get(session.id(), call.path("key")).await?;
+            let text = found.value().filter(|value| tag_of(value) == tag);
+            // An empty text is no value. The call is made with it all the same: the request may have been met before.
+            Some(ExpectedValue::Text(text.unwrap_or_default().to_owned()))
+        }
+    };
+    Ok(WriteConditions { request_id: call.counted_id()?, expected_value, ..WriteConditions::default() })
+}
+
 /// One value.
 pub async fn get(call: Call) -> Result<Response, ApiError> {
     let session = OwnedSession::of_path(&call).await?;
@@ -58,22 +83,29 @@ pub async fn get(call: Call) -> Result<Response, ApiError> {
     let found = call.sessions().get(session.id(), key).await?;
     session.confirm(&call).await?;
     let value = found.value().ok_or_else(|| key_not_found(key))?;
-    http::json(&ValueFields::new(key, value))
+    Ok(with_tag(http::json(&ValueFields::new(key, value))?, &tag_of(value)))
 }
 
 /// Stores a value: the body, JSON.
 pub async fn put(mut call: Call) -> Result<Response, ApiError> {
     let session = OwnedSession::of_path(&call).await?;
     let value = value_of_body(&mut call).await?;
-    let changed = call.sessions_once()?.put(session.id(), call.path("key"), &value).await?;
-    http::json(&json!({"object": "value.changed", "key": call.path("key"), "existed": changed.existed}))
+    let conditions = conditions_of(&call, &session).await?;
+    let expects = conditions.expected_value.is_some();
+    let changed = call.sessions_under(conditions).put(session.id(), call.path("key"), &value).await;
+    let existed = changed.map_err(|error| with_expectation(error, expects))?.existed;
+    let reply = http::json(&json!({"object": "value.changed", "key": call.path("key"), "existed": existed}))?;
+    Ok(with_tag(reply, &tag_of(&value)))
 }
 
 /// Removes a value. One that is not there is no error.
 pub async fn remove(call: Call) -> Result<Response, ApiError> {
     let session = OwnedSession::of_path(&call).await?;
-    let cleared = call.sessions_once()?.clear(session.id(), Some(call.path("key"))).await?;
-    http::json(&json!({"object": "value.deleted", "key": call.path("key"), "deleted": !cleared.keys.is_empty()}))
+    let conditions = conditions_of(&call, &session).await?;
+    let expects = conditions.expected_value.is_some();
+    let cleared = call.sessions_under(conditions).clear(session.id(), Some(call.path("key"))).await;
+    let keys = cleared.map_err(|error| with_expectation(error, expects))?.keys;
+    http::json(&json!({"object": "value.deleted", "key": call.path("key"), "deleted": !keys.is_empty()}))
 }
 
 /// Removes all values.
