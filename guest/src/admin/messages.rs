@@ -85,8 +85,7 @@ fn message_page(
     stood: &mut Option<LogExtent>,
 ) -> SessionResult<Option<MessagePage>> {
     if query.contains.is_some_and(|text| text.len() > CONTAINS_MAX) {
-        let message = format!("A text of more than {CONTAINS_MAX} bytes can't be searched for");
-        return Err(Problem::invalid("contains", message));
+        return Err(Problem::invalid("contains", "A text of more than 256 bytes can't be searched for".to_owned()));
     }
     if let Some(role) = query.role.filter(|role| !matches!(*role, "user" | "assistant" | "tool")) {
         let message = ["The role of messages must be user, assistant or tool, not ", &python_repr(role)].concat();
@@ -273,23 +272,19 @@ impl MessageQuery<'_> {
 
     /// The newest messages that fit, of those that are not `hidden`.
     fn page_of(&self, (candidates, mut rest): MessageCandidates<'_>, hidden: &[Range<u64>]) -> MessagePage {
-        let is_hidden = |position: u64| hidden.iter().any(|hidden| hidden.contains(&position));
-        let mut kept: Vec<(usize, StoredRecord<'_>)> = Vec::new();
-        for (index, (position, text)) in candidates.iter().enumerate() {
-            let record = if is_hidden(*position) { None } else { StoredRecord::parse(text) };
-            kept.extend(record.filter(|record| self.fits(record)).map(|record| (index, record)));
+        let most = usize::try_from(self.most()).unwrap_or(usize::MAX);
+        let mut messages = Vec::new();
+        for (position, text) in candidates.into_iter().rev() {
+            if messages.len() >= most {
+                rest = Some(position);
+                break;
+            }
+            let is_hidden = hidden.iter().any(|hidden| hidden.contains(&position));
+            let record = StoredRecord::parse(text).filter(|record| !is_hidden && self.fits(record));
+            messages.extend(record.and_then(|record| to_message(position, text, &record)));
         }
-        let surplus = kept.len().saturating_sub(usize::try_from(self.most()).unwrap_or(usize::MAX));
-        let kept = kept.get(surplus..).unwrap_or_default();
-        if surplus > 0 {
-            let next = kept.first().and_then(|(first, _)| candidates.get(first.checked_sub(1)?));
-            rest = next.map(|(position, _)| *position);
-        }
-        let messages = kept.iter().filter_map(|(index, record)| {
-            let (position, text) = candidates.get(*index)?;
-            to_message(*position, text, record)
-        });
-        MessagePage { messages: messages.collect(), older: rest.map(|position| position + 1) }
+        messages.reverse();
+        MessagePage { messages, older: rest.map(|position| position + 1) }
     }
 
     fn fits(&self, record: &StoredRecord<'_>) -> bool {
