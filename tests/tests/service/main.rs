@@ -4,6 +4,7 @@ mod coming_from;
 mod described;
 mod events;
 mod exactly_once;
+mod host_kit;
 mod keys;
 mod lanes;
 mod limits;

@@ -7,7 +7,7 @@ use std::{
     net::TcpStream,
     process::{Child, Stdio},
     sync::{Arc, Mutex},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -28,6 +28,8 @@ pub struct Server {
     address: String,
     /// What it has written to stderr.
     log: Arc<Mutex<String>>,
+    /// Writes it there.
+    log_reader: Option<JoinHandle<()>>,
     /// What it says of itself.
     described: OnceCell<Described>,
 }
@@ -54,10 +56,10 @@ impl Server {
         // So that it never waits for a reader.
         let log = Arc::new(Mutex::new(told.join("\n")));
         let written = log.clone();
-        thread::spawn(move || {
+        let log_reader = thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| written.lock().unwrap().push_str(&format!("{line}\n")));
         });
-        Self { child, address, log, described: OnceCell::new() }
+        Self { child, address, log, log_reader: Some(log_reader), described: OnceCell::new() }
     }
 
     /// Host and port.
@@ -67,7 +69,26 @@ impl Server {
 
     /// What it has written to stderr once that has this text.
     pub fn log_until(&self, text: &str) -> String {
-        until("the log has it", || Some(self.log.lock().unwrap().clone()).filter(|log| log.contains(text)))
+        self.log_once(|log| log.contains(text))
+    }
+
+    /// The same, once that holds.
+    pub fn log_once(&self, holds: impl Fn(&str) -> bool) -> String {
+        until("the log has it", || Some(self.log.lock().unwrap().clone()).filter(|log| holds(log)))
+    }
+
+    /// Kills it: all that it has written to stderr.
+    pub fn end(mut self) -> String {
+        self.kill();
+        self.log_reader.take().unwrap().join().unwrap();
+        self.log.lock().unwrap().clone()
+    }
+
+    fn kill(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            signal(&self.child, "-KILL");
+        }
+        let _ = self.child.wait();
     }
 
     pub fn signal(&self, name: &str) {
@@ -144,10 +165,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            signal(&self.child, "-KILL");
-        }
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 

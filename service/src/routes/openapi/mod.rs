@@ -6,6 +6,7 @@
 
 mod codebolt;
 pub mod descriptions;
+pub mod links;
 mod neurolink;
 mod responses;
 
@@ -91,8 +92,8 @@ pub fn schemas() -> Map<String, Value> {
 
 fn operation(route: &Route) -> Value {
     let description = description_of(route).unwrap_or(of("", NONE, "", ""));
-    let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let path = names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": kind_of(name)}));
+    let path = links::path_names(route.path)
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": kind_of(name)}));
     let named = |(parameters, place): (descriptions::Parameters, &'static str)| {
         parameters
             .iter()

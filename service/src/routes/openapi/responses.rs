@@ -3,7 +3,10 @@
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 
-use super::descriptions::{Description, Form};
+use super::{
+    descriptions::{Description, Form},
+    links,
+};
 use crate::http::{Access, ErrorShape, Route};
 
 /// The schema of a shape of errors, and the name of the response that has it.
@@ -31,7 +34,12 @@ pub fn of(route: &Route, description: &Description) -> Value {
     for status in description.statuses {
         let is_bare = matches!(status, 101 | 304);
         let forms = description.media.iter().map(|media| (*media, description.reply)).chain(description.also_sends);
-        responses.insert(status.to_string(), response(about(*status), forms.filter(|_| !is_bare)));
+        let mut done = response(about(*status), forms.filter(|_| !is_bare));
+        let links = links::of(route);
+        if let Some(members) = done.as_object_mut().filter(|_| !links.is_empty()) {
+            members.insert("links".to_owned(), links.into());
+        }
+        responses.insert(status.to_string(), done);
     }
     responses.into()
 }
