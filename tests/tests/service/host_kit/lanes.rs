@@ -89,7 +89,6 @@ struct Asker {
 impl Asker {
     /// None: they name no session.
     fn of(metadata: &str) -> Option<Self> {
-        // Of texts that are only half a surrogate pair, nobody is called so.
         let members: Members = serde_json::from_str(metadata).ok()?;
         let member = |name: &str| members.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok());
         let member = |name: &str| member(name).unwrap_or(Value::Null);
@@ -113,7 +112,7 @@ impl CarriedTurns {
             other => panic!("a client that carries turns has no call {other}"),
         };
         let more: Vec<_> = before.iter().map(|turn| ("turn", &**turn)).collect();
-        let reply = send(server, lane, &entry(step, lane, &more));
+        let reply = server.send("POST", &format!("/{lane}"), &[], &entry(step, lane, &more));
         let mut came = json!({"metadata": metadata, "reported": []});
         if lane == "questions" {
             self.last = None;
@@ -171,15 +170,6 @@ impl CarriedTurns {
     }
 }
 
-/// The reply is as `/openapi.json` says, if it can be read as strictly as that asks.
-fn send(server: &Server, lane: &str, body: &str) -> Reply {
-    if body.contains("\\ud800") {
-        server.send_to("POST", &format!("/keepline/v1/{lane}"), &[], body)
-    } else {
-        server.send("POST", &format!("/{lane}"), &[], body)
-    }
-}
-
 fn error_of(reply: &Reply) -> (String, Option<String>) {
     let error = &reply.json()["error"];
     (text(error, "code").to_owned(), error["param"].as_str().map(str::to_owned))
@@ -210,7 +200,8 @@ impl Lines {
     }
 
     fn pass(&mut self, line: &str) -> String {
-        write!(self.connection, "{:x}\r\n{line}\n\r\n", line.len() + 1).unwrap();
+        // In one piece, so that no part waits for another to be acknowledged.
+        self.connection.write_all(format!("{:x}\r\n{line}\n\r\n", line.len() + 1).as_bytes()).unwrap();
         if !std::mem::replace(&mut self.is_open, true) {
             assert_eq!(read_head(&mut self.reader).0, 200);
         }

@@ -84,6 +84,11 @@ const SKIPPED: &[(&[Way], &str, &[&str])] = &[
     ),
     (
         &[Way::Requests],
+        "a reply is JSON that everyone can read, in which half a surrogate pair is U+FFFD",
+        &["blanks, escapes and halves of surrogate pairs stay"],
+    ),
+    (
+        &[Way::Requests],
         "the client carries the turns, and so drops and finds them itself",
         &[
             "a result names no session",
@@ -99,7 +104,6 @@ const SKIPPED: &[(&[Way], &str, &[&str])] = &[
         "a line tells no problem beside what was done, and has no status",
         &[
             "options reach the filter",
-            "malformed ids of users are reported once",
             "an answer is stored in part",
             "a question gets a part of its memory",
             "an answer is cut off",
@@ -109,12 +113,12 @@ const SKIPPED: &[(&[Way], &str, &[&str])] = &[
 
 #[test]
 fn what_the_host_kit_asks_is_kept_by_requests() {
-    assert_eq!(replay_all(Way::Requests), (68, 34));
+    assert_eq!(replay_all(Way::Requests), (67, 35));
 }
 
 #[test]
 fn what_the_host_kit_asks_is_kept_by_lines() {
-    assert_eq!(replay_all(Way::Lines), (69, 33));
+    assert_eq!(replay_all(Way::Lines), (70, 32));
 }
 
 /// How many cases were run and how many skipped, if those that were run pass.
@@ -151,11 +155,11 @@ fn failure_of(way: Way, file: &str, case: &Value) -> Option<String> {
     host.end().err().map(|why| format!("{file}, {}: {why}", case["name"]))
 }
 
-/// What only the log reports, and the text by which it does. Of ids that can't be sessions' each reason once.
-const LOGGED: [(&str, &str); 3] = [
-    ("session-id", "more like it are only counted"),
-    ("tool", "activity of a tool is not kept"),
-    ("turns", "was dropped while it waited for its answer"),
+/// Codes that the log reports, and the text by which it does. Of ids that can't be sessions' or users' each reason once.
+const LOGGED: [(&[&str], &str); 3] = [
+    (&["session-id-characters", "session-id-type", "session-id-length", "invalid"], "more like it are only counted"),
+    (&["tool"], "activity of a tool is not kept"),
+    (&["turns"], "was dropped while it waited for its answer"),
 ];
 
 /// A service, as the kit has a host.
@@ -176,7 +180,8 @@ struct Host {
 impl Host {
     fn new(way: Way, case: &Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut arguments = vec!["--dir".to_owned(), folder.path().join("memory").to_str().unwrap().to_owned()];
+        let place = folder.path().join("memory").to_str().unwrap().to_owned();
+        let mut arguments = ["--profile", "memory", "--dir", &place].map(str::to_owned).to_vec();
         let options = case["options"].as_object().unwrap();
         let set = |name: &str, value: &Value| {
             value.as_str().map_or_else(|| format!("{name}={value}"), |text| format!("{name}={text}"))
@@ -230,12 +235,13 @@ impl Host {
             _ => self.lanes.take(&self.server, step),
         };
         let mut reported = came["reported"].as_array().cloned().unwrap_or_default();
-        for (place, (kind, sign)) in LOGGED.iter().enumerate() {
+        for (place, (codes, sign)) in LOGGED.iter().enumerate() {
             for code in step["expect"]["reported"].as_array().into_iter().flatten() {
-                if code.as_str().is_some_and(|code| code.starts_with(kind)) {
+                if code.as_str().is_some_and(|code| codes.contains(&code)) {
                     self.logged[place] += 1;
                     let wanted = self.logged[place];
                     self.server.log_once(|log| (self.earlier_log.clone() + log).matches(sign).count() >= wanted);
+                    // A reply may have told it, too.
                     if !reported.contains(code) {
                         reported.push(code.clone());
                     }
@@ -250,11 +256,11 @@ impl Host {
     fn end(self) -> Result<(), String> {
         let log = self.earlier_log + &self.server.end();
         drop(self.folder);
-        for ((kind, sign), expected) in LOGGED.iter().zip(self.logged) {
+        for ((codes, sign), expected) in LOGGED.iter().zip(self.logged) {
             let count = log.matches(sign).count();
             // Where turns are dropped, more may be.
-            if count != expected && !(*kind == "turns" && expected > 0) {
-                return Err(format!("{kind} is logged {count} times, not {expected} times:\n{log}"));
+            if count != expected && !(codes.contains(&"turns") && expected > 0) {
+                return Err(format!("{codes:?} are logged {count} times, not {expected} times:\n{log}"));
             }
         }
         Ok(())

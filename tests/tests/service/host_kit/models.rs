@@ -59,9 +59,15 @@ impl ScriptedModel {
             *self.script.lock() = script.clone();
         }
         let asks_nothing = step["expect"]["asked"].as_array().is_some_and(Vec::is_empty);
+        // The first work asks for all that the case has the model say.
+        let script = self.script.lock().clone();
+        let wanted = script.as_object().filter(|_| self.told == 0 && !asks_nothing).map_or(0, |script| script.len());
         let asked = until("the model is asked", || {
             let asked = self.server.asked().split_off(self.told);
-            (asks_nothing || !asked.is_empty()).then_some(asked)
+            let mut purposes: Vec<_> = asked.iter().map(purpose).collect();
+            purposes.sort_unstable();
+            purposes.dedup();
+            (asks_nothing || !asked.is_empty() && purposes.len() >= wanted).then_some(asked)
         });
         let mut reported = Vec::new();
         if step["expect"].get("reported").is_some() {
@@ -83,16 +89,16 @@ fn failed_tasks(server: &Server) -> u64 {
     failed.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 
-fn is_of_vectors(asked: &Asked) -> bool {
-    asked.path.ends_with("/embeddings")
-}
-
 fn purpose(asked: &Asked) -> &'static str {
-    if asked.is_title() { "title" } else { "summary" }
+    match asked.path.ends_with("/embeddings") {
+        true => "vectors",
+        false if asked.is_title() => "title",
+        false => "summary",
+    }
 }
 
 fn answer(script: &Value, asked: &Asked) -> Reply {
-    if is_of_vectors(asked) {
+    if purpose(asked) == "vectors" {
         let pairs = script["vectors"].as_array().unwrap();
         let vector = |text: &str| {
             let pair = pairs.iter().find(|pair| text.contains(pair[0].as_str().unwrap())).unwrap();
@@ -107,7 +113,7 @@ fn answer(script: &Value, asked: &Asked) -> Reply {
 }
 
 fn spelled(asked: &Asked) -> Value {
-    if is_of_vectors(asked) {
+    if purpose(asked) == "vectors" {
         return json!({"purpose": "vectors", "texts": asked.texts()});
     }
     json!({"purpose": purpose(asked), "input": asked.content("user"), "max-tokens": asked.body["max_tokens"]})
