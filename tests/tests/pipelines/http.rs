@@ -18,8 +18,7 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{
     case_data::{assert_repeated_replies, each_case, flag, items, list, maybe, text, texts, timed, unplaced_findings},
-    cases::json,
-    client::{Reply, Request, send},
+    client::{Request, send},
     matcher::mismatch,
     world::World,
 };
@@ -74,7 +73,7 @@ impl Door {
         let mut options = ServiceOptions::default();
         options.request_timeout = LONG;
         let key = KeyRecord::new(&KeySecret::from_text(SECRET), &Scope::ALL).unwrap();
-        options.keys = KeyRing::of([KeyRecord { project: name.to_owned(), ..key }]);
+        options.keys = KeyRing::of(vec![KeyRecord { project: name.to_owned(), ..key }]);
         let backend = CaseBackend { keepline: keepline.clone(), pipelines: world.pipelines.clone() };
         let service = Service::bind("127.0.0.1:0".parse().unwrap(), Arc::new(backend), options).await.unwrap();
         let address = service.address().unwrap();
@@ -87,10 +86,10 @@ impl Door {
         let mut headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         headers.push(("authorization".to_owned(), format!("Bearer {SECRET}")));
         let path = format!("/keepline/v1{path}");
-        let Reply { status, headers, body } = send(self.address, &Request { method, path: &path, headers, body }).await;
-        assert_eq!(headers["content-type"], "application/json", "{method} {path}: {body}");
-        let members = json(&body).as_object().unwrap().clone();
-        if status == 200 { Ok(members) } else { Err(named_error(members["error"].as_object().unwrap())) }
+        let reply = send(self.address, &Request { method, path: &path, headers, body }).await;
+        assert_eq!(reply.headers["content-type"], "application/json", "{method} {path}: {reply:?}");
+        let members = reply.json().unwrap().as_object().unwrap().clone();
+        if reply.status == 200 { Ok(members) } else { Err(named_error(members["error"].as_object().unwrap())) }
     }
 
     /// A definition of a reply.
@@ -109,7 +108,17 @@ impl Door {
         if !replaces {
             headers.push(("if-none-match", "*"));
         }
-        self.memory("PUT", &encoded(&id), &headers, Some(text.to_owned())).await
+        let stored = self.memory("PUT", &encoded(&id), &headers, Some(text.to_owned())).await;
+        match stored {
+            // The error names the first fault; all of them are told where it is checked.
+            Err(mut error) if error["code"] == Value::from("invalid") => {
+                let headers = headers.get(..1).unwrap_or_default();
+                let path = "/definitions/memories/check";
+                error.extend(self.send("POST", path, headers, Some(text.to_owned())).await?);
+                Err(error)
+            }
+            stored => stored,
+        }
     }
 
     async fn list(&self, request: &Value, only_active: bool) -> Came {
@@ -228,7 +237,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// An error by the cases' names.
+/// An error by the cases' names, of codes and of parameters.
 fn named_error(error: &Object) -> Object {
     let text = |name: &str| error.get(name).and_then(Value::as_text).unwrap_or_default();
     let code = match text("code") {
@@ -237,7 +246,12 @@ fn named_error(error: &Object) -> Object {
         "malformed" => "invalid",
         other => other,
     };
-    let members = [("code", code), ("path", text("param")), ("message", text("message"))];
+    let path = match text("param") {
+        "name" => "collection",
+        "scope" => "inputScope",
+        other => other,
+    };
+    let members = [("code", code), ("path", path), ("message", text("message"))];
     Object::from_iter(members.map(|(name, text)| (name.into(), Value::from(text))))
 }
 
