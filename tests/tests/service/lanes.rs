@@ -2,6 +2,7 @@
 
 use std::io::{BufReader, Write};
 
+use keepline_tests::servers;
 use serde_json::{Value, json};
 
 use crate::server::{Server, read_chunk, read_head};
@@ -177,4 +178,25 @@ fn a_line_is_answered_while_the_next_one_is_still_to_be_sent() {
     send("");
     assert_eq!(read_chunk(&mut reader), None);
     assert_eq!(server.get("/sessions/s/keys/last_answer").ok()["value"], "b");
+}
+
+#[test]
+fn a_line_whose_memory_fails_comes_back_with_an_error() {
+    let redis = servers::start();
+    let url = format!("redis_url={}", redis.url());
+    let server = Server::start(&["--profile", "chat", "--set", "backend=redis", "--set", &url]);
+    let mut lines = server.lines();
+    let question = r#"{"text":"a","metadata":{"session_id":"s"}}"#;
+    assert_eq!(lines.pass(question), question);
+    drop(redis);
+    let failed = |line: &str| -> Value {
+        let came: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(came["error"]["code"], "unavailable", "{came}");
+        came
+    };
+    let answer = failed(&lines.pass(r#"{"lane":"answers","text":"b","n":1}"#));
+    assert_eq!((&answer["text"], &answer["n"]), (&"b".into(), &1.into()));
+    // Without the memory that somebody made up.
+    let forged = failed(&lines.pass(r#"{"text":"c","metadata":{"session_id":"s","memory_context":{"forged":1}}}"#));
+    assert_eq!((&forged["text"], &forged["metadata"]), (&"c".into(), &json!({"session_id": "s"})));
 }

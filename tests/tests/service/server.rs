@@ -112,6 +112,16 @@ impl Server {
         Events { reader, received: String::new(), last_id: String::new() }
     }
 
+    /// Begins a stream of lines. Those without a lane are questions.
+    pub fn lines(&self) -> Lines {
+        let mut connection = self.connect();
+        let head = "POST /keepline/v1/questions HTTP/1.1\r\nhost: 127.0.0.1\r\n\
+                    content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
+        connection.write_all(head.as_bytes()).unwrap();
+        let reader = BufReader::new(connection.try_clone().unwrap());
+        Lines { connection, reader, is_open: false, received: String::new() }
+    }
+
     pub fn get(&self, path: &str) -> Reply {
         self.send("GET", path, &[], "")
     }
@@ -182,6 +192,34 @@ pub struct Events {
     reader: BufReader<TcpStream>,
     received: String,
     last_id: String,
+}
+
+/// A stream of lines through the lanes, with each line answered before the next one is sent.
+pub struct Lines {
+    connection: TcpStream,
+    reader: BufReader<TcpStream>,
+    /// Whether the reply has begun.
+    is_open: bool,
+    received: String,
+}
+
+impl Lines {
+    /// What comes for a line, without its end.
+    pub fn pass(&mut self, line: &str) -> String {
+        // In one piece, so that no part waits for another to be acknowledged.
+        self.connection.write_all(format!("{:x}\r\n{line}\n\r\n", line.len() + 1).as_bytes()).unwrap();
+        if !std::mem::replace(&mut self.is_open, true) {
+            assert_eq!(read_head(&mut self.reader).0, 200);
+        }
+        loop {
+            if let Some((line, rest)) = self.received.split_once('\n') {
+                let (line, rest) = (line.to_owned(), rest.to_owned());
+                self.received = rest;
+                return line;
+            }
+            self.received += &read_chunk(&mut self.reader).unwrap();
+        }
+    }
 }
 
 impl Events {

@@ -1,15 +1,11 @@
 //! Questions, answers and tools of the kit, in the two forms that the lanes' routes take.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufReader, Write},
-    net::TcpStream,
-};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json, value::RawValue};
 
 use super::text;
-use crate::server::{Reply, Server, read_chunk, read_head};
+use crate::server::{Lines, Reply, Server};
 
 /// The turns that a stream holds.
 const MAX_TURNS: usize = 10_000;
@@ -52,7 +48,7 @@ impl Lanes {
     pub fn take(&mut self, server: &Server, step: &Value) -> Value {
         match self {
             Self::Requests(turns) => turns.take(server, step),
-            Self::Lines(lines) => lines.get_or_insert_with(|| Lines::open(server)).take(step),
+            Self::Lines(lines) => pass(lines.get_or_insert_with(|| server.lines()), step),
         }
     }
 }
@@ -180,67 +176,31 @@ fn kept_blanks(sent: &str, came: &str) -> String {
     if sent.trim() == came { sent.to_owned() } else { came.to_owned() }
 }
 
-/// A stream of lines through the lanes.
-pub struct Lines {
-    connection: TcpStream,
-    reader: BufReader<TcpStream>,
-    /// Whether the reply has begun.
-    is_open: bool,
-    received: String,
-}
-
-impl Lines {
-    fn open(server: &Server) -> Self {
-        let mut connection = server.connect();
-        let head = "POST /keepline/v1/questions HTTP/1.1\r\nhost: 127.0.0.1\r\n\
-                    content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
-        connection.write_all(head.as_bytes()).unwrap();
-        let reader = BufReader::new(connection.try_clone().unwrap());
-        Self { connection, reader, is_open: false, received: String::new() }
-    }
-
-    fn pass(&mut self, line: &str) -> String {
-        // In one piece, so that no part waits for another to be acknowledged.
-        self.connection.write_all(format!("{:x}\r\n{line}\n\r\n", line.len() + 1).as_bytes()).unwrap();
-        if !std::mem::replace(&mut self.is_open, true) {
-            assert_eq!(read_head(&mut self.reader).0, 200);
+/// What came of an entry among the lines of a stream.
+fn pass(lines: &mut Lines, step: &Value) -> Value {
+    let lane = match text(step, "call") {
+        "question" => "questions",
+        "answer" => "answers",
+        "tool" => "tools",
+        "open" => "open",
+        "unreadable" => {
+            let came: Value = serde_json::from_str(&lines.pass("{")).unwrap();
+            assert_eq!(came["error"]["code"], "malformed");
+            return json!({"reported": ["entry"]});
         }
-        loop {
-            if let Some((line, rest)) = self.received.split_once('\n') {
-                let (line, rest) = (line.to_owned(), rest.to_owned());
-                self.received = rest;
-                return line;
+        "fill-turns" => {
+            for place in 0..MAX_TURNS {
+                let line = format!(r#"{{"lane":"questions","text":"?","metadata":{{"session_id":"filler-{place}"}}}}"#);
+                assert_eq!(lines.pass(&line), line);
             }
-            self.received += &read_chunk(&mut self.reader).unwrap();
+            return json!({});
         }
-    }
-
-    fn take(&mut self, step: &Value) -> Value {
-        let lane = match text(step, "call") {
-            "question" => "questions",
-            "answer" => "answers",
-            "tool" => "tools",
-            "open" => "open",
-            "unreadable" => {
-                let came: Value = serde_json::from_str(&self.pass("{")).unwrap();
-                assert_eq!(came["error"]["code"], "malformed");
-                return json!({"reported": ["entry"]});
-            }
-            "fill-turns" => {
-                for place in 0..MAX_TURNS {
-                    let line =
-                        format!(r#"{{"lane":"questions","text":"?","metadata":{{"session_id":"filler-{place}"}}}}"#);
-                    assert_eq!(self.pass(&line), line);
-                }
-                return json!({});
-            }
-            other => panic!("there is no call {other}"),
-        };
-        let metadata = text(step, "metadata");
-        let came = self.pass(&entry(step, lane, &[]));
-        let members: Members = serde_json::from_str(&came).unwrap();
-        let error = members.get("error").map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap());
-        let code = error.as_ref().map(|error| text(error, "code")).filter(|code| *code != "not_found");
-        json!({"metadata": kept_blanks(metadata, members["metadata"].get()), "reported": code.into_iter().collect::<Vec<_>>()})
-    }
+        other => panic!("there is no call {other}"),
+    };
+    let metadata = text(step, "metadata");
+    let came = lines.pass(&entry(step, lane, &[]));
+    let members: Members = serde_json::from_str(&came).unwrap();
+    let error = members.get("error").map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap());
+    let code = error.as_ref().map(|error| text(error, "code").replace('_', "-")).filter(|code| code != "not-found");
+    json!({"metadata": kept_blanks(metadata, members["metadata"].get()), "reported": code.into_iter().collect::<Vec<_>>()})
 }
