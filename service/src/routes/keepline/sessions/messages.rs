@@ -3,7 +3,7 @@
 use axum::response::Response;
 use keepline::{
     SessionError, Sessions,
-    sessions::{ContentLine, LineQuery, Message, MessageQuery, Transcript, chat_messages},
+    sessions::{ContentLine, LineQuery, Message, MessageQuery, SessionErrorCode, Transcript, chat_messages},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
@@ -74,9 +74,21 @@ async fn newest_first(
     page: &PageQuery,
 ) -> Result<Page<MessageFields>, ApiError> {
     let query = MessageQuery { before: page.after_number()?, limit: page.limit, ..filters(call) };
-    let found = call.sessions().messages(transcript, query).await?;
+    let role = query.role;
+    let found = call.sessions().messages(transcript, query).await.map_err(|error| of_filter(role, error))?;
     let messages = found.messages.iter().rev().map(MessageFields::new).collect();
     Ok(Page::new(messages, MessageFields::position, found.older.map(|older| older.to_string())))
+}
+
+/// An error of a query at the parameter that it is about: what messages hold has a length, and there are three roles.
+fn of_filter(role: Option<&str>, error: SessionError) -> ApiError {
+    let is_unknown = role.is_some_and(|role| !matches!(role, "user" | "assistant" | "tool"));
+    match error.code {
+        SessionErrorCode::InvalidValue => {
+            ApiError::invalid(if is_unknown { "role" } else { "contains" }, error.message)
+        }
+        _ => error.into(),
+    }
 }
 
 /// Positions are counted on without a gap, so a page of them is known before it is read.
