@@ -39,7 +39,12 @@ pub fn with_expectation(error: PipelineError, expected: Option<u64>) -> ApiError
         _ => false,
     };
     let error = ApiError::from(error);
-    if is_unmet { ApiError { status: StatusCode::PRECONDITION_FAILED, code: "changed".into(), ..error } } else { error }
+    if !is_unmet {
+        return error;
+    }
+    let header = if expected == Some(0) { header::IF_NONE_MATCH } else { header::IF_MATCH };
+    let path = Some(header.as_str().to_owned());
+    ApiError { status: StatusCode::PRECONDITION_FAILED, code: "changed".into(), path, ..error }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
 use super::super::ownership::{OwnedTranscript, reached_user, session_not_found};
-use super::{of_user, window::require_conversations};
+use super::window::require_conversations;
 use crate::{
     append::append_messages,
     http::{self, ApiError, Call, Page, PageQuery, raw_json},
@@ -147,6 +147,14 @@ async fn messages_of_body(call: &mut Call) -> Result<Vec<ChatMessage>, ApiError>
     parse_chat_messages(text).map_err(|error| ApiError::invalid("messages", error.0))
 }
 
+/// An error of messages that were sent, under the name of the body.
+fn of_messages(error: SessionError) -> ApiError {
+    match error.code {
+        SessionErrorCode::InvalidValue => ApiError::invalid("messages", error.message),
+        _ => error.into(),
+    }
+}
+
 /// Appends messages as chat APIs write them, all or none. A session that is missing is begun.
 pub async fn append(mut call: Call) -> Result<Response, ApiError> {
     require_conversations(call.tenant.keepline())?;
@@ -155,10 +163,9 @@ pub async fn append(mut call: Call) -> Result<Response, ApiError> {
     let messages = messages_of_body(&mut call).await?;
     let (session, transcript) = (owned.session(), owned.transcript());
     let appended = append_messages(&mut call.sessions_once()?, transcript, user.as_deref(), &messages).await;
-    let changed = appended.map_err(|error| match ApiError::from(error.clone()) {
-        error if error.code == "already_exists" => session_not_found(session.id()),
-        error if error.path.as_deref() == Some("value") => ApiError { path: Some("messages".into()), ..error },
-        _ => of_user(error),
+    let changed = appended.map_err(|error| match error.code {
+        SessionErrorCode::AlreadyExists => session_not_found(session.id()),
+        _ => of_messages(error),
     })?;
     http::json(&json!({"object": "messages.changed", "count": changed.count, "next": changed.next}))
 }
@@ -175,7 +182,7 @@ pub async fn replace(mut call: Call) -> Result<Response, ApiError> {
         // A node without its session could not be found.
         sessions.describe(transcript.session.into()).await?;
     }
-    let changed = sessions.set_messages(transcript, &chat_messages(&texts), None).await?;
+    let changed = sessions.set_messages(transcript, &chat_messages(&texts), None).await.map_err(of_messages)?;
     if transcript.node_id.is_some() {
         sessions.register(transcript, None).await?;
     }
