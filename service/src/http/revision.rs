@@ -42,8 +42,8 @@ pub fn with_expectation(error: PipelineError, expected: Option<u64>) -> ApiError
     if !is_unmet {
         return error;
     }
-    let header = if expected == Some(0) { header::IF_NONE_MATCH } else { header::IF_MATCH };
-    let path = Some(header.as_str().to_owned());
+    let named = |path: String| if path == "revision" { header::IF_MATCH.as_str().to_owned() } else { path };
+    let path = error.path.map(named);
     ApiError { status: StatusCode::PRECONDITION_FAILED, code: "changed".into(), path, ..error }
 }
 

