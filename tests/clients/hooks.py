@@ -24,7 +24,7 @@ def plain(name):
 
 def whole(value):
     """JSON Schema counts 1.0 among the whole numbers."""
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
     if isinstance(value, list):
         return [whole(member) for member in value]
