@@ -4,6 +4,7 @@ pub mod component_host;
 pub mod component_store;
 pub mod confined;
 pub mod guests;
+pub mod host_kit;
 pub mod ladder;
 pub mod lanes;
 pub mod models;

@@ -85,7 +85,8 @@ fn message_page(
     stood: &mut Option<LogExtent>,
 ) -> SessionResult<Option<MessagePage>> {
     if query.contains.is_some_and(|text| text.len() > CONTAINS_MAX) {
-        return Err(Problem::invalid("contains", "A text of more than 256 bytes can't be searched for".to_owned()));
+        let message = format!("A text of more than {CONTAINS_MAX} bytes can't be searched for");
+        return Err(Problem::invalid("contains", message));
     }
     if let Some(role) = query.role.filter(|role| !matches!(*role, "user" | "assistant" | "tool")) {
         let message = ["The role of messages must be user, assistant or tool, not ", &python_repr(role)].concat();

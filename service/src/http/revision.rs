@@ -96,15 +96,15 @@ pub fn expected_version(headers: &HeaderMap) -> Result<Option<String>, ApiError>
     }
 }
 
-/// A conflict of a request that `expects` something is 412.
+/// A conflict of a request that `expects` something is 412, and names the header.
 pub fn with_expectation(error: impl Into<ApiError>, expects: bool) -> ApiError {
     let error = error.into();
-    match &*error.code {
-        "conflict" | "exists" if expects => {
-            ApiError { status: StatusCode::PRECONDITION_FAILED, code: "changed".into(), ..error }
-        }
-        _ => error,
+    if !expects || !matches!(&*error.code, "conflict" | "exists") {
+        return error;
     }
+    let named = |path: String| if path == "revision" { header::IF_MATCH.as_str().to_owned() } else { path };
+    let path = error.path.map(named);
+    ApiError { status: StatusCode::PRECONDITION_FAILED, code: "changed".into(), path, ..error }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The host kit of `conformance/host/`, replayed on the library: its README tells what steps and expectations mean. An
 //! embedder learns problems from what a call returns, and ids that can't be sessions' from the log.
 
-use std::{collections::HashMap, fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use keepline::{
@@ -15,9 +15,9 @@ use keepline::{
     },
     store::{Deadline, Failure, FailureCode, MemoryStore, Store},
 };
-use keepline_stores_tests::kit::pattern::{expanded, matches};
 use keepline_tests::{
     guests::CoreGuest,
+    host_kit,
     intercept::{Intercept, Intercepted},
     ladder::{self, Rung},
     lanes::{KeptLog, plugin},
@@ -48,23 +48,16 @@ async fn the_host_kit_passes_with_published_filters() {
 }
 
 pub(super) async fn assert_kit_passes(plugin: &Plugin) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/host");
     let (mut passed, mut failed) = (0, Vec::new());
-    for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
-        if file.extension().is_none_or(|extension| extension != "json") {
+    for (file, case) in host_kit::cases() {
+        // Nothing stands between this host and a component; what unknown names mean is tested with a component that has
+        // them, in `sandbox/`.
+        if case["needs"].as_array().is_some_and(|needs| needs.contains(&json!("inspection"))) {
             continue;
         }
-        let topic: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
-        for case in topic["cases"].as_array().unwrap() {
-            // Nothing stands between this host and a component; what unknown names mean is tested with a component that has
-            // them, in `sandbox/`.
-            if case["needs"].as_array().is_some_and(|needs| needs.contains(&json!("inspection"))) {
-                continue;
-            }
-            match replay(plugin, case).await {
-                Ok(()) => passed += 1,
-                Err(why) => failed.push(format!("{}, {}: {why}\nduty: {}", file.display(), case["name"], case["duty"])),
-            }
+        match replay(plugin, &case).await {
+            Ok(()) => passed += 1,
+            Err(why) => failed.push(format!("{file}, {}: {why}\nduty: {}", case["name"], case["duty"])),
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
@@ -72,44 +65,13 @@ pub(super) async fn assert_kit_passes(plugin: &Plugin) {
 }
 
 async fn replay(plugin: &Plugin, case: &Value) -> Result<(), String> {
-    let steps = flat(expanded(case["steps"].clone()));
     let (mut host, mut names) = (Host::new(plugin, case).await, HashMap::new());
-    for (number, step) in steps.iter().enumerate() {
+    for (number, step) in host_kit::steps(case).iter().enumerate() {
         let came = host.take(step).await;
-        check(step, &came, &mut names)
+        host_kit::check(step, &came, &mut names)
             .map_err(|why| format!("step {}: {why}\nstep: {step}\ncame: {came}", number + 1))?;
     }
     Ok(())
-}
-
-/// Lists among the steps are steps, too.
-fn flat(steps: Value) -> Vec<Value> {
-    match steps {
-        Value::Array(steps) => steps.into_iter().flat_map(flat).collect(),
-        step => vec![step],
-    }
-}
-
-fn check(step: &Value, came: &Value, names: &mut HashMap<String, Value>) -> Result<(), String> {
-    let mut expected = step.get("expect").and_then(Value::as_object).cloned().unwrap_or_default();
-    let whole = came["metadata"].as_str().map_or_else(|| came.to_string(), str::to_owned);
-    for (member, is_wanted) in [("verbatim", true), ("lacks", false)] {
-        let texts = expected.remove(member).unwrap_or_else(|| json!([]));
-        for text in texts.as_array().unwrap() {
-            if whole.contains(text.as_str().unwrap()) != is_wanted {
-                return Err(format!("{member}: {text}"));
-            }
-        }
-    }
-    expected.entry("reported").or_insert_with(|| json!([]));
-    if step["call"] == "answer" {
-        expected.insert("metadata".into(), step["metadata"].clone());
-    }
-    let mut came = came.clone();
-    if expected.get("metadata").is_some_and(Value::is_object) {
-        came["metadata"] = serde_json::from_str(&whole).map_err(|error| error.to_string())?;
-    }
-    matches(&Value::Object(expected), &came, names)
 }
 
 /// The fault of a step, for each transaction.

@@ -281,3 +281,24 @@ fn a_stream_of_lines_becomes_what_run_makes_of_it() {
         assert!(gained > 5, "only {gained} lines gained something, KEEPLINE_SEED={seed}");
     }
 }
+
+#[test]
+fn a_line_whose_memory_fails_comes_back_with_an_error() {
+    let redis = servers::start();
+    let url = format!("redis_url={}", redis.url());
+    let server = Server::start(&["--profile", "chat", "--set", "backend=redis", "--set", &url]);
+    let mut lines = server.lines();
+    let question = r#"{"text":"a","metadata":{"session_id":"s"}}"#;
+    assert_eq!(lines.pass(question), question);
+    drop(redis);
+    let failed = |line: &str| -> Value {
+        let came: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(came["error"]["code"], "unavailable", "{came}");
+        came
+    };
+    let answer = failed(&lines.pass(r#"{"lane":"answers","text":"b","n":1}"#));
+    assert_eq!((&answer["text"], &answer["n"]), (&"b".into(), &1.into()));
+    // Without the memory that somebody made up.
+    let forged = failed(&lines.pass(r#"{"text":"c","metadata":{"session_id":"s","memory_context":{"forged":1}}}"#));
+    assert_eq!((&forged["text"], &forged["metadata"]), (&"c".into(), &json!({"session_id": "s"})));
+}

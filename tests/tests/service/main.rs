@@ -5,6 +5,7 @@ mod conditions;
 mod described;
 mod events;
 mod exactly_once;
+mod host_kit;
 mod keys;
 mod lanes;
 mod limits;

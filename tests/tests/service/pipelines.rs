@@ -96,6 +96,28 @@ fn faults_of_a_definition_are_told_with_their_places() {
 }
 
 #[test]
+fn an_error_names_the_parameter_or_header_that_is_wrong() {
+    let server = Server::start(&["--profile", "memory"]);
+    let param = |method: &str, path: &str, headers: &[(&str, &str)], body: &str, status: u16| {
+        server.send(method, path, headers, body).error(status).1.unwrap_or_default()
+    };
+    let no_id = "/definitions/memories/%20";
+    for (method, path, body) in [
+        ("GET", no_id, ""),
+        ("PATCH", no_id, "{}"),
+        ("DELETE", no_id, ""),
+        ("POST", "/definitions/memories/%20/duplicate", "{}"),
+        ("POST", "/memories/%20/run", "{}"),
+    ] {
+        assert_eq!(param(method, path, &[], body, 400), "definition", "{method} {path}");
+    }
+    server.put("/definitions/memories/rules", &rules()).ok();
+    let path = "/definitions/memories/rules";
+    assert_eq!(param("PATCH", path, &[("if-match", "\"9\"")], "{}", 412), "if-match");
+    assert_eq!(param("PUT", path, &[("if-none-match", "*")], &rules().to_string(), 412), "id");
+}
+
+#[test]
 fn memories_are_assembled_under_a_budget() {
     let server = Server::start(&["--profile", "memory"]);
     server.put("/definitions/memories/rules", &rules()).ok();

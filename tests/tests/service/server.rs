@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
     process::{Child, Stdio},
     sync::{Arc, Mutex, OnceLock},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -27,6 +27,8 @@ pub struct Server {
     address: String,
     /// What it has written to stderr.
     log: Arc<Mutex<String>>,
+    /// Writes it there.
+    log_reader: Option<JoinHandle<()>>,
     /// What it says of itself.
     described: OnceLock<Described>,
 }
@@ -53,10 +55,10 @@ impl Server {
         // So that it never waits for a reader.
         let log = Arc::new(Mutex::new(told.join("\n")));
         let written = log.clone();
-        thread::spawn(move || {
+        let log_reader = thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| written.lock().unwrap().push_str(&format!("{line}\n")));
         });
-        Self { child, address, log, described: OnceLock::new() }
+        Self { child, address, log, log_reader: Some(log_reader), described: OnceLock::new() }
     }
 
     /// Host and port.
@@ -66,7 +68,26 @@ impl Server {
 
     /// What it has written to stderr once that has this text.
     pub fn log_until(&self, text: &str) -> String {
-        until("the log has it", || Some(self.log.lock().unwrap().clone()).filter(|log| log.contains(text)))
+        self.log_once(|log| log.contains(text))
+    }
+
+    /// The same, once that holds.
+    pub fn log_once(&self, holds: impl Fn(&str) -> bool) -> String {
+        until("the log has it", || Some(self.log.lock().unwrap().clone()).filter(|log| holds(log)))
+    }
+
+    /// Kills it: all that it has written to stderr.
+    pub fn end(mut self) -> String {
+        self.kill();
+        self.log_reader.take().unwrap().join().unwrap();
+        self.log.lock().unwrap().clone()
+    }
+
+    fn kill(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            signal(&self.child, "-KILL");
+        }
+        let _ = self.child.wait();
     }
 
     pub fn signal(&self, name: &str) {
@@ -88,6 +109,16 @@ impl Server {
         let (status, headers) = read_head(&mut reader);
         assert_eq!((status, headers["content-type"].as_str()), (200, "text/event-stream"));
         Events { reader, received: String::new(), last_id: String::new() }
+    }
+
+    /// Begins a stream of lines. Those without a lane are questions.
+    pub fn lines(&self) -> Lines {
+        let mut connection = self.connect();
+        let head = "POST /keepline/v1/questions HTTP/1.1\r\nhost: 127.0.0.1\r\n\
+                    content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
+        connection.write_all(head.as_bytes()).unwrap();
+        let reader = BufReader::new(connection.try_clone().unwrap());
+        Lines { connection, reader, is_open: false, received: String::new() }
     }
 
     pub fn get(&self, path: &str) -> Reply {
@@ -143,10 +174,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            signal(&self.child, "-KILL");
-        }
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
@@ -163,6 +191,34 @@ pub struct Events {
     reader: BufReader<TcpStream>,
     received: String,
     last_id: String,
+}
+
+/// A stream of lines through the lanes, with each line answered before the next one is sent.
+pub struct Lines {
+    connection: TcpStream,
+    reader: BufReader<TcpStream>,
+    /// Whether the reply has begun.
+    is_open: bool,
+    received: String,
+}
+
+impl Lines {
+    /// What comes for a line, without its end.
+    pub fn pass(&mut self, line: &str) -> String {
+        // In one piece, so that no part waits for another to be acknowledged.
+        self.connection.write_all(format!("{:x}\r\n{line}\n\r\n", line.len() + 1).as_bytes()).unwrap();
+        if !std::mem::replace(&mut self.is_open, true) {
+            assert_eq!(read_head(&mut self.reader).0, 200);
+        }
+        loop {
+            if let Some((line, rest)) = self.received.split_once('\n') {
+                let (line, rest) = (line.to_owned(), rest.to_owned());
+                self.received = rest;
+                return line;
+            }
+            self.received += &read_chunk(&mut self.reader).unwrap();
+        }
+    }
 }
 
 impl Events {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use keepline_tests::programs::{self, program};
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::server::{Reply, Server};
 
 fn answer(server: &Server, session: &str, question: &str, text: &str) {
     let body = json!({"text": text, "question_text": question, "metadata": {"session_id": session}});
@@ -242,4 +242,19 @@ fn an_id_that_no_session_can_have_is_a_bad_request() {
     }
     assert_eq!(server.post("/sessions", &json!({"id": "a b"})).error(400).1.as_deref(), Some("session"));
     assert_eq!(server.post("/sessions", &json!({"name": "a"})).error(400).0, "malformed");
+}
+
+#[test]
+fn an_error_about_messages_names_the_parameter_that_is_wrong() {
+    let server = Server::of_conversations(&[]);
+    server.post("/sessions", &json!({"id": "s"})).ok();
+    let messages = json!([{"role": "user", "content": "a"}]);
+    server.post("/sessions/s/messages", &messages).ok();
+    let param = |reply: Reply| reply.error(400).1.unwrap_or_default();
+    assert_eq!(param(server.get("/sessions/s/messages?role=nobody")), "role");
+    let long = "x".repeat(5000);
+    assert_eq!(param(server.get(&format!("/sessions/s/messages?role=user&contains={long}"))), "contains");
+    let wrong = json!([{"content": "nobody says it"}]);
+    assert_eq!(param(server.post("/sessions/s/messages", &wrong)), "messages");
+    assert_eq!(param(server.put("/sessions/s/messages", &wrong)), "messages");
 }

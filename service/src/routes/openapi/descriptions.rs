@@ -256,8 +256,8 @@ pub const DESCRIPTIONS: &[Description] = &[
     of("GET /items/{dataset}", ITEMS, "", "ItemList"),
     of("PUT /items/{dataset}", DATASET, "NewItems", "ItemsChanged").reads(ONCE),
     of("POST /items/{dataset}/remove", DATASET, "ItemIds", "ItemsChanged"),
-    of("POST /assemble", ASKER, "RunRequest", "RunOutput"),
-    of("POST /evaluate", ASKER, "RunRequest", "RunOutput"),
+    of("POST /assemble", ASKER, "AssembleRequest", "RunOutput"),
+    of("POST /evaluate", ASKER, "AssembleRequest", "RunOutput"),
 ];
 
 /// Of operations, the page and the description.

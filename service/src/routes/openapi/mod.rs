@@ -6,6 +6,7 @@
 
 mod codebolt;
 pub mod descriptions;
+pub mod links;
 mod neurolink;
 mod responses;
 
@@ -16,6 +17,7 @@ use axum::{
     http::{HeaderValue, Method, header},
     response::Response,
 };
+use keepline::pipelines::InputScope;
 use serde_json::{Map, Value, json};
 
 use self::descriptions::{NONE, description_of, of};
@@ -92,12 +94,14 @@ pub fn schemas() -> Map<String, Value> {
 
 fn operation(route: &Route) -> Value {
     let description = description_of(route).unwrap_or(of("", NONE, "", ""));
-    let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let path = names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": kind_of(name)}));
+    let path = links::path_names(route.path)
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": kind_of(route, name)}));
     let named = |(parameters, place): (descriptions::Parameters, &'static str)| {
-        parameters
-            .iter()
-            .map(move |(name, about)| json!({"name": name, "in": place, "description": about, "schema": kind_of(name)}))
+        parameters.iter().map(move |(name, about)| {
+            // Of lines it says which.
+            let required = *name == "text";
+            json!({"name": name, "in": place, "description": about, "required": required, "schema": kind_of(route, name)})
+        })
     };
     let beside = [(description.query, "query"), (description.headers, "header")].into_iter().flat_map(named);
     let conditions = route.conditions.iter().map(|name| condition(name));
@@ -115,7 +119,8 @@ fn operation(route: &Route) -> Value {
         if !description.request.is_empty() {
             let media = description.request_media.iter().map(|media| (*media, description.request));
             let content = responses::content(media.chain(description.also_takes));
-            members.insert("requestBody".to_owned(), json!({"content": content}));
+            let is_required = !MAY_LACK_BODY.contains(&route.path);
+            members.insert("requestBody".to_owned(), json!({"required": is_required, "content": content}));
         }
     }
     operation
@@ -130,17 +135,50 @@ fn condition(name: &str) -> Value {
     json!({"name": name, "in": "header", "description": about, "schema": schema})
 }
 
+/// Routes that take no body for an empty one.
+const MAY_LACK_BODY: [&str; 8] = [
+    "/keepline/v1/memories/{definition}/run",
+    "/keepline/v1/definitions/{kind}/check",
+    "/keepline/v1/sessions/{id}/keys/{key}/increment",
+    "/keepline/v1/sessions/{id}/messages",
+    "/keepline/v1/import",
+    "/persistent-memory/types/{definition}/execute",
+    "/persistent-memory/types/{definition}/duplicate",
+    "/context-rule-engine/{definition}/evaluate",
+];
+
 /// What a parameter of that name may be.
-fn kind_of(name: &str) -> Value {
+fn kind_of(route: &Route, name: &str) -> Value {
+    let is_keepline = route.path.starts_with("/keepline/");
     match name {
         "kind" => json!({"enum": ["memories", "rule-engines"]}),
         "dataset" => json!({"enum": ["values", "events", "documents", "nodes", "edges", "views"]}),
         "order" => json!({"enum": ["asc", "desc"]}),
+        "role" => json!({"enum": ["user", "assistant", "tool"]}),
+        "scope" | "inputScope" => json!({"enum": InputScope::ALL.iter().map(|scope| scope.name()).collect::<Vec<_>>()}),
         "ignore_case" | "active" | "activeOnly" | "configurable" | "overwrite" | "replace" | "dry_run" => {
             json!({"type": "boolean"})
         }
+        "limit" if route.path.ends_with("/text") => json!({"type": "integer", "minimum": 1, "maximum": 200_000}),
+        "limit" if route.path.ends_with("/lines") => json!({"type": "integer", "minimum": 1, "maximum": 1000}),
+        "limit" if is_keepline => json!({"type": "integer", "minimum": 1, "maximum": 100}),
         "limit" => json!({"type": "integer", "minimum": 1}),
-        "position" | "offset" | "budget" | "context" | "from" => json!({"type": "integer", "minimum": 0}),
+        "budget" => json!({"type": "integer", "minimum": 64, "maximum": 2_000_000}),
+        "context" => json!({"type": "integer", "minimum": 0, "maximum": 20}),
+        // Where it stands for what is to be removed; elsewhere it is a message's id.
+        "branch" if route.method == Method::DELETE => whole_number(),
+        "position" | "offset" | "from" => whole_number(),
+        "text" => json!({"type": "string", "minLength": 1, "maxLength": 256}),
+        "key" => json!({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,256}$"}),
+        "definition" => json!({"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$"}),
+        "id" | "user" if route.path.contains(&format!("{{{name}}}")) => json!({"type": "string", "minLength": 1}),
+        "idempotency-key" => json!({"type": "string", "pattern": "^[!-~]{1,128}$"}),
+        "if-match" => json!({"type": "string", "pattern": "^\"[1-9][0-9]{0,17}\"$"}),
+        "if-none-match" if route.method != Method::GET => json!({"enum": ["*"]}),
         _ => json!({"type": "string"}),
     }
+}
+
+fn whole_number() -> Value {
+    json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
 }

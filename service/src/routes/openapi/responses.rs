@@ -3,7 +3,10 @@
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 
-use super::descriptions::{Description, Form};
+use super::{
+    descriptions::{Description, Form},
+    links,
+};
 use crate::http::{Access, ErrorShape, Route};
 
 /// The schema of a shape of errors, and the name of the response that has it.
@@ -32,9 +35,16 @@ pub fn of(route: &Route, description: &Description) -> Value {
         let is_bare = matches!(status, 101 | 304);
         let forms = description.media.iter().map(|media| (*media, description.reply)).chain(description.also_sends);
         let mut response = response(about(*status), forms.filter(|_| !is_bare));
-        if let Some(members) = response.as_object_mut().filter(|_| description.is_tagged) {
-            let tag = json!({"description": "The tag of what is shown, for if-match", "schema": {"type": "string"}});
-            members.insert("headers".to_owned(), json!({"etag": tag}));
+        let links = links::of(route);
+        if let Some(members) = response.as_object_mut() {
+            if description.is_tagged {
+                let tag =
+                    json!({"description": "The tag of what is shown, for if-match", "schema": {"type": "string"}});
+                members.insert("headers".to_owned(), json!({"etag": tag}));
+            }
+            if !links.is_empty() {
+                members.insert("links".to_owned(), links.into());
+            }
         }
         responses.insert(status.to_string(), response);
     }

@@ -15,13 +15,13 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use keepline::{
     Pipe,
-    pipe::{Answer, Effect, OpenTurns, Question},
+    pipe::{Answer, Effect, OpenTurns, ProblemCode, Question},
 };
 use serde_json::json;
 
 use super::{announce_effect, bind_entry, count_prompt};
 use crate::{
-    http::{ApiError, Call, NDJSON},
+    http::{ApiError, Call, NDJSON, of_problem},
     jsonl::entry::{Entry, Lane},
 };
 
@@ -158,8 +158,8 @@ impl EntryStream {
     }
 
     async fn pass_text(&mut self, entry: Entry) -> Vec<u8> {
-        let (text, metadata) = (entry.text(), entry.metadata());
-        let (turn, passed) = if entry.lane == Lane::Questions {
+        let (lane, text, metadata) = (entry.lane, entry.text(), entry.metadata());
+        let (turn, passed) = if lane == Lane::Questions {
             let turn = self.turns.question(metadata, entry.text_bytes());
             let question = Question { text: &text, metadata, ..Question::default() };
             let passed = self.pipe.ask_in(&turn, question, None).await;
@@ -178,15 +178,29 @@ impl EntryStream {
             Ok(passed) => {
                 announce_effect(&self.call.tenant, passed.effect, &turn);
                 self.call.tenant.maintenance().submit(passed.due);
-                match passed.metadata {
+                let failure = passed.problem.filter(|_| passed.effect == Effect::Failed);
+                let line = match passed.metadata {
                     Some(metadata) => entry.with_metadata(&metadata),
                     None if passed.effect == Effect::Foreign => {
                         entry.with_error("not_found", "there is no such session")
                     }
                     None => entry.into_unchanged_line(),
+                };
+                match failure {
+                    Some(problem) => failed_line(lane, line, &problem.code, problem.message),
+                    None => line,
                 }
             }
-            Err(error) => entry.with_error(&error.code.to_string(), &error.message),
+            Err(error) => failed_line(lane, entry.into_unchanged_line(), &error.code, error.message),
         }
+    }
+}
+
+/// The line with an error, as the reply to a request would have it.
+fn failed_line(lane: Lane, line: Vec<u8>, code: &ProblemCode, message: String) -> Vec<u8> {
+    let error = of_problem(code, message);
+    match Entry::parse_for(Some(lane), line) {
+        Ok(entry) => entry.with_error(&error.code, &error.message),
+        Err(invalid) => invalid.line,
     }
 }

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::Response,
 };
-use keepline::pipelines::{Checked, Definition, DefinitionForm, DefinitionKind, DefinitionQuery};
+use keepline::pipelines::{Checked, Definition, DefinitionForm, DefinitionKind, DefinitionQuery, PipelineError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -73,10 +73,19 @@ pub async fn list(call: Call) -> Result<Response, ApiError> {
     http::json(&Page::new(definitions, |definition| definition.id.clone(), next))
 }
 
+/// An error about the key that an id is in the store, at the parameter.
+pub fn at_id(mut error: PipelineError) -> PipelineError {
+    if error.path == "key" {
+        "definition".clone_into(&mut error.path);
+    }
+    error
+}
+
 /// One definition.
 pub async fn get(call: Call) -> Result<Response, ApiError> {
     let kind = kind_of(&call)?;
-    reply(kind, pipelines(&call).await?.get(&project(&call), kind, call.path("definition")).await?)
+    let found = pipelines(&call).await?.get(&project(&call), kind, call.path("definition")).await;
+    reply(kind, found.map_err(at_id)?)
 }
 
 /// Stores a definition under the id of the path: JSON, or with `content-type: application/yaml` YAML.
@@ -106,7 +115,7 @@ pub async fn update(mut call: Call) -> Result<Response, ApiError> {
     }
     let pipelines = pipelines(&call).await?;
     let stored = pipelines.update(&project(&call), kind, call.path("definition"), &changes, expected).await;
-    reply(kind, stored.map_err(|error| with_expectation(error, expected.is_some()))?)
+    reply(kind, stored.map_err(|error| with_expectation(at_id(error), expected.is_some()))?)
 }
 
 /// Removes a definition.
@@ -114,7 +123,7 @@ pub async fn remove(call: Call) -> Result<Response, ApiError> {
     require_project_writer(&call.caller)?;
     let (kind, expected, id) = (kind_of(&call)?, expected_revision(call.headers())?, call.path("definition"));
     let removed = pipelines(&call).await?.remove(&project(&call), kind, id, expected).await;
-    let revision = removed.map_err(|error| with_expectation(error, expected.is_some()))?;
+    let revision = removed.map_err(|error| with_expectation(at_id(error), expected.is_some()))?;
     http::json(&json!({"object": "definition.deleted", "id": id, "deleted": true, "revision": revision}))
 }
 
@@ -130,7 +139,8 @@ pub async fn duplicate(mut call: Call) -> Result<Response, ApiError> {
     let kind = kind_of(&call)?;
     let Copy { id } = call.json().await?;
     let pipelines = pipelines(&call).await?;
-    reply(kind, pipelines.duplicate(&project(&call), kind, call.path("definition"), id.as_deref()).await?)
+    let copy = pipelines.duplicate(&project(&call), kind, call.path("definition"), id.as_deref()).await;
+    reply(kind, copy.map_err(at_id)?)
 }
 
 /// Validates a definition without storing it.

@@ -9,7 +9,7 @@ use keepline::pipelines::{Asker, Operation};
 use serde_json::{Map, Value};
 
 use super::super::ownership::{OwnedSession, reached_user};
-use super::{pipelines, project};
+use super::{definitions::at_id, pipelines, project};
 use crate::http::{ApiError, Call};
 
 /// Runs a memory. The body: `intent`, `variables`, `thread_id`; the reply says whether it succeeded.
@@ -54,7 +54,7 @@ async fn carry_out(call: &Call, operation: Operation, request: Map<String, Value
     };
     asker.session = session.as_ref().map(|session| session.id().to_owned());
     let input = Value::from(request).to_string();
-    let output = pipelines(call).await?.run(&asker, operation, &input, Some(call.deadline)).await?;
+    let output = pipelines(call).await?.run(&asker, operation, &input, Some(call.deadline)).await.map_err(at_id)?;
     if let Some(session) = &session {
         OwnedSession::open_or_absent(call, session.id()).await?;
     }

@@ -4,7 +4,8 @@ use axum::response::Response;
 use keepline::{
     SessionError, Sessions,
     sessions::{
-        ContentLine, LineQuery, Message, MessageQuery, Transcript, TranscriptState, WriteConditions, chat_messages,
+        ContentLine, LineQuery, Message, MessageQuery, SessionErrorCode, Transcript, TranscriptState, WriteConditions,
+        chat_messages,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -79,9 +80,21 @@ async fn newest_first(
     page: &PageQuery,
 ) -> Result<Page<MessageFields>, ApiError> {
     let query = MessageQuery { before: page.after_number()?, limit: page.limit, ..filters(call) };
-    let found = call.sessions().messages(transcript, query).await?;
+    let role = query.role;
+    let found = call.sessions().messages(transcript, query).await.map_err(|error| of_filter(role, error))?;
     let messages = found.messages.iter().rev().map(MessageFields::new).collect();
     Ok(Page::new(messages, MessageFields::position, found.older.map(|older| older.to_string())))
+}
+
+/// An error of a query at the parameter that it is about: what messages hold has a length, and there are three roles.
+fn of_filter(role: Option<&str>, error: SessionError) -> ApiError {
+    let is_unknown = role.is_some_and(|role| !matches!(role, "user" | "assistant" | "tool"));
+    match error.code {
+        SessionErrorCode::InvalidValue => {
+            ApiError::invalid(if is_unknown { "role" } else { "contains" }, error.message)
+        }
+        _ => error.into(),
+    }
 }
 
 /// Positions are counted on without a gap, so a page of them is known before it is read.
@@ -139,6 +152,14 @@ async fn messages_of_body(call: &mut Call) -> Result<Vec<ChatMessage>, ApiError>
     parse_chat_messages(text).map_err(|error| ApiError::invalid("messages", error.0))
 }
 
+/// An error of messages that were sent, under the name of the body.
+fn of_messages(error: SessionError) -> ApiError {
+    match error.code {
+        SessionErrorCode::InvalidValue => ApiError::invalid("messages", error.message),
+        _ => error.into(),
+    }
+}
+
 /// Appends messages as chat APIs write them, all or none. A session that is missing is begun.
 pub async fn append(mut call: Call) -> Result<Response, ApiError> {
     require_conversations(call.tenant.keepline())?;
@@ -147,10 +168,9 @@ pub async fn append(mut call: Call) -> Result<Response, ApiError> {
     let messages = messages_of_body(&mut call).await?;
     let (session, transcript) = (owned.session(), owned.transcript());
     let appended = append_messages(&mut call.sessions_once()?, transcript, user.as_deref(), &messages).await;
-    let changed = appended.map_err(|error| match ApiError::from(error.clone()) {
-        error if error.code == "already_exists" => session_not_found(session.id()),
-        error if error.path.as_deref() == Some("value") => ApiError { path: Some("messages".into()), ..error },
-        _ => of_user(error),
+    let changed = appended.map_err(|error| match error.code {
+        SessionErrorCode::AlreadyExists => session_not_found(session.id()),
+        _ => of_messages(error),
     })?;
     http::json(&json!({"object": "messages.changed", "count": changed.count, "next": changed.next}))
 }
@@ -176,7 +196,7 @@ pub async fn replace(mut call: Call) -> Result<Response, ApiError> {
         sessions.describe(transcript.session.into()).await?;
     }
     let changed = sessions.set_messages(transcript, &chat_messages(&texts), None).await;
-    let changed = changed.map_err(|error| with_expectation(error, expects))?;
+    let changed = changed.map_err(|error| with_expectation(of_messages(error), expects))?;
     if transcript.node_id.is_some() {
         sessions.register(transcript, None).await?;
     }
