@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
 use super::super::ownership::{OwnedTranscript, reached_user, session_not_found};
-use super::{of_user, window::require_conversations, with_version};
+use super::{window::require_conversations, with_version};
 use crate::{
     append::append_messages,
     http::{self, ApiError, Call, Page, PageQuery, expected_version, raw_json, with_expectation},
