@@ -66,6 +66,18 @@ pub fn parse_chat_messages(text: &str) -> Result<Vec<ChatMessage>, InvalidChatMe
     found.into_iter().map(|(number, message)| parse_chat_message(number, message)).collect()
 }
 
+/// As [`parse_chat_messages`], for messages that take the place of all others: they are removed by `[]`, and not by a
+/// text that is empty, as what a program leaves that failed.
+///
+/// # Errors
+/// Its errors, and when the text is empty.
+pub fn parse_replacement_messages(text: &str) -> Result<Vec<ChatMessage>, InvalidChatMessages> {
+    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+        return Err(InvalidChatMessages("there are no messages; [] removes those that are stored".to_owned()));
+    }
+    parse_chat_messages(text)
+}
+
 /// The list of messages that a document is, or its member `messages`.
 fn messages(text: &str) -> Option<&str> {
     let mut list = text.starts_with('[').then_some(text);
@@ -132,6 +144,18 @@ mod tests {
         ] {
             assert_eq!(parse_chat_messages(given).unwrap_err().to_string(), told, "{given}");
         }
+    }
+
+    #[test]
+    fn only_an_empty_array_replaces_messages_by_none() {
+        for given in ["", " \r\n\n", "\u{feff}"] {
+            let error = parse_replacement_messages(given).unwrap_err();
+            assert_eq!(error.to_string(), "there are no messages; [] removes those that are stored", "{given:?}");
+        }
+        for given in ["[]", " [ ]\n", r#"{"messages":[]}"#] {
+            assert_eq!(parse_replacement_messages(given).unwrap(), [], "{given:?}");
+        }
+        assert_eq!(parse_replacement_messages("{}\n{}").unwrap().len(), 2);
     }
 
     #[test]

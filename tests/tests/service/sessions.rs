@@ -257,4 +257,12 @@ fn an_error_about_messages_names_the_parameter_that_is_wrong() {
     let wrong = json!([{"content": "nobody says it"}]);
     assert_eq!(param(server.post("/sessions/s/messages", &wrong)), "messages");
     assert_eq!(param(server.put("/sessions/s/messages", &wrong)), "messages");
+    // What a program leaves that failed removes nothing; an empty array does.
+    for body in ["", "\n \n"] {
+        assert_eq!(param(server.send("PUT", "/sessions/s/messages", &[], body)), "messages");
+    }
+    let stored = || server.get("/sessions/s/messages").ok()["data"].as_array().map_or(0, Vec::len);
+    assert_eq!(stored(), 1);
+    server.put("/sessions/s/messages", &json!([])).ok();
+    assert_eq!(stored(), 0);
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::{
     app::with_keepline,
     args::{GlobalArguments, StoreAccess, TranscriptArguments},
-    jsonl::chat_messages::read_chat_messages,
+    jsonl::chat_messages::read_replacement_messages,
     operations::transcripts::{as_transcript, hint_at_app, sessions_with_long_timeout},
     session_file,
     terminal::{self, print_result},
@@ -28,7 +28,7 @@ const MOST_BYTES_AT_ONCE: usize = 16 << 20;
 
 pub fn main(global: &GlobalArguments, transcript: &TranscriptArguments, file: &Path, json: bool) -> Result<ExitCode> {
     // Read before signal handlers are installed: a signal ends a process that waits for standard input.
-    let messages: Vec<String> = read_chat_messages(file)?.iter().map(ChatMessage::numbered_text).collect();
+    let messages: Vec<String> = read_replacement_messages(file)?.iter().map(ChatMessage::numbered_text).collect();
     let bytes: usize = messages.iter().map(String::len).sum();
     let mut is_set = false;
     if messages.len() <= MOST_AT_ONCE && bytes <= MOST_BYTES_AT_ONCE {

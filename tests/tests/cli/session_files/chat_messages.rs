@@ -74,6 +74,12 @@ fn dropped_parts_of_set_messages_are_reported() {
     // What is wrong is named by its line.
     let bad = place.run(&["session", "set-messages", "chat", "-"], b"{\"role\":\"user\",\"content\":\"x\"}\n\n{\n");
     assert!(bad.code == 1 && bad.err.contains("Message 3: it is not a JSON object"), "{bad:?}");
+    // As of a program that failed: `failing | keepline session set-messages chat -`.
+    let empty = place.run(&["session", "set-messages", "chat", "-"], b"");
+    assert!(empty.code == 1 && empty.err.contains("[] removes"), "{empty:?}");
+    assert_eq!(place.run(&["session", "messages", "chat", "--json"], b"").ok().json(), stored);
+    set(&place, "chat", "[]");
+    assert_eq!(window(&place, "chat"), Vec::<Value>::new());
 }
 
 #[test]

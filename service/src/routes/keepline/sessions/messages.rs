@@ -16,7 +16,7 @@ use super::{window::require_conversations, with_version};
 use crate::{
     append::append_messages,
     http::{self, ApiError, Call, Page, PageQuery, expected_version, raw_json, with_expectation},
-    jsonl::chat_messages::{ChatMessage, parse_chat_messages},
+    jsonl::chat_messages::{ChatMessage, InvalidChatMessages, parse_chat_messages, parse_replacement_messages},
 };
 
 /// Messages that are read at a time.
@@ -146,10 +146,13 @@ pub async fn messages_between(
     Ok(messages)
 }
 
-async fn messages_of_body(call: &mut Call) -> Result<Vec<ChatMessage>, ApiError> {
+async fn messages_of_body(
+    call: &mut Call,
+    parse: fn(&str) -> Result<Vec<ChatMessage>, InvalidChatMessages>,
+) -> Result<Vec<ChatMessage>, ApiError> {
     let body = call.bytes().await?;
     let text = std::str::from_utf8(&body).map_err(|_| ApiError::invalid("messages", "the body must be UTF-8"))?;
-    parse_chat_messages(text).map_err(|error| ApiError::invalid("messages", error.0))
+    parse(text).map_err(|error| ApiError::invalid("messages", error.0))
 }
 
 /// An error of messages that were sent, under the name of the body.
@@ -165,7 +168,7 @@ pub async fn append(mut call: Call) -> Result<Response, ApiError> {
     require_conversations(call.tenant.keepline())?;
     let owned = OwnedTranscript::to_begin(&call).await?;
     let user = reached_user(&call, call.query.get("user"))?;
-    let messages = messages_of_body(&mut call).await?;
+    let messages = messages_of_body(&mut call, parse_chat_messages).await?;
     let (session, transcript) = (owned.session(), owned.transcript());
     let appended = append_messages(&mut call.sessions_once()?, transcript, user.as_deref(), &messages).await;
     let changed = appended.map_err(|error| match error.code {
@@ -186,7 +189,7 @@ fn conditions_of(call: &Call) -> Result<(WriteConditions, bool), ApiError> {
 pub async fn replace(mut call: Call) -> Result<Response, ApiError> {
     require_conversations(call.tenant.keepline())?;
     let owned = OwnedTranscript::to_write(&call).await?;
-    let messages = messages_of_body(&mut call).await?;
+    let messages = messages_of_body(&mut call, parse_replacement_messages).await?;
     let texts: Vec<String> = messages.iter().map(ChatMessage::numbered_text).collect();
     let (conditions, expects) = conditions_of(&call)?;
     let mut sessions = call.sessions_under(WriteConditions { request_id: call.counted_id()?, ..conditions });
