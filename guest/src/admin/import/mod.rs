@@ -108,7 +108,7 @@ pub fn set_messages(
     let tail = if given.iter().any(GivenRecord::refers_back) { OPEN_RECORDS } else { TAIL_RECORDS };
     for _ in 0..TRIES {
         let request = request.as_ref();
-        let basis = import_basis(context, &at, next.map(|next| (next, tail)), request)?;
+        let basis = import_basis(context, &at, next, tail, request)?;
         let import = TranscriptImport { context, at: &at, options, request, basis };
         let basis = &import.basis;
         if basis.is_repeated {
@@ -162,23 +162,23 @@ fn wrong_next(session: &str, next: u64, stands: u64) -> Box<Problem> {
     Problem::new(codes::CONFLICT, "next", message)
 }
 
-/// `added`: where messages are added, and how many of the newest records before them matter.
+/// `next`: where messages are added; of the newest records before them, `tail` matter.
 fn import_basis(
     context: &Context<impl Host>,
     at: &TranscriptAddress<'_>,
-    added: Option<(u64, u64)>,
+    next: Option<u64>,
+    tail: u64,
     request: Option<&MessageId<'_>>,
 ) -> SessionResult<ImportBasis> {
-    let next = added.map(|(next, _)| next);
     let request_key = request.map(MessageId::key);
     let keys = [HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER, IMPORT, SETTINGS];
     let operations = [
         TRANSCRIPT_EXTENT,
         Operation::get_some(SESSION, &keys, SESSION_BYTES),
         // What a title was made of; where messages are added, the calls that may still have no result.
-        match added {
+        match next {
             None => Operation::read(TRANSCRIPT, LogEnd::Oldest, 8, FIRST_BYTES),
-            Some((_, tail)) => Operation::read(TRANSCRIPT, LogEnd::Newest, tail, FIRST_BYTES),
+            Some(_) => Operation::read(TRANSCRIPT, LogEnd::Newest, tail, FIRST_BYTES),
         },
         Operation::get_some(REQUESTS, request_key.as_slice(), 64),
     ];
@@ -207,7 +207,6 @@ fn import_basis(
         let mut read = outcomes.take_records()?.records;
         basis.is_repeated = request.is_some() && !outcomes.take_readable_entries()?.is_empty();
         if let Some(begin) = basis.interrupted {
-            let tail = added.map_or(OPEN_RECORDS, |(_, tail)| tail);
             let position = begin.saturating_sub(tail).max(basis.first);
             let span = [Span { position, count: u32::try_from(begin - position).unwrap_or(0) }];
             let before = [Operation::read_at(TRANSCRIPT, &span, FIRST_BYTES)];
