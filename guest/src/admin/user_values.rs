@@ -4,7 +4,7 @@ use keepline_json as json;
 
 use std::slice::from_ref;
 
-use crate::admin::sessions::{limit_problem, require_valid_value};
+use crate::admin::sessions::{limit_problem, require_valid_value, unexpected_value};
 use crate::context::Context;
 use crate::contract::sessions::NamedValue;
 use crate::contract::{Expectation, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES};
@@ -42,7 +42,8 @@ pub fn read_user_values(context: &Context<impl Host>, user: &str, key: Option<&s
     }
 }
 
-/// Store a value of a user; none: remove it. Whether the key was there before.
+/// Store a value of a user; none: remove it. Whether the key was there before. `conflict`: something else is under it than the
+/// call expects.
 pub fn put_user_value(context: &Context<impl Host>, user: &str, key: &str, value: Option<&str>) -> SessionResult<bool> {
     let name = checked_user_bucket_name(user)?;
     let value = match value {
@@ -55,14 +56,20 @@ pub fn put_user_value(context: &Context<impl Host>, user: &str, key: &str, value
         None => Operation::remove(VALUES, from_ref(&key)),
     };
     let limit = context.config.max_keys;
+    let room = Expectation::room(VALUES, limit);
+    let expected = context.expected_value.as_ref().map(|expected| expected.under(key));
     let transaction = Transaction {
         bucket: registry::user_bucket(&name),
         precondition: Precondition::create(None),
-        expectations: &[Expectation::room(VALUES, limit)],
+        // Who expects something learns that first.
+        expectations: &[expected.unwrap_or(room), room],
         operations: &[write],
     };
     let receipt = store::transact(&context.host, &transaction)?;
     match receipt.status {
+        Status::Unmet if expected.is_some() && receipt.unmet == Some(0) => {
+            return Err(unexpected_value(key, " of the user"));
+        }
         Status::Unmet => {
             let message = format!("The user holds max_keys ({limit}) values");
             return Err(limit_problem(context, "max_keys", limit, message));

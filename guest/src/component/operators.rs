@@ -68,6 +68,11 @@ fn writing_context(id: &str, extras: &Extras, takes: &str) -> Called<(Context<Ow
     Ok((Context { request_id, owner, expected_value, expected_version, ..context }, session))
 }
 
+/// Of a call that looks at none.
+fn take_no_expectation(extras: &Extras) -> Called<()> {
+    Conditions::parse(extras.as_deref(), "").map(drop)
+}
+
 fn id_of<'a>(transcript: &'a Transcript, session: &'a str) -> TranscriptId<'a> {
     TranscriptId { session, app_id: transcript.app_id.as_deref(), node_id: transcript.node_id.as_deref() }
 }
@@ -88,7 +93,8 @@ fn write_transcript<T>(
 }
 
 impl<L: lanes::Guest> sessions::Guest for L {
-    fn create(session: String, _: Extras) -> Reply<SessionState> {
+    fn create(session: String, extras: Extras) -> Reply<SessionState> {
+        take_no_expectation(&extras)?;
         Ok(admin::create_with_id(&context(), &session)?)
     }
 
@@ -195,7 +201,8 @@ impl<L: lanes::Guest> transcripts::Guest for L {
         })
     }
 
-    fn register(transcript: Transcript, user: Option<String>, _: Extras) -> Reply<TranscriptRegistered> {
+    fn register(transcript: Transcript, user: Option<String>, extras: Extras) -> Reply<TranscriptRegistered> {
+        take_no_expectation(&extras)?;
         let owner = on_transcript(&transcript, |context, at| admin::register_transcript(context, at, user.as_deref()))?;
         Ok(TranscriptRegistered { owner })
     }
@@ -220,15 +227,18 @@ impl<L: lanes::Guest> users::Guest for L {
         Ok(ValueList { values: admin::read_user_values(&context(), &user, key.as_deref())? })
     }
 
-    fn put(user: String, key: String, value: Option<String>, _: Extras) -> Reply<ValueChanged> {
-        Ok(ValueChanged { existed: admin::put_user_value(&context(), &user, &key, value.as_deref())? })
+    fn put(user: String, key: String, value: Option<String>, extras: Extras) -> Reply<ValueChanged> {
+        let Conditions { expected_value, .. } = Conditions::parse(extras.as_deref(), EXPECTED_VALUE)?;
+        let context = context().with_expected_value(expected_value);
+        Ok(ValueChanged { existed: admin::put_user_value(&context, &user, &key, value.as_deref())? })
     }
 
     fn list_sessions(user: String, before: Option<u64>, limit: u32) -> Reply<SessionList> {
         Ok(admin::list_user_sessions(&context(), &user, before, limit)?)
     }
 
-    fn forget(user: String, _: Extras) -> Reply<UserForgotten> {
+    fn forget(user: String, extras: Extras) -> Reply<UserForgotten> {
+        take_no_expectation(&extras)?;
         Ok(admin::forget_user(&context(), &user)?)
     }
 }

@@ -1,8 +1,8 @@
-//! Conditions of the calls that write to a session, as the contract's `extras`.
+//! Conditions of the calls that write, as the contract's `extras`.
 
 use crate::contract::Member;
 
-/// Conditions of the calls that write to a session, checked by the component in the transaction that writes. A component that
+/// Conditions of the calls that write, checked by the component in the transaction that writes. A component that
 /// does not know them (before 0.3 of the bundled one) ignores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteConditions {
@@ -13,8 +13,9 @@ pub struct WriteConditions {
     /// session or node at least the newest 500 are known. [`Sessions::delete`](super::Sessions::delete), settings and titles
     /// need none: they end up the same however often they are sent.
     pub request_id: Option<String>,
-    /// What has to be under the key that [`Sessions::put`](super::Sessions::put) writes, or [`Sessions::clear`](super::Sessions::clear)
-    /// clears; otherwise it is a `Conflict`, and nothing was changed. Other calls are refused with it (`InvalidValue`). A call
+    /// What has to be under the key that [`Sessions::put`](super::Sessions::put) or
+    /// [`Sessions::put_user_value`](super::Sessions::put_user_value) writes, or [`Sessions::clear`](super::Sessions::clear) clears;
+    /// otherwise it is a `Conflict`, and nothing was changed. Other calls are refused with it (`InvalidValue`). A call
     /// that was made before under its request id is answered as if it had been met.
     pub expected_value: Option<ExpectedValue>,
     /// Which version a transcript has to have that is changed ([`TranscriptState::version`](super::TranscriptState::version));

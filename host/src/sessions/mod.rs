@@ -152,7 +152,7 @@ macro_rules! calls {
     };
 }
 
-/// Calls that write to a session, with the conditions as their last argument.
+/// Calls that write, with the conditions as their last argument.
 macro_rules! writes {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) in $reach:expr
         => $interface:ident.$function:ident($($passed:expr),*) -> $reply:ty;)*) => {
@@ -171,8 +171,6 @@ macro_rules! writes {
 
 impl Sessions {
     calls! {
-        /// Create a session that must not be there.
-        create(session: &str) in CallScope::for_session(session) => sessions.call_create(session, None) -> SessionState;
         /// Look at a session. It counts as a use of it.
         resume(session: &str) in CallScope::for_session(session) => sessions.call_resume(session) -> SessionState;
         /// The JSON text under a key, if there is one.
@@ -204,12 +202,14 @@ impl Sessions {
         /// The values of a user, which each question that names the user gets; or the one under that key.
         user_values(user: &str, key: Option<&str>) in CallScope::for_user(user)
             => users.call_values(user, key) -> ValueList;
-        /// Store a JSON text as a value of a user; none: remove it.
-        put_user_value(user: &str, key: &str, value: Option<&str>) in CallScope::for_user(user)
-            => users.call_put(user, key, value, None) -> ValueChanged;
     }
 
     writes! {
+        /// Create a session that must not be there.
+        create(session: &str) in CallScope::for_session(session) => sessions.call_create(session) -> SessionState;
+        /// Store a JSON text as a value of a user; none: remove it.
+        put_user_value(user: &str, key: &str, value: Option<&str>) in CallScope::for_user(user)
+            => users.call_put(user, key, value) -> ValueChanged;
         /// Store a JSON text under a key.
         put(session: &str, key: &str, value: &str) in CallScope::for_session(session)
             => sessions.call_put(session, key, value) -> ValueChanged;
@@ -267,7 +267,9 @@ impl Sessions {
     /// until nothing is `remaining`; then the definitions and data sets that the user owns are gone, too.
     pub async fn forget_user(&mut self, user: &str) -> Result<UserForgotten, SessionError> {
         let scope = CallScope::for_forgetting(user).with_session_ids(self.inner.session_ids);
-        let forgotten: UserForgotten = call!(self, scope, users.call_forget(user, None)).await?;
+        let conditions = self.conditions.clone();
+        let members: Vec<&Member> = conditions.iter().collect();
+        let forgotten: UserForgotten = call!(self, scope, users.call_forget(user, Some(&*members))).await?;
         if forgotten.remaining == 0 {
             owned_data::delete_owned_data(self, user).await?;
         }
@@ -458,7 +460,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Calls that write to a session are made under these conditions, until others are set.
+    /// Calls that write are made under these conditions, until others are set.
     #[must_use]
     pub fn under(mut self, conditions: &WriteConditions) -> Self {
         self.conditions = conditions.to_extras();

@@ -61,6 +61,27 @@ fn a_value_is_changed_only_where_its_tag_is_the_one_that_was_read() {
 }
 
 #[test]
+fn a_value_of_a_user_is_changed_only_where_its_tag_is_the_one_that_was_read() {
+    const VALUE: &str = "/users/anna/keys/k";
+    let server = begun();
+    let put = |condition: (&str, &str), value: &str| server.send("PUT", VALUE, &[condition], value);
+    for condition in ["*", "\"x\""] {
+        assert_eq!(put(("if-match", condition), "1").error(412).0, "changed");
+        assert_eq!(server.send("DELETE", VALUE, &[("if-match", condition)], "").error(412).0, "changed");
+    }
+    let first = tag(&put(("if-none-match", "*"), "1"));
+    assert_eq!(put(("if-none-match", "*"), "2").error(412).0, "changed");
+    assert_eq!(tag(&server.get(VALUE)), first);
+    let second = tag(&put(("if-match", &first), r#"{"a": 1.50}"#));
+    for method in ["PUT", "DELETE"] {
+        assert_eq!(server.send(method, VALUE, &[("if-match", &first)], "3").error(412).0, "changed");
+    }
+    assert_eq!(server.get(VALUE).ok()["value"], json!({"a": 1.50}));
+    assert_eq!(server.send("DELETE", VALUE, &[("if-match", &second)], "").ok()["deleted"], true);
+    assert_eq!(server.get(VALUE).error(404).0, "key_not_found");
+}
+
+#[test]
 fn a_conditional_write_that_is_sent_again_under_its_idempotency_key_is_not_refused() {
     let server = begun();
     let first = tag(&put(&server, &[], "1"));
@@ -142,7 +163,8 @@ fn a_condition_that_a_route_does_not_take_is_refused_and_nothing_is_done() {
         ("DELETE", VALUE, "if-none-match", ""),
         ("PUT", VALUE, "if-unmodified-since", "2"),
         ("POST", "/sessions/s/messages", "if-none-match", r#"[{"role": "user", "content": "?"}]"#),
-        ("PUT", "/users/anna/keys/k", "if-match", "1"),
+        ("DELETE", "/users/anna/keys/k", "if-none-match", ""),
+        ("DELETE", "/users/anna", "if-match", ""),
         ("POST", "/answers", "if-match", r#"{"text": "!", "metadata": {"session_id": "s"}}"#),
         ("PATCH", "/definitions/memories/m", "if-none-match", "{}"),
     ];

@@ -87,8 +87,8 @@ fn user_routes() -> Vec<Route> {
         GET "/keepline/v1/users/{user}/sessions" READ "Lists the sessions of a user" users::sessions;
         GET "/keepline/v1/users/{user}/keys" READ "Lists the values of a user" users::values;
         GET "/keepline/v1/users/{user}/keys/{key}" READ "Reads a value of a user" users::value;
-        PUT "/keepline/v1/users/{user}/keys/{key}" WRITE "Stores a value of a user" users::put_value;
-        DELETE "/keepline/v1/users/{user}/keys/{key}" WRITE "Removes a value of a user" users::remove_value;
+        PUT "/keepline/v1/users/{user}/keys/{key}" WRITE "Stores a value of a user" users::put_value, "if-match", "if-none-match";
+        DELETE "/keepline/v1/users/{user}/keys/{key}" WRITE "Removes a value of a user" users::remove_value, "if-match";
     }
 }
 

@@ -1,9 +1,12 @@
 //! Users: what is known of them, and forgetting them.
 
 use axum::response::Response;
-use keepline::store::{
-    BucketId, DescribeOperation, Description, ExistingBucket, Operation, Outcome, Precondition, Transaction, Writer,
-    kind, part,
+use keepline::{
+    sessions::WriteConditions,
+    store::{
+        BucketId, DescribeOperation, Description, ExistingBucket, Operation, Outcome, Precondition, Transaction,
+        Writer, kind, part,
+    },
 };
 use serde::Serialize;
 use serde_json::json;
@@ -12,10 +15,10 @@ use super::{
     ownership::{reached_user, user_not_found},
     sessions::{
         self, of_user,
-        values::{ValueFields, key_not_found, value_of_body},
+        values::{ValueFields, expected_value, key_not_found, tag_of, value_of_body},
     },
 };
-use crate::http::{self, ApiError, Call, Page, PageQuery};
+use crate::http::{self, ApiError, Call, Page, PageQuery, with_expectation, with_tag};
 
 /// A user. Their name is that of their bucket: a plain id as it is, any other hashed.
 #[derive(Serialize)]
@@ -145,20 +148,30 @@ pub async fn value(call: Call) -> Result<Response, ApiError> {
     let (user, key) = (user_of_path(&call)?, call.path("key"));
     let found = call.sessions().user_values(&user, Some(key)).await?;
     let value = found.value().ok_or_else(|| key_not_found(key))?;
-    http::json(&ValueFields::new(key, value))
+    Ok(with_tag(http::json(&ValueFields::new(key, value))?, &tag_of(value)))
 }
 
 /// Stores a value of a user: the body, JSON.
 pub async fn put_value(mut call: Call) -> Result<Response, ApiError> {
     let user = user_of_path(&call)?;
     let value = value_of_body(&mut call).await?;
-    let changed = call.sessions().put_user_value(&user, call.path("key"), Some(&value)).await?;
-    http::json(&json!({"object": "value.changed", "key": call.path("key"), "existed": changed.existed}))
+    let existed = write_value(&call, &user, Some(&value)).await?;
+    let reply = http::json(&json!({"object": "value.changed", "key": call.path("key"), "existed": existed}))?;
+    Ok(with_tag(reply, &tag_of(&value)))
 }
 
 /// Removes a value of a user. One that is not there is no error.
 pub async fn remove_value(call: Call) -> Result<Response, ApiError> {
-    let user = user_of_path(&call)?;
-    let changed = call.sessions().put_user_value(&user, call.path("key"), None).await?;
-    http::json(&json!({"object": "value.deleted", "key": call.path("key"), "deleted": changed.existed}))
+    let existed = write_value(&call, &user_of_path(&call)?, None).await?;
+    http::json(&json!({"object": "value.deleted", "key": call.path("key"), "deleted": existed}))
+}
+
+/// Writes the value of the path, under the condition of the request. Whether there was one.
+async fn write_value(call: &Call, user: &str, value: Option<&str>) -> Result<bool, ApiError> {
+    let (mut sessions, key) = (call.sessions(), call.path("key"));
+    let expected_value = expected_value(call, sessions.user_values(user, Some(key))).await?;
+    let expects = expected_value.is_some();
+    let conditions = WriteConditions { expected_value, ..WriteConditions::default() };
+    let changed = call.sessions_under(conditions).put_user_value(user, key, value).await;
+    Ok(changed.map_err(|error| with_expectation(error, expects))?.existed)
 }

@@ -160,6 +160,18 @@ async fn a_call_under_a_request_id_counts_once_however_often_it_is_made(given: G
     }
 }
 
+/// The value of a user that the conditions are about, in place of a session's.
+const USER: &str = "anna";
+
+async fn value_of(node: &Node, is_users: bool) -> Option<String> {
+    let mut sessions = node.keepline.sessions();
+    let found = match is_users {
+        true => sessions.user_values(USER, Some("k")).await,
+        false => sessions.get("s", "k").await,
+    };
+    found.unwrap().value().map(str::to_owned)
+}
+
 /// Reads a value, and writes one more on it, until nobody came between.
 async fn a_value_that_many_change_under_what_they_have_read_loses_no_change(given: Given) {
     let mut node = Node::new(&given.store, CONVERSATION).await;
@@ -168,34 +180,47 @@ async fn a_value_that_many_change_under_what_they_have_read_loses_no_change(give
         let conditions = WriteConditions { expected_value: Some(expected_value), ..WriteConditions::default() };
         node.keepline.sessions().under(&conditions)
     };
-    let writers = (0..6).map(async |_| {
-        for _ in 0..5 {
-            loop {
-                let found = node.keepline.sessions().get("s", "k").await.unwrap();
-                let expected = found.value().map_or(ExpectedValue::Absent, |text| ExpectedValue::Text(text.into()));
-                let next = found.value().map_or(1, |text| text.parse::<u64>().unwrap() + 1).to_string();
-                match expecting(expected).put("s", "k", &next).await {
-                    Ok(_) => break,
-                    Err(error) => assert_eq!(error.code, SessionErrorCode::Conflict),
+    for is_users in [false, true] {
+        let writers = (0..6).map(async |_| {
+            for _ in 0..5 {
+                loop {
+                    let found = value_of(&node, is_users).await;
+                    let next = found.as_ref().map_or(1, |text| text.parse::<u64>().unwrap() + 1).to_string();
+                    let mut sessions = expecting(found.map_or(ExpectedValue::Absent, ExpectedValue::Text));
+                    let written = match is_users {
+                        true => sessions.put_user_value(USER, "k", Some(&next)).await,
+                        false => sessions.put("s", "k", &next).await,
+                    };
+                    match written {
+                        Ok(_) => break,
+                        Err(error) => assert_eq!(error.code, SessionErrorCode::Conflict),
+                    }
                 }
             }
-        }
-    });
-    join_all(writers).await;
-    assert_eq!(node.sessions.get("s", "k").await.unwrap().value(), Some("30"));
+        });
+        join_all(writers).await;
+        assert_eq!(value_of(&node, is_users).await.as_deref(), Some("30"));
+    }
     for (expected, is_met) in [
         (ExpectedValue::Absent, false),
         (ExpectedValue::Text("29".into()), false),
         (ExpectedValue::Present, true),
         (ExpectedValue::Absent, true),
     ] {
-        let cleared = expecting(expected).clear("s", Some("k")).await;
+        let cleared = expecting(expected.clone()).clear("s", Some("k")).await;
         assert_eq!(cleared.map_err(|error| error.code).is_ok(), is_met);
+        let removed = expecting(expected).put_user_value(USER, "k", None).await;
+        assert_eq!(removed.map_err(|error| error.code).is_ok(), is_met);
     }
     // A call that would not look at it is not made.
     let refused = expecting(ExpectedValue::Absent).increment("s", "n", 1).await.unwrap_err();
     assert_eq!(refused.code, SessionErrorCode::InvalidValue);
     let refused = expecting(ExpectedValue::Absent).clear("s", None).await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::InvalidValue);
+    let refused = expecting(ExpectedValue::Absent).create("new").await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::InvalidValue);
+    assert_eq!(node.sessions.resume("new").await.unwrap_err().code, SessionErrorCode::NotFound);
+    let refused = expecting(ExpectedValue::Absent).forget_user(USER).await.unwrap_err();
     assert_eq!(refused.code, SessionErrorCode::InvalidValue);
 }
 

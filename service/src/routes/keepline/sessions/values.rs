@@ -1,7 +1,10 @@
 //! The values of a session, and the history of what was done to them.
 
 use axum::{http::StatusCode, response::Response};
-use keepline::sessions::{ExpectedValue, HistoryRecord, WriteConditions};
+use keepline::{
+    SessionError,
+    sessions::{ExpectedValue, HistoryRecord, ValueList, WriteConditions},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 use sha2::{Digest as _, Sha256};
@@ -53,26 +56,35 @@ pub async fn list(call: Call) -> Result<Response, ApiError> {
 }
 
 /// The tag of a value: equal texts have equal tags.
-fn tag_of(value: &str) -> String {
+pub fn tag_of(value: &str) -> String {
     let mut tag = String::new();
     keepline_json::push_base32(&mut tag, &Sha256::digest(value));
     tag
 }
 
-/// Under which conditions the request writes to the key of its path. The component compares texts and knows no tags, so the value
-/// with the tag is read first; the transaction that writes then expects that very value.
-async fn conditions_of(call: &Call, session: &OwnedSession) -> Result<WriteConditions, ApiError> {
-    let expected_value = match Condition::of(call.headers())? {
-        None => None,
-        Some(Condition::Absent) => Some(ExpectedValue::Absent),
-        Some(Condition::Present) => Some(ExpectedValue::Present),
+/// What the request expects under the key that it writes. The component compares texts and knows no tags, so the value with the
+/// tag is `read` first; the transaction that writes then expects that very value.
+pub async fn expected_value(
+    call: &Call,
+    read: impl Future<Output = Result<ValueList, SessionError>>,
+) -> Result<Option<ExpectedValue>, ApiError> {
+    Ok(Some(match Condition::of(call.headers())? {
+        None => return Ok(None),
+        Some(Condition::Absent) => ExpectedValue::Absent,
+        Some(Condition::Present) => ExpectedValue::Present,
         Some(Condition::Tag(tag)) => {
-            let found = call.sessions().get(session.id(), call.path("key")).await?;
+            let found = read.await?;
             let text = found.value().filter(|value| tag_of(value) == tag);
             // An empty text is no value. The call is made with it all the same: the request may have been met before.
-            Some(ExpectedValue::Text(text.unwrap_or_default().to_owned()))
+            ExpectedValue::Text(text.unwrap_or_default().to_owned())
         }
-    };
+    }))
+}
+
+/// Under which conditions the request writes to the key of its path.
+async fn conditions_of(call: &Call, session: &OwnedSession) -> Result<WriteConditions, ApiError> {
+    let mut sessions = call.sessions();
+    let expected_value = expected_value(call, sessions.get(session.id(), call.path("key"))).await?;
     Ok(WriteConditions { request_id: call.counted_id()?, expected_value, ..WriteConditions::default() })
 }
 
