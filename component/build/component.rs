@@ -60,7 +60,7 @@ fn shrink(module: &Path) -> Result<Option<PathBuf>, String> {
     // Constants that are long to write stand once for each function, and functions that are called often have short
     // numbers: a sixtieth, and as fast. Large functions are not put into their only caller: an engine takes more than
     // twice as long to compile twice as much in one.
-    tool.args(["-O3", "--one-caller-inline-max-function-size=2000", "--const-hoisting", "--reorder-functions"]);
+    tool.args(["-O3", "--one-caller-inline-max-function-size=3000", "--const-hoisting", "--reorder-functions"]);
     // Functions that differ in a constant alone become one with a parameter. Once more, until nothing becomes shorter.
     tool.args(["--merge-similar-functions", "--converge"]);
     // The first kilobyte is the far end of the stack, where no address is calculated from one below it: so constants go

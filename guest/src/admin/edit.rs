@@ -89,7 +89,7 @@ pub fn clear_messages(
 fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<TranscriptChanged> {
     for _ in 0..TRIES {
         let seen = SeenTranscript::read(context, at, Precondition::ANY)?;
-        let mut expectations = seen.version().expectations(context, at.session)?;
+        let mut expectations = seen.version().expectations(context)?;
         let life = &seen.life;
         let (owner, revision) = (seen.text(OWNER).filter(|_| at.node.is_none()), seen.text(REVISION));
         expectations.push(expect_session_entry(REVISION, revision));
@@ -183,7 +183,7 @@ fn edit_messages(
         let life = &outcomes.generation;
         let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
         let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
-        let mut expectations = TranscriptVersion::of(life, extent.next(), &once).expectations(context, at.session)?;
+        let mut expectations = TranscriptVersion::of(life, extent.next(), &once).expectations(context)?;
         let origin = title::TitleOrigin::parse(of(TITLE_OF), title.unwrap_or_default());
         let is_settled = of(UNTITLED) == Some(title::SETTLED);
 

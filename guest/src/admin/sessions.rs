@@ -303,7 +303,7 @@ impl<H: Host> NamedSession<'_, H> {
         let expectations = expectations.get(usize::from(expected.is_none())..).unwrap_or_default();
         let applied = self.apply(Precondition::ANY, expectations, write, &record, &stamp)?;
         applied.ok_or_else(|| match expected {
-            Some(_) => unexpected_value(key, &[" in session ", &*python_repr(self.session)].concat()),
+            Some(_) => unexpected_value(key),
             None => Problem::out_of_turn(),
         })
     }
@@ -431,9 +431,9 @@ fn unmoved(extent: LogExtent) -> Expectation<'static> {
     Expectation::log(HISTORY_LOG, None, Some(extent.next()))
 }
 
-/// Another value is under the key in this place than the call expects, or none.
-pub(super) fn unexpected_value(key: &str, place: &str) -> Box<Problem> {
-    let message = ["Key ", &*python_repr(key), place, " is not as expected; nothing was changed"].concat();
+/// Another value is under the key than the call expects, or none.
+pub(super) fn unexpected_value(key: &str) -> Box<Problem> {
+    let message = ["The value under ", &*python_repr(key), " is not as expected; nothing was changed"].concat();
     Problem::new(codes::CONFLICT, EXPECTED_VALUE, message)
 }
 

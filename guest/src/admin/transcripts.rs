@@ -146,12 +146,12 @@ fn write_once(context: &Context<impl Host>, at: &TranscriptAddress<'_>, write: O
         return read_bucket(context, at.session, at.bucket(), Precondition::ANY, &[write]).map(drop);
     }
     let seen = SeenTranscript::read(context, at, Precondition::LOOK)?;
-    let expectations = seen.version().expectations(context, at.session)?;
+    let expectations = seen.version().expectations(context)?;
     let (bucket, operations) = (at.bucket(), [write]);
     let precondition = Precondition::existing(Some(&*seen.life).filter(|life| !life.is_empty()));
     let transaction = Transaction { bucket, precondition, expectations: &expectations, operations: &operations };
     match store::transact(&context.host, &transaction)?.status {
-        Status::Unmet => Err(unexpected_version(at.session)),
+        Status::Unmet => Err(unexpected_version()),
         status => check_status(at.session, bucket, status),
     }
 }

@@ -35,8 +35,8 @@ pub fn read_user_values(context: &Context<impl Host>, user: &str, key: Option<&s
             Ok(readable.map(|entry| NamedValue { key: entry.key, value: entry.text }).collect())
         }
         EntriesOutcome::Oversize { .. } => {
-            let limits = format!("max_keys ({max_entries}) or max_context_bytes ({max_bytes})");
-            let message = format!("The values of the user are over {limits}");
+            let message =
+                format!("The values of the user are over max_keys ({max_entries}) or max_context_bytes ({max_bytes})");
             Err(limit_problem(context, "max_context_bytes", max_bytes, message))
         }
     }
@@ -68,7 +68,7 @@ pub fn put_user_value(context: &Context<impl Host>, user: &str, key: &str, value
     let receipt = store::transact(&context.host, &transaction)?;
     match receipt.status {
         Status::Unmet if expected.is_some() && receipt.unmet == Some(0) => {
-            return Err(unexpected_value(key, " of the user"));
+            return Err(unexpected_value(key));
         }
         Status::Unmet => {
             let message = format!("The user holds max_keys ({limit}) values");

@@ -11,7 +11,6 @@ use crate::entry::session_problem::SessionResult;
 use crate::tasks::checkpoint::expect_session_entry;
 use crate::text;
 use crate::text::ids::hashed;
-use crate::text::quoting::python_repr;
 use crate::transcript::address::{TRANSCRIPT_EXTENT, TranscriptAddress};
 use crate::transcript::schema::{OWNER, REVISION, SESSION, SETTINGS, TITLE, TRANSCRIPT};
 
@@ -47,14 +46,10 @@ impl<'a> TranscriptVersion<'a> {
 
     /// What the transaction expects that writes to a session as it was read: this version, if the call expects one. It is
     /// `conflict` if that is another one.
-    pub(super) fn expectations(
-        &self,
-        context: &Context<impl Host>,
-        session: &str,
-    ) -> SessionResult<Vec<Expectation<'a>>> {
+    pub(super) fn expectations(&self, context: &Context<impl Host>) -> SessionResult<Vec<Expectation<'a>>> {
         let Some(expected) = &context.expected_version else { return Ok(Vec::new()) };
         if *expected != self.name() {
-            return Err(unexpected_version(session));
+            return Err(unexpected_version());
         }
         Ok(vec![
             Expectation::log(TRANSCRIPT, None, Some(self.next)),
@@ -98,8 +93,7 @@ fn text_of<'a>(once: &'a [Entry], key: &str) -> Option<&'a str> {
 }
 
 /// The transcript has another version than the call expects.
-pub(super) fn unexpected_version(session: &str) -> Box<Problem> {
-    let session = python_repr(session);
-    let message = ["The transcript of session ", &session, " has another version; nothing was changed"].concat();
+pub(super) fn unexpected_version() -> Box<Problem> {
+    let message = "The transcript has another version; nothing was changed".to_owned();
     Problem::new(codes::CONFLICT, EXPECTED_VERSION, message)
 }

@@ -61,16 +61,18 @@ fn write_session<T>(
 }
 
 fn writing_context(id: &str, extras: &Extras, takes: &str) -> Called<(Context<OwnedHost<Imports>>, String)> {
-    let Conditions { owner, request_id, expected_value, expected_version } =
-        Conditions::parse(extras.as_deref(), takes)?;
-    let (mut context, session) = context_of(id)?;
-    context.host = OwnedHost::new(Imports, &session, owner.clone());
-    Ok((Context { request_id, owner, expected_value, expected_version, ..context }, session))
+    let mut context = context_under(extras, takes)?;
+    let session = admin::session_name(&context, id)?.into_owned();
+    context.host = OwnedHost::new(Imports, &session, context.owner.clone());
+    Ok((context, session))
 }
 
-/// Of a call that looks at none.
-fn take_no_expectation(extras: &Extras) -> Called<()> {
-    Conditions::parse(extras.as_deref(), "").map(drop)
+/// What a call works with under the conditions of its `extras`. Apart, so that the component has it once for all calls.
+#[inline(never)]
+fn context_under(extras: &Extras, takes: &str) -> Called<Context<OwnedHost<Imports>>> {
+    let Conditions { owner, request_id, expected_value, expected_version } =
+        Conditions::parse(extras.as_deref(), takes)?;
+    Ok(Context { request_id, owner, expected_value, expected_version, ..context() })
 }
 
 fn id_of<'a>(transcript: &'a Transcript, session: &'a str) -> TranscriptId<'a> {
@@ -94,8 +96,7 @@ fn write_transcript<T>(
 
 impl<L: lanes::Guest> sessions::Guest for L {
     fn create(session: String, extras: Extras) -> Reply<SessionState> {
-        take_no_expectation(&extras)?;
-        Ok(admin::create_with_id(&context(), &session)?)
+        Ok(admin::create_with_id(&context_under(&extras, "")?, &session)?)
     }
 
     fn resume(session: String) -> Reply<SessionState> {
@@ -202,7 +203,8 @@ impl<L: lanes::Guest> transcripts::Guest for L {
     }
 
     fn register(transcript: Transcript, user: Option<String>, extras: Extras) -> Reply<TranscriptRegistered> {
-        take_no_expectation(&extras)?;
+        // Whose the session is, is what it finds out.
+        Conditions::parse(extras.as_deref(), "")?;
         let owner = on_transcript(&transcript, |context, at| admin::register_transcript(context, at, user.as_deref()))?;
         Ok(TranscriptRegistered { owner })
     }
@@ -228,8 +230,7 @@ impl<L: lanes::Guest> users::Guest for L {
     }
 
     fn put(user: String, key: String, value: Option<String>, extras: Extras) -> Reply<ValueChanged> {
-        let Conditions { expected_value, .. } = Conditions::parse(extras.as_deref(), EXPECTED_VALUE)?;
-        let context = context().with_expected_value(expected_value);
+        let context = context_under(&extras, EXPECTED_VALUE)?;
         Ok(ValueChanged { existed: admin::put_user_value(&context, &user, &key, value.as_deref())? })
     }
 
@@ -238,7 +239,6 @@ impl<L: lanes::Guest> users::Guest for L {
     }
 
     fn forget(user: String, extras: Extras) -> Reply<UserForgotten> {
-        take_no_expectation(&extras)?;
-        Ok(admin::forget_user(&context(), &user)?)
+        Ok(admin::forget_user(&context_under(&extras, "")?, &user)?)
     }
 }

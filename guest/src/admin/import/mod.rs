@@ -229,7 +229,7 @@ fn import_basis(
     }
     basis.is_added_to = next.is_some();
     if !basis.is_repeated && context.expected_version.as_ref().is_some_and(|expected| *expected != basis.version) {
-        return Err(unexpected_version(at.session));
+        return Err(unexpected_version());
     }
     match next {
         _ if basis.is_repeated => Ok(basis),

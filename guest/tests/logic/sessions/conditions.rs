@@ -371,7 +371,8 @@ fn a_value_is_written_only_where_the_expected_one_is_there() {
 fn a_value_of_a_user_is_written_only_where_the_one_is_there_that_the_call_expects() {
     use ExpectedValue::{Absent, Present};
     let host = TestHost::new();
-    let full = || sessions(&host, r#"{"max_keys": 1}"#);
+    let full = || sessions(&host, r#"{"max_keys": 2}"#);
+    admin::put_user_value(&full(), "anna", "j", Some("1")).unwrap();
     let put =
         |expected, key, value| admin::put_user_value(&full().with_expected_value(Some(expected)), "anna", key, value);
     let refused = |expected, key, value| {
@@ -384,7 +385,7 @@ fn a_value_of_a_user_is_written_only_where_the_one_is_there_that_the_call_expect
         assert_eq!(refused(expected.clone(), "k", Some("1")), conflict());
         assert_eq!(refused(expected, "k", None), conflict());
     }
-    assert!(admin::read_user_values(&full(), "anna", None).unwrap().is_empty());
+    assert!(admin::read_user_values(&full(), "anna", Some("k")).unwrap().is_empty());
     assert!(!put(Absent, "k", Some("1")).unwrap());
     assert_eq!(refused(Absent, "k", Some("2")), conflict());
     assert_eq!(refused(text("1.0"), "k", Some("2")), conflict());
@@ -393,9 +394,9 @@ fn a_value_of_a_user_is_written_only_where_the_one_is_there_that_the_call_expect
     // One who is full: what is not as expected is said first.
     assert_eq!(refused(Present, "l", Some("1")), conflict());
     assert_eq!(refused(Absent, "l", Some("1")).0, "limit");
-    assert_eq!(admin::read_user_values(&full(), "anna", None).unwrap()[0].value, "3");
+    assert_eq!(admin::read_user_values(&full(), "anna", Some("k")).unwrap()[0].value, "3");
     assert!(put(text("3"), "k", None).unwrap());
-    assert!(admin::read_user_values(&full(), "anna", None).unwrap().is_empty());
+    assert!(admin::read_user_values(&full(), "anna", Some("k")).unwrap().is_empty());
 }
 
 type TranscriptCall = fn(&Context<&TestHost>) -> Result<(), Box<Problem>>;
