@@ -27,8 +27,12 @@ export const refuse = (code, subject, message, limit) => {
 export const tooLarge = (name) => refuse('too-large', name, `over the limit ${name}`, LIMITS[name]);
 
 const utf8 = new TextEncoder();
+// Most texts are short, and many: their bytes are counted without a copy of each.
+const counted = new Uint8Array(24 << 10);
 /// The length of a text in UTF-8.
-export const bytes = (text) => utf8.encode(text).length;
+export function bytes(text) {
+  return 3 * text.length > counted.length ? utf8.encode(text).length : utf8.encodeInto(text, counted).written;
+}
 
 const NAMES = {
   bucket: /^[A-Za-z0-9_-]{1,128}$/,
