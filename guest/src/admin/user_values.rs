@@ -58,11 +58,12 @@ pub fn put_user_value(context: &Context<impl Host>, user: &str, key: &str, value
     let limit = context.config.max_keys;
     let room = Expectation::room(VALUES, limit);
     let expected = context.expected_value.as_ref().map(|expected| expected.under(key));
+    // Who expects something learns that first.
+    let expectations = [expected.unwrap_or(room), room];
     let transaction = Transaction {
         bucket: registry::user_bucket(&name),
         precondition: Precondition::create(None),
-        // Who expects something learns that first.
-        expectations: &[expected.unwrap_or(room), room],
+        expectations: expectations.get(usize::from(expected.is_none())..).unwrap_or_default(),
         operations: &[write],
     };
     let receipt = store::transact(&context.host, &transaction)?;
