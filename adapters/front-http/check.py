@@ -25,7 +25,11 @@ class Front:
     def post(self, path, body):
         self.connection.request("POST", path, body.encode())
         reply = self.connection.getresponse()
-        return reply.status, reply.read().decode()
+        text = reply.read().decode()
+        if reply.status >= 400:
+            # A host may close the connection of a request whose body was refused unread; the next one opens another.
+            self.connection.close()
+        return reply.status, text
 
     def entries(self, entries):
         """In one request: a host may have an instance for each, and lend each a store of its own."""
