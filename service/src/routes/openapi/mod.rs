@@ -136,11 +136,10 @@ fn condition(name: &str) -> Value {
 }
 
 /// Routes that take no body for an empty one.
-const MAY_LACK_BODY: [&str; 8] = [
+const MAY_LACK_BODY: [&str; 7] = [
     "/keepline/v1/memories/{definition}/run",
     "/keepline/v1/definitions/{kind}/check",
     "/keepline/v1/sessions/{id}/keys/{key}/increment",
-    "/keepline/v1/sessions/{id}/messages",
     "/keepline/v1/import",
     "/persistent-memory/types/{definition}/execute",
     "/persistent-memory/types/{definition}/duplicate",
