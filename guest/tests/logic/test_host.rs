@@ -245,12 +245,18 @@ impl TestHost {
         self.memory.transact(&IndexedTransaction { lease, ..look(bucket, &[]).into() }).unwrap();
     }
 
-    /// A copy of what there is of a bucket.
-    pub fn bucket(&self, name: &str) -> Bucket {
+    /// What a bucket has, with the sizes of its parts, and no copy of what is in them.
+    pub fn describe(&self, name: &str) -> (Receipt, Description) {
         let describe = Operation::Describe(DescribeOperation { parts: true });
         let mut receipt = self.look(name, &[describe]).expect("the bucket is there");
         let found = receipt.outcomes.remove(0);
         let Outcome::Described(found) = found else { panic!("{found:?}") };
+        (receipt, found)
+    }
+
+    /// A copy of what there is of a bucket.
+    pub fn bucket(&self, name: &str) -> Bucket {
+        let (receipt, found) = self.describe(name);
         let values = (found.values > 0).then(|| VALUES.to_owned());
         let parts = |kind: &'static str| found.parts.iter().filter(move |part| part.kind == kind);
         let maps = values.into_iter().chain(parts("map").map(|map| map.name.clone()));
