@@ -297,12 +297,9 @@ impl<H: Host> NamedSession<'_, H> {
     fn write_key(&self, key: &str, write: Operation<'_>, op: &str) -> SessionResult<Write> {
         let stamp = timestamp::format_timestamp(self.context.host.now_micros());
         let record = history::format_record(op, key, &stamp);
-        let expected = self.context.expected_value.as_ref().map(|expected| expected.under(key));
-        // Who expects something learns that first.
-        let expectations = [expected.unwrap_or(room(self.context)), room(self.context)];
-        let expectations = expectations.get(usize::from(expected.is_none())..).unwrap_or_default();
-        let applied = self.apply(Precondition::ANY, expectations, write, &record, &stamp)?;
-        applied.ok_or_else(|| match expected {
+        let expectations = key_expectations(self.context, key);
+        let applied = self.apply(Precondition::ANY, &expectations, write, &record, &stamp)?;
+        applied.ok_or_else(|| match self.context.expected_value {
             Some(_) => unexpected_value(key),
             None => Problem::out_of_turn(),
         })
@@ -407,6 +404,16 @@ pub(crate) fn read_bucket(
     let receipt = store::transact(&context.host, &transaction)?;
     check_status(session, bucket, receipt.status)?;
     Ok(Outcomes::of(receipt))
+}
+
+/// What the call expects under the key, and room for another one. Who expects something learns that first.
+pub(super) fn key_expectations<'a>(context: &'a Context<impl Host>, key: &'a str) -> Vec<Expectation<'a>> {
+    let mut expectations = Vec::with_capacity(2);
+    if let Some(expected) = &context.expected_value {
+        expectations.push(expected.under(key));
+    }
+    expectations.push(room(context));
+    expectations
 }
 
 fn room(context: &Context<impl Host>) -> Expectation<'static> {

@@ -4,7 +4,7 @@ use keepline_json as json;
 
 use std::slice::from_ref;
 
-use crate::admin::sessions::{limit_problem, require_valid_value, unexpected_value};
+use crate::admin::sessions::{key_expectations, limit_problem, require_valid_value, unexpected_value};
 use crate::context::Context;
 use crate::contract::sessions::NamedValue;
 use crate::contract::{Expectation, Host, Operation, Precondition, PutEntry, Status, Transaction, VALUES};
@@ -55,23 +55,20 @@ pub fn put_user_value(context: &Context<impl Host>, user: &str, key: &str, value
         Some(entry) => Operation::put(VALUES, from_ref(entry)),
         None => Operation::remove(VALUES, from_ref(&key)),
     };
-    let limit = context.config.max_keys;
-    let room = Expectation::room(VALUES, limit);
-    let expected = context.expected_value.as_ref().map(|expected| expected.under(key));
-    // Who expects something learns that first.
-    let expectations = [expected.unwrap_or(room), room];
+    let expectations = key_expectations(context, key);
     let transaction = Transaction {
         bucket: registry::user_bucket(&name),
         precondition: Precondition::create(None),
-        expectations: expectations.get(usize::from(expected.is_none())..).unwrap_or_default(),
+        expectations: &expectations,
         operations: &[write],
     };
     let receipt = store::transact(&context.host, &transaction)?;
     match receipt.status {
-        Status::Unmet if expected.is_some() && receipt.unmet == Some(0) => {
+        Status::Unmet if matches!(store::unmet_expectation(&receipt, &transaction), Some(Expectation::Entry(_))) => {
             return Err(unexpected_value(key));
         }
         Status::Unmet => {
+            let limit = context.config.max_keys;
             let message = format!("The user holds max_keys ({limit}) values");
             return Err(limit_problem(context, "max_keys", limit, message));
         }

@@ -152,7 +152,17 @@ macro_rules! calls {
     };
 }
 
-/// Calls that write, with the conditions as their last argument.
+/// The same, waited for, with the conditions as the last argument.
+macro_rules! conditional_call {
+    ($self:ident, $scope:expr, $interface:ident.$function:ident($($argument:expr),*)) => {{
+        let conditions = $self.conditions.clone();
+        let members: Vec<&Member> = conditions.iter().collect();
+        let extras = Some(&*members).filter(|members| !members.is_empty());
+        call!($self, $scope, $interface.$function($($argument,)* extras)).await
+    }};
+}
+
+/// Calls that write, under the conditions.
 macro_rules! writes {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) in $reach:expr
         => $interface:ident.$function:ident($($passed:expr),*) -> $reply:ty;)*) => {
@@ -160,10 +170,7 @@ macro_rules! writes {
             $(#[$doc])*
             pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
                 let scope = self.resolve_scope($reach.into()).await?.with_session_ids(self.inner.session_ids);
-                let conditions = self.conditions.clone();
-                let members: Vec<&Member> = conditions.iter().collect();
-                let extras = Some(&*members).filter(|members| !members.is_empty());
-                call!(self, scope, $interface.$function($($passed,)* extras)).await
+                conditional_call!(self, scope, $interface.$function($($passed),*))
             }
         )*
     };
@@ -267,9 +274,7 @@ impl Sessions {
     /// until nothing is `remaining`; then the definitions and data sets that the user owns are gone, too.
     pub async fn forget_user(&mut self, user: &str) -> Result<UserForgotten, SessionError> {
         let scope = CallScope::for_forgetting(user).with_session_ids(self.inner.session_ids);
-        let conditions = self.conditions.clone();
-        let members: Vec<&Member> = conditions.iter().collect();
-        let forgotten: UserForgotten = call!(self, scope, users.call_forget(user, Some(&*members))).await?;
+        let forgotten: UserForgotten = conditional_call!(self, scope, users.call_forget(user))?;
         if forgotten.remaining == 0 {
             owned_data::delete_owned_data(self, user).await?;
         }
