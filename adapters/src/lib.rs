@@ -7,7 +7,7 @@ macro_rules! component {
 }
 
 /// The store (world `store-provider`) on `wasi:keyvalue`.
-pub const STORE_KEYVALUE: &[u8] = component!("keepline-store-keyvalue");
+pub static STORE_KEYVALUE: &[u8] = component!("keepline-store-keyvalue");
 
 /// Where the log of a composed component goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

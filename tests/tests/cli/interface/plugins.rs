@@ -2,7 +2,10 @@
 
 use std::fs;
 
+use keepline::plugin::{BUNDLED, BUNDLED_PIPELINES};
 use keepline_adapters::{Log, STORE_KEYVALUE, keyvalue, keyvalue_http};
+use keepline_tests::programs::program;
+use memchr::memmem;
 use serde_json::{Value, json};
 
 use crate::{answer, call, call_with, context, question};
@@ -38,7 +41,7 @@ fn the_bundled_plugin_is_written_to_a_file_and_runs_from_it() {
     let file = file.to_str().unwrap();
     call(&["component", "--output", file], b"").ok();
     let bytes = fs::read(file).unwrap();
-    assert_eq!(bytes, keepline::plugin::BUNDLED);
+    assert_eq!(bytes, BUNDLED);
     assert_eq!(call(&["component", "-o", "-"], b"").ok().out, bytes);
     let bundled = call(&["inspect", "--json"], b"").json();
     assert_eq!(call(&["inspect", file, "--json"], b"").ok().json()["sha256"], bundled["sha256"]);
@@ -50,10 +53,24 @@ fn the_bundled_plugin_is_written_to_a_file_and_runs_from_it() {
     assert_eq!(ran.json()["plugin"], file);
 }
 
+/// The component is much of what people download: the wheel once had it twice, and was over its limit.
+#[test]
+fn the_program_holds_each_component_once() {
+    let program = fs::read(program("--bin", "keepline")).unwrap();
+    let logs = [Log::Stderr, Log::WasiLogging, Log::None];
+    let composed = logs.map(|log| [keyvalue(log), keyvalue_http(log)]);
+    for component in [BUNDLED, BUNDLED_PIPELINES, STORE_KEYVALUE] {
+        let middle = &component[component.len() / 2..][..256];
+        let count = |bytes: &[u8]| memmem::find_iter(bytes, middle).count();
+        let parts: usize = composed.iter().flatten().map(|whole| count(whole)).sum();
+        assert_eq!(count(&program), 1 + parts);
+    }
+}
+
 #[test]
 fn the_components_for_other_hosts_are_written_whole() {
     let written = |more: &[&str]| call(&[&["component", "--output", "-"], more].concat(), b"").ok().out;
-    assert!(written(&["--world", "pipelines"]) == keepline::plugin::BUNDLED_PIPELINES);
+    assert!(written(&["--world", "pipelines"]) == BUNDLED_PIPELINES);
     assert!(written(&["--world", "store-keyvalue"]) == STORE_KEYVALUE);
     for (name, log) in [("stderr", Log::Stderr), ("wasi-logging", Log::WasiLogging), ("none", Log::None)] {
         assert!(written(&["--world", "keyvalue", "--log", name]) == keyvalue(log), "{name}");
