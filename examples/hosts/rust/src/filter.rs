@@ -8,10 +8,10 @@ use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker, Val
 use wasmtime::error::Context;
 use wasmtime::{Config, Engine, Error, Result, Store, StoreLimits, StoreLimitsBuilder, bail};
 
-use crate::bindings::lanes::{AnswerEntry, AnswerReply, Configured, QuestionEntry, QuestionReply};
-use crate::bindings::tasks::{Job, Progress};
+use crate::bindings::lanes::{self, AnswerEntry, AnswerReply, Configured, QuestionEntry, QuestionReply};
+use crate::bindings::tasks::{self, Job, Progress};
 use crate::bindings::types::{Attempt, DeleteAttempt, DeleteRequest, Deletion, Receipt, StoreInfo, Transaction};
-use crate::bindings::{MemoryFilter, Problem, core, listing, log, wall_clock};
+use crate::bindings::{Problem, core, listing, log, wall_clock};
 
 const TICK: Duration = Duration::from_millis(10);
 const MEMORY: usize = 64 << 20;
@@ -87,46 +87,49 @@ impl Program {
         store.limiter(|state| &mut state.limits);
         store.set_epoch_deadline(1_000);
         let instance = self.instances.instantiate(&mut store)?;
-        let exports = MemoryFilter::new(&mut store, &instance)?;
-        Ok(Box::new(Wasm { store, instance, exports }))
+        // Each by itself: a filter may lack what it has no use for, or what its version of the contract did not have.
+        let lanes = lanes::GuestIndices::new(&self.instances)?.load(&mut store, &instance)?;
+        let tasks = tasks::GuestIndices::new(&self.instances).and_then(|tasks| tasks.load(&mut store, &instance)).ok();
+        Ok(Box::new(Wasm { store, instance, lanes, tasks }))
     }
 }
 
 struct Wasm {
     store: Store<State>,
     instance: Instance,
-    exports: MemoryFilter,
+    lanes: lanes::Guest,
+    tasks: Option<tasks::Guest>,
 }
 
 impl Wasm {
     /// Start the time of an entry. Time that is spent in the store counts.
-    fn within(&mut self, time: Duration) -> (&MemoryFilter, &mut Store<State>) {
+    fn within(&mut self, time: Duration) -> (&lanes::Guest, &mut Store<State>) {
         let ticks = time.as_millis() / TICK.as_millis() + 1;
         self.store.set_epoch_deadline(u64::try_from(ticks).unwrap_or(u64::MAX));
-        (&self.exports, &mut self.store)
+        (&self.lanes, &mut self.store)
     }
 }
 
 impl Filter for Wasm {
     fn configure(&mut self, options: &str, time: Duration) -> Result<Result<Configured, Problem>> {
         let log_from = self.store.data().log_from;
-        let (exports, store) = self.within(time);
-        exports.keepline_memory_lanes().call_configure(store, options, log_from)
+        let (lanes, store) = self.within(time);
+        lanes.call_configure(store, options, log_from)
     }
 
     fn question(&mut self, entry: &QuestionEntry, time: Duration) -> Result<QuestionReply> {
-        let (exports, store) = self.within(time);
-        exports.keepline_memory_lanes().call_question(store, entry)
+        let (lanes, store) = self.within(time);
+        lanes.call_question(store, entry)
     }
 
     fn answer(&mut self, entry: &AnswerEntry, time: Duration) -> Result<AnswerReply> {
-        let (exports, store) = self.within(time);
-        exports.keepline_memory_lanes().call_answer(store, entry)
+        let (lanes, store) = self.within(time);
+        lanes.call_answer(store, entry)
     }
 
     fn advance(&mut self, job: &Job, time: Duration) -> Result<Progress> {
-        let (exports, store) = self.within(time);
-        exports.keepline_memory_tasks().call_advance(store, job)
+        self.within(time);
+        self.tasks.as_ref().context("the filter has no tasks")?.call_advance(&mut self.store, job)
     }
 
     fn administer(&mut self, function: &str, arguments: &Arguments<'_>, time: Duration) -> Result<Val> {
