@@ -18,7 +18,7 @@ use tokio::{task::AbortHandle, time::timeout};
 
 use super::{
     failure::Failure,
-    runtime::{OwnedByProcess, threads},
+    runtime::{OwnedByProcess, Threads, threads},
 };
 use crate::convert::Reply;
 
@@ -80,11 +80,14 @@ impl Call {
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let fail = |failure: Failure| failure.into_error(py);
         let mut work = self.take().map_err(fail)?;
-        let handle = threads(py).map_err(fail)?.handle();
+        let threads = threads(py).map_err(fail)?;
+        if let Poll::Ready(outcome) = poll_at_once(py, threads, &mut work).map_err(fail)? {
+            return outcome.map_err(fail)?.into_object(py);
+        }
         loop {
             let waited = py.detach(|| {
                 let _within = Within::enter()?;
-                Ok(handle.block_on(async { timeout(SIGNALS, &mut work).await }))
+                Ok(threads.handle().block_on(async { timeout(SIGNALS, &mut work).await }))
             });
             match waited.map_err(fail)? {
                 Ok(outcome) => return outcome.map_err(fail)?.into_object(py),
@@ -98,12 +101,7 @@ impl Call {
         let fail = |failure: Failure| failure.into_error(py);
         let mut work = self.take().map_err(fail)?;
         let threads = threads(py).map_err(fail)?;
-        let polled = py.detach(|| {
-            let _within = Within::enter()?;
-            let _runtime = threads.handle().enter();
-            Ok(work.as_mut().poll(&mut Context::from_waker(Waker::noop())))
-        });
-        if let Poll::Ready(outcome) = polled.map_err(fail)? {
+        if let Poll::Ready(outcome) = poll_at_once(py, threads, &mut work).map_err(fail)? {
             let value = outcome.map_err(fail)?.into_object(py)?;
             return Ok(Py::new(py, Done(Mutex::new(Some(value))))?.into_any());
         }
@@ -119,6 +117,15 @@ impl Call {
         future.call_method1(intern!(py, "add_done_callback"), (canceller,))?;
         Ok(future.call_method0(intern!(py, "__await__"))?.unbind())
     }
+}
+
+/// Whether it is done already. Nobody is woken if it isn't: it has to be polled again.
+fn poll_at_once(py: Python<'_>, threads: &Threads, work: &mut Work) -> Result<Poll<Outcome>, Failure> {
+    py.detach(|| {
+        let _within = Within::enter()?;
+        let _runtime = threads.handle().enter();
+        Ok(work.as_mut().poll(&mut Context::from_waker(Waker::noop())))
+    })
 }
 
 fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {

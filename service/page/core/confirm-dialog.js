@@ -1,17 +1,13 @@
 // Asks whether something that can't be undone is to be done.
 
-import { byId, fill } from "./dom.js";
+import { ask, byId, fill } from "./dom.js";
 
 /** Whether somebody said yes. The safe answer has the focus. */
-export function confirmed({ title, text, action }) {
-  const dialog = byId("confirm-dialog");
+export async function confirmed({ title, text, action }) {
   fill(byId("confirm-title"), title);
   fill(byId("confirm-text"), text);
   fill(byId("confirm-yes"), action);
-  dialog.returnValue = "";
-  dialog.showModal();
+  const answered = ask(byId("confirm-dialog"));
   byId("confirm-no").focus();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
-  });
+  return await answered === "yes";
 }

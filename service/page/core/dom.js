@@ -68,6 +68,30 @@ export function throttled(milliseconds, call) {
   };
 }
 
+/** Dialogs, and what their last question waits for. */
+const questions = new WeakMap();
+
+/**
+ * Shows a dialog. What the button that closes it stands for; empty if none closed it.
+ *
+ * A dialog tells of its closing in an event that comes later. By then another question may be open in it, which that event must not
+ * answer, and whose answer is not the earlier one's.
+ */
+export function ask(dialog) {
+  questions.get(dialog)?.(dialog.open ? "" : dialog.returnValue);
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    const listening = new AbortController();
+    const settle = (answer) => {
+      listening.abort();
+      resolve(answer);
+    };
+    questions.set(dialog, settle);
+    dialog.addEventListener("close", () => dialog.open || settle(dialog.returnValue), { signal: listening.signal });
+  });
+}
+
 /** Calls the function once for all that ask before the next frame. */
 export function onNextFrame(call) {
   let isDue = false;
