@@ -5,6 +5,7 @@ pub mod component_store;
 pub mod confined;
 pub mod guests;
 pub mod host_kit;
+pub mod interfaces;
 pub mod ladder;
 pub mod lanes;
 pub mod models;

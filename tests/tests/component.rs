@@ -3,15 +3,9 @@
 use std::path::Path;
 
 use keepline::plugin::{BUNDLED, BUNDLED_PIPELINES, Sandbox, inspect};
-use wit_component::{DecodedWasm, decode, targets};
-use wit_parser::{Resolve, WorldId, WorldItem, WorldKey};
-
-fn decoded(component: &[u8]) -> (Resolve, WorldId) {
-    match decode(component).unwrap() {
-        DecodedWasm::Component(resolve, world) => (resolve, world),
-        DecodedWasm::WitPackage(..) => panic!("the bundled bytes are no component"),
-    }
-}
+use keepline_tests::interfaces::WorldInterfaces;
+use wit_component::targets;
+use wit_parser::{Resolve, WorldId};
 
 fn contract() -> (Resolve, WorldId) {
     let mut resolve = Resolve::default();
@@ -21,29 +15,14 @@ fn contract() -> (Resolve, WorldId) {
     (resolve, world)
 }
 
-fn names<'a>(resolve: &Resolve, items: impl Iterator<Item = (&'a WorldKey, &'a WorldItem)>) -> Vec<String> {
-    let mut names: Vec<_> = items.map(|(key, _)| resolve.name_world_key(key)).collect();
-    names.sort_unstable();
-    names
-}
-
-/// All functions that a component imports, by interface.
-fn imported_functions(component: &[u8]) -> Vec<String> {
-    let (resolve, world) = decoded(component);
-    let mut functions = Vec::new();
-    for (key, item) in &resolve.worlds[world].imports {
-        let (name, WorldItem::Interface { id, .. }) = (resolve.name_world_key(key), item) else { panic!("{item:?}") };
-        let name = name.split_once('@').unwrap().0.to_owned();
-        functions.extend(resolve.interfaces[*id].functions.keys().map(|function| format!("{name}#{function}")));
-    }
-    functions.sort_unstable();
-    functions
-}
-
 #[test]
 fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
+    let imports = WorldInterfaces::of_component(BUNDLED).imports;
+    let functions = imports.iter().flat_map(|(interface, functions)| {
+        functions.iter().map(move |function| format!("{}#{function}", interface.split_once('@').unwrap().0))
+    });
     assert_eq!(
-        imported_functions(BUNDLED),
+        functions.collect::<Vec<_>>(),
         [
             "keepline:host/log#write",
             "keepline:store/core#about",
@@ -60,25 +39,16 @@ fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
 
 #[test]
 fn it_exports_lanes_tasks_and_administration_and_nothing_else() {
-    let (resolve, world) = decoded(BUNDLED);
-    let exports = names(&resolve, resolve.worlds[world].exports.iter());
+    let exports = WorldInterfaces::of_component(BUNDLED).exports;
     let promised = ["admin/sessions", "admin/transcripts", "admin/users", "memory/lanes", "memory/tasks"];
-    assert_eq!(exports, promised.map(|name| format!("keepline:{name}@0.3.0")));
+    assert!(exports.into_keys().eq(promised.map(|name| format!("keepline:{name}@0.3.0"))));
 }
 
 #[test]
 fn every_function_that_the_contract_promises_is_there() {
-    let ((resolve, world), (contract, promised)) = (decoded(BUNDLED), contract());
-    let functions = |resolve: &Resolve, world: WorldId| -> Vec<String> {
-        let mut functions = Vec::new();
-        for item in resolve.worlds[world].exports.values() {
-            let WorldItem::Interface { id, .. } = item else { panic!("{item:?}") };
-            functions.extend(resolve.interfaces[*id].functions.keys().cloned());
-        }
-        functions.sort_unstable();
-        functions
-    };
-    assert_eq!(functions(&resolve, world), functions(&contract, promised));
+    let (contract, promised) = contract();
+    let promised = WorldInterfaces::of_world(&contract, promised).exports;
+    assert_eq!(WorldInterfaces::of_component(BUNDLED).exports, promised);
 }
 
 #[test]
@@ -102,12 +72,14 @@ fn the_host_accepts_the_component() {
 
 #[test]
 fn pipelines_import_nothing_that_the_filter_does_not() {
-    let (filter, pipelines) = (imported_functions(BUNDLED), imported_functions(BUNDLED_PIPELINES));
-    assert!(pipelines.iter().all(|function| filter.contains(function)), "{pipelines:?}");
-    let (resolve, world) = decoded(BUNDLED_PIPELINES);
-    let exports = names(&resolve, resolve.worlds[world].exports.iter());
+    let filter = WorldInterfaces::of_component(BUNDLED).imports;
+    let WorldInterfaces { imports, exports } = WorldInterfaces::of_component(BUNDLED_PIPELINES);
+    for (interface, functions) in imports {
+        let known = filter.get(&interface).unwrap_or_else(|| panic!("the filter does not import {interface}"));
+        assert!(functions.iter().all(|function| known.contains(function)), "{interface}: {functions:?}");
+    }
     let promised = ["configuration", "datasets", "definitions", "runs"];
-    assert_eq!(exports, promised.map(|name| format!("keepline:pipelines/{name}@0.3.0")));
+    assert!(exports.into_keys().eq(promised.map(|name| format!("keepline:pipelines/{name}@0.3.0"))));
 }
 
 #[test]

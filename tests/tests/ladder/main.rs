@@ -1,7 +1,7 @@
 //! Stores that are components, filters composed with them, and the ladder: the filter and the store of each published
 //! version of the contract, kept as files in `data/ladder/`, work with those of this version.
 
-use std::{collections::BTreeMap, env, fs, sync::Arc};
+use std::{env, fs, sync::Arc};
 
 use keepline::{
     Deadline, Plugin,
@@ -12,12 +12,11 @@ use keepline::{
 use keepline_stores_tests::{kit, stores::StoreUnderTest};
 use keepline_tests::{
     component_store::StoreComponent,
+    interfaces::WorldInterfaces,
     ladder::{self, Rung},
     lanes::{Node, sandbox},
 };
 use wac_graph::{CompositionGraph, EncodeOptions, plug, types::Package};
-use wit_component::{DecodedWasm, decode};
-use wit_parser::WorldItem;
 
 /// The memory store as a component: `examples/stores/rust`.
 const STORE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/memory-store.wasm"));
@@ -65,27 +64,14 @@ fn the_version_of_the_contract_is_published() {
     assert!(folder.is_dir(), "{} is missing: run this test with KEEPLINE_PUBLISH=1", folder.display());
 }
 
-/// The functions that a component exports, by interface.
-fn exports(component: &[u8]) -> BTreeMap<String, Vec<String>> {
-    let DecodedWasm::Component(resolve, world) = decode(component).unwrap() else { panic!("it is no component") };
-    let interfaces = resolve.worlds[world].exports.iter().filter_map(|(key, item)| match item {
-        WorldItem::Interface { id, .. } => {
-            let mut functions: Vec<_> = resolve.interfaces[*id].functions.keys().cloned().collect();
-            functions.sort_unstable();
-            Some((resolve.name_world_key(key), functions))
-        }
-        _ => None,
-    });
-    interfaces.collect()
-}
-
 /// Hosts with generated bindings would find nothing of an interface in a component that lacks one of its functions: a new
 /// function goes into an interface of its own.
 #[test]
 fn published_interfaces_have_the_functions_that_they_were_published_with() {
-    let (filter, store) = (exports(BUNDLED), exports(STORE));
+    let exports_of = |component: &[u8]| WorldInterfaces::of_component(component).exports;
+    let (filter, store) = (exports_of(BUNDLED), exports_of(STORE));
     for rung in ladder::published() {
-        for (published, ours) in [(exports(&rung.filter), &filter), (exports(&rung.store), &store)] {
+        for (published, ours) in [(exports_of(&rung.filter), &filter), (exports_of(&rung.store), &store)] {
             for (interface, functions) in published {
                 assert_eq!(ours.get(&interface), Some(&functions), "{interface}, since {}", rung.version);
             }
