@@ -174,12 +174,12 @@ fn a_million_levels_of_nesting_do_not_overflow_the_stack() {
 fn members_are_found_by_name_in_any_order() {
     let names = [("a", 1), ("b", 2), ("cc", 3)];
     for (text, told) in [
-        (r#"{"a":1,"b":2,"cc":3}"#, "1=1 2=2 3=3 "),
-        (r#"{"cc":3,"x":0,"b":2,"a":1,"":0}"#, "3=3 2=2 1=1 "),
-        (r#"{"b":1,"b":2,"\u0062":[3],"\u0063c":4}"#, "2=1 2=2 2=[3] 3=4 "),
+        (r#"{"a":1,"b":2,"cc":3}"#, "Ok(1)=1 Ok(2)=2 Ok(3)=3 "),
+        (r#"{"cc":3,"x":0,"b":2,"a":1}"#, r#"Ok(3)=3 Err("\"x\"")=0 Ok(2)=2 Ok(1)=1 "#),
+        (r#"{"b":1,"b":2,"\u0062":[3],"\u0063c":4}"#, "Ok(2)=1 Ok(2)=2 Ok(2)=[3] Ok(3)=4 "),
     ] {
         let mut found = String::new();
-        for_each_named_member(text, &names, |what, raw| found.push_str(&format!("{what}={raw} "))).unwrap();
+        for_each_named_member(text, &names, |what, raw| found.push_str(&format!("{what:?}={raw} "))).unwrap();
         assert_eq!(found, told);
     }
     assert_eq!(for_each_named_member("[]", &names, |_, _| ()), None);

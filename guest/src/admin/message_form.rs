@@ -1,36 +1,54 @@
 //! Converts stored records to the contract's messages, and messages to the JSON that imports read.
 
+use std::borrow::Cow;
+
 use keepline_json::{self as json, ObjectWriter};
 
 use crate::contract::Member;
 use crate::contract::transcripts::{Message, ToolPart};
 use crate::text::timestamp::{format_timestamp, parse_milliseconds};
-use crate::transcript::record::{RecordKind, StoredRecord};
+use crate::transcript::record::{MemberName, RecordKind, RecordMember, StoredRecord};
 
 /// Members of a record that a message has fields for.
-const FIELDS: [&str; 9] = ["id", "parent", "turn", "role", "kind", "at", "tokens", "tool", "content"];
+const FIELDS: [RecordMember; 9] = [
+    RecordMember::Id,
+    RecordMember::Parent,
+    RecordMember::Turn,
+    RecordMember::Role,
+    RecordMember::Kind,
+    RecordMember::At,
+    RecordMember::Tokens,
+    RecordMember::Tool,
+    RecordMember::Content,
+];
 
 /// The extra that holds content which is an array.
 const PARTS: &str = "parts";
 
-/// A stored record as a message. `text`: what it was parsed from.
-pub(crate) fn to_message(position: u64, text: &str, record: &StoredRecord<'_>) -> Option<Message> {
-    let mut extras = Vec::new();
-    json::for_each_member(text, |key, raw| {
-        let Some(name) = json::decode_string(key) else { return };
-        let name = if name == "content" && record.parts.is_some() { PARTS.into() } else { name };
-        if !FIELDS.contains(&&*name) && name != "vector" {
-            extras.push(Member { name: name.into_owned(), value: raw.to_owned() });
-        }
-    })?;
+/// A stored record as a message. `members`: those that it was parsed from.
+pub(crate) fn to_message(position: u64, record: &StoredRecord<'_>, members: &[(MemberName<'_>, &str)]) -> Message {
     let owned = |text: &str| text.to_owned();
+    let mut extras = Vec::new();
+    for (name, raw) in members {
+        let name = match name {
+            Ok(RecordMember::Content) if record.parts.is_some() => Cow::Borrowed(PARTS),
+            Ok(RecordMember::Vector) => continue,
+            Ok(member) if FIELDS.contains(member) => continue,
+            Ok(member) => Cow::Borrowed(member.name()),
+            Err(spelt) => match json::decode_string(spelt) {
+                Some(name) => name,
+                None => continue,
+            },
+        };
+        extras.push(Member { name: name.into_owned(), value: owned(raw) });
+    }
     let tool = record.tool.as_ref().map(|tool| ToolPart {
         call_id: owned(&tool.call_id),
         name: owned(&tool.name),
         arguments: tool.arguments.as_deref().map(owned),
         error: tool.error.as_deref().map(owned),
     });
-    Some(Message {
+    Message {
         position,
         id: record.id.as_deref().map(owned).unwrap_or_default(),
         parent: record.parent.as_deref().map(owned).unwrap_or_default(),
@@ -42,7 +60,7 @@ pub(crate) fn to_message(position: u64, text: &str, record: &StoredRecord<'_>) -
         content: record.content.to_string(),
         tool,
         extras: Some(extras),
-    })
+    }
 }
 
 fn kind_name(kind: RecordKind) -> &'static str {
@@ -53,6 +71,10 @@ fn kind_name(kind: RecordKind) -> &'static str {
         RecordKind::Instruction => "instruction",
         RecordKind::Other => "other",
     }
+}
+
+fn is_field(name: &str) -> bool {
+    FIELDS.iter().any(|field| field.name() == name)
 }
 
 /// A message as a JSON object with the members of a record. `Err`: an extra that is no JSON.
@@ -80,7 +102,7 @@ pub(crate) fn to_json(message: &Message) -> Result<String, String> {
             out.text("error", tool.error.as_deref());
         });
     }
-    for Member { name, value } in extras.iter().filter(|extra| !FIELDS.contains(&&*extra.name)) {
+    for Member { name, value } in extras.iter().filter(|extra| !is_field(&extra.name)) {
         if !json::is_value(value) {
             return Err(["its ", name, " is no JSON"].concat());
         }

@@ -274,15 +274,17 @@ impl MessageQuery<'_> {
     /// The newest messages that fit, of those that are not `hidden`.
     fn page_of(&self, (candidates, mut rest): MessageCandidates<'_>, hidden: &[Range<u64>]) -> MessagePage {
         let most = usize::try_from(self.most()).unwrap_or(usize::MAX);
-        let mut messages = Vec::new();
+        let (mut messages, mut members) = (Vec::with_capacity(most.min(candidates.len())), Vec::new());
         for (position, text) in candidates.into_iter().rev() {
             if messages.len() >= most {
                 rest = Some(position);
                 break;
             }
             let is_hidden = hidden.iter().any(|hidden| hidden.contains(&position));
-            let record = StoredRecord::parse(text).filter(|record| !is_hidden && self.fits(record));
-            messages.extend(record.and_then(|record| to_message(position, text, &record)));
+            members.clear();
+            let record = StoredRecord::parse_with_members(text, Some(&mut members));
+            let record = record.filter(|record| !is_hidden && self.fits(record));
+            messages.extend(record.map(|record| to_message(position, &record, &members)));
         }
         messages.reverse();
         MessagePage { messages, older: rest.map(|position| position + 1) }

@@ -163,6 +163,9 @@ registered_names! {
     }
 }
 
+/// `Err`: the name as it is spelt, for it is none of a record's.
+pub(crate) type MemberName<'a> = Result<RecordMember, &'a str>;
+
 impl<'a> StoredRecord<'a> {
     /// A message of a turn, without anything that may be absent.
     pub fn new(turn: &'a str, role: Role, content: Cow<'a, str>, at: &'a str) -> Self {
@@ -225,9 +228,21 @@ impl<'a> StoredRecord<'a> {
 
     /// Reads a record; `None` if it is not one of this version.
     pub fn parse(text: &'a str) -> Option<Self> {
+        Self::parse_with_members(text, None)
+    }
+
+    /// The same, and `members`: all members as they stand there, by their names as these are spelt.
+    pub(crate) fn parse_with_members(
+        text: &'a str,
+        mut members: Option<&mut Vec<(MemberName<'a>, &'a str)>>,
+    ) -> Option<Self> {
         let mut record = Self::new("", Role::User, "".into(), "0");
         let (mut version, mut role, mut weight) = (None, None, None);
         json::for_each_named_member(text, RecordMember::NAMED, |member, raw| {
+            if let Some(members) = &mut members {
+                members.push((member, raw));
+            }
+            let Ok(member) = member else { return };
             let string = || json::decode_string(raw);
             match member {
                 RecordMember::Version => version = Some(raw),

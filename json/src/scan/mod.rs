@@ -51,23 +51,20 @@ pub fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     value
 }
 
-/// As [`for_each_member`], only the members of these names, each as what stands beside its name in `names`. One that comes in the
-/// order of `names` and without blanks, as those of a text of our own do, is found at once.
+/// As [`for_each_member`], with what stands beside a member's name in `names`; `Err`: its name as it is spelt, for it is none of
+/// these. One that comes in the order of `names` and without blanks, as those of a text of our own do, is found at once.
 #[must_use = "what was handed out is of no use if the text is no object"]
 pub fn for_each_named_member<'a, T: Copy>(
     text: &'a str,
     names: &[(&str, T)],
-    mut each: impl FnMut(T, &'a str),
+    mut each: impl FnMut(Result<T, &'a str>, &'a str),
 ) -> Option<()> {
     let mut scanner = Scanner::lenient(text);
     let mut next = 0;
     if scanner.opens(b'{', b'}')? {
         loop {
-            let what = scanner.name(names, &mut next)?;
-            let value = scanner.next_value()?;
-            if let Some(what) = what {
-                each(what, value);
-            }
+            let name = scanner.name(names, &mut next)?;
+            each(name, scanner.next_value()?);
             if !scanner.goes_on(b'}')? {
                 break;
             }
@@ -181,21 +178,22 @@ impl<'a> Scanner<'a> {
         Some(name)
     }
 
-    /// A member's name, with the colon behind it: what stands beside it among `names`. `next` is the one to come.
+    /// A member's name, with the colon behind it: what stands beside it among `names`, or how it is spelt. `next` is the one
+    /// to come.
     #[inline(always)]
-    fn name<T: Copy>(&mut self, names: &[(&str, T)], next: &mut usize) -> Option<Option<T>> {
+    fn name<T: Copy>(&mut self, names: &[(&str, T)], next: &mut usize) -> Option<Result<T, &'a str>> {
         let rest = self.text.as_bytes().get(self.at..)?;
         for _ in names {
             let Some((name, what)) = names.get(*next).or_else(|| names.first()) else { break };
             *next = if *next < names.len() { *next + 1 } else { 1 };
             if begins_with_name(rest, name.as_bytes()) {
                 self.at += name.len() + "\"\":".len();
-                return Some(Some(*what));
+                return Some(Ok(*what));
             }
         }
         // Spelt otherwise, or behind blanks.
         let key = self.any_name()?;
-        Some(names.iter().find(|(name, _)| super::key_matches(key, name)).map(|(_, what)| *what))
+        Some(names.iter().find(|(name, _)| super::key_matches(key, name)).map(|(_, what)| *what).ok_or(key))
     }
 
     /// A value behind blanks, as it stands there.

@@ -237,7 +237,7 @@ proptest! {
         let mut all = Vec::new();
         let read_all = for_each_member(&text, |key, value| {
             let name = names.iter().find(|(name, _)| crate::key_matches(key, name));
-            all.extend(name.map(|(name, _)| (*name, value)));
+            all.push((name.map(|(name, _)| *name).ok_or(key), value));
         });
         let mut ours = Vec::new();
         let read = for_each_named_member(&text, &names, |name, value| ours.push((name, value)));
