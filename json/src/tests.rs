@@ -175,7 +175,7 @@ fn members_are_found_by_name_in_any_order() {
     let names = [("a", 1), ("b", 2), ("cc", 3)];
     for (text, told) in [
         (r#"{"a":1,"b":2,"cc":3}"#, "Ok(1)=1 Ok(2)=2 Ok(3)=3 "),
-        (r#"{"cc":3,"x":0,"b":2,"a":1}"#, r#"Ok(3)=3 Err("\"x\"")=0 Ok(2)=2 Ok(1)=1 "#),
+        (r#"{"cc":3,"x":0,"b":2,"a":1,"":0}"#, r#"Ok(3)=3 Err("\"x\"")=0 Ok(2)=2 Ok(1)=1 Err("\"\"")=0 "#),
         (r#"{"b":1,"b":2,"\u0062":[3],"\u0063c":4}"#, "Ok(2)=1 Ok(2)=2 Ok(2)=[3] Ok(3)=4 "),
     ] {
         let mut found = String::new();

@@ -41,7 +41,7 @@ fn the_component_imports_only_functions_of_a_store_a_clock_and_a_log() {
 fn it_exports_lanes_tasks_and_administration_and_nothing_else() {
     let exports = WorldInterfaces::of_component(BUNDLED).exports;
     let promised = ["admin/sessions", "admin/transcripts", "admin/users", "memory/lanes", "memory/tasks"];
-    assert!(exports.into_keys().eq(promised.map(|name| format!("keepline:{name}@0.3.0"))));
+    assert_eq!(exports.into_keys().collect::<Vec<_>>(), promised.map(|name| format!("keepline:{name}@0.3.0")));
 }
 
 #[test]
@@ -79,7 +79,10 @@ fn pipelines_import_nothing_that_the_filter_does_not() {
         assert!(functions.iter().all(|function| known.contains(function)), "{interface}: {functions:?}");
     }
     let promised = ["configuration", "datasets", "definitions", "runs"];
-    assert!(exports.into_keys().eq(promised.map(|name| format!("keepline:pipelines/{name}@0.3.0"))));
+    assert_eq!(
+        exports.into_keys().collect::<Vec<_>>(),
+        promised.map(|name| format!("keepline:pipelines/{name}@0.3.0"))
+    );
 }
 
 #[test]
