@@ -30,7 +30,9 @@ export class Timeline {
     this.observer = new ResizeObserver(() => this.keepAtEnd());
     this.observer.observe(this.element);
     this.observer.observe(this.content);
-    this.isAtEnd = true;
+    this.isFollowing = true;
+    /** Where the end was when it was last gone to. */
+    this.endTop = 0;
     this.shown = { first: 0, last: -1 };
   }
 
@@ -56,17 +58,34 @@ export class Timeline {
     for (const { node } of this.chunks) node?.remove();
     this.chunks = [];
     this.generation += 1;
-    this.isAtEnd = true;
+    this.isFollowing = true;
+    this.endTop = 0;
+  }
+
+  /**
+   * Whether it stays at the end while more comes: until one scrolls up. The position tells, as the event of a scroll comes
+   * later than a reply may, which would pull the reader back to the end.
+   */
+  isAtEnd() {
+    const { scrollTop, clientHeight, scrollHeight } = this.element;
+    const isNear = scrollTop + clientHeight >= scrollHeight - NEAR;
+    if (!this.isPlacing) this.isFollowing = isNear || (this.isFollowing && scrollTop >= this.endTop);
+    return this.isFollowing;
+  }
+
+  goToEnd() {
+    this.element.scrollTop = this.element.scrollHeight;
+    this.endTop = this.element.scrollTop;
   }
 
   scrollToEnd() {
-    this.isAtEnd = true;
-    this.keepAtEnd();
+    this.isFollowing = true;
+    this.goToEnd();
     this.update();
   }
 
   keepAtEnd() {
-    if (this.isAtEnd) this.element.scrollTop = this.element.scrollHeight;
+    if (this.isAtEnd()) this.goToEnd();
     this.update();
   }
 
@@ -102,8 +121,7 @@ export class Timeline {
       this.below.style.blockSize = "0";
       return;
     }
-    const { scrollTop, clientHeight, scrollHeight } = this.element;
-    if (!this.isPlacing) this.isAtEnd = scrollTop + clientHeight >= scrollHeight - NEAR;
+    const isAtEnd = this.isAtEnd();
     const restore = this.anchor();
     const { first, last } = this.range();
     this.shown = { first, last };
@@ -129,7 +147,7 @@ export class Timeline {
     });
     this.above.style.blockSize = `${above}px`;
     this.below.style.blockSize = `${below}px`;
-    if (this.isAtEnd) this.element.scrollTop = this.element.scrollHeight;
+    if (isAtEnd) this.goToEnd();
     else restore();
   }
 
@@ -153,6 +171,7 @@ export class Timeline {
       const messages = await this.load(number);
       const now = this.chunks[number];
       if (!now || generation !== this.generation) return;
+      const isAtEnd = this.isAtEnd();
       const restore = this.anchor();
       Object.assign(now, { messages, isLoading: false });
       if (now.node) {
@@ -160,7 +179,8 @@ export class Timeline {
         now.node.replaceChildren(...this.draw(messages));
         now.height = now.node.offsetHeight || now.height;
       }
-      if (!this.isAtEnd) restore();
+      if (isAtEnd) this.goToEnd();
+      else restore();
       this.onloaded();
       this.keepAtEnd();
     } catch (error) {
@@ -179,7 +199,7 @@ export class Timeline {
   /** Brings a chunk into sight and calls the function once its turns are there. */
   async reveal(number, find) {
     if (!this.chunks[number]) return;
-    this.isAtEnd = false;
+    this.isFollowing = false;
     this.isPlacing = true;
     const top = this.chunks.slice(0, number).reduce((sum, { height }) => sum + height, 0);
     this.element.scrollTop = top;

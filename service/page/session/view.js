@@ -55,7 +55,7 @@ export class SessionView {
       placeholder: "Type a question to see what it would bring back", oninput: () => this.setQuery(this.query.value),
     });
     this.newer = el("button", { type: "button", class: "button to-end", hidden: true, onclick: () => this.timeline.scrollToEnd() }, "To the newest");
-    this.timeline.element.addEventListener("scroll", () => { this.newer.hidden = this.timeline.isAtEnd; }, { passive: true });
+    this.timeline.element.addEventListener("scroll", () => { this.newer.hidden = this.timeline.isAtEnd(); }, { passive: true });
     const composer = el("div", { class: "composer" }, el("label", { for: "query" }, "Next question"), this.query,
       el("span", { class: "composer-note" }, "Only looked at: nothing is sent or stored."));
     this.element = el("article", { class: "session", tabindex: "-1", "aria-label": `Session ${this.id}` },
@@ -200,7 +200,7 @@ export class SessionView {
     const passages = window.recalled?.passages ?? [];
     this.recalled = new Set(passages.filter(({ session }) => session === undefined || session === this.id).map(({ position }) => position));
     if (query.trim() && String(this.pattern) !== before) this.tellRecall(passages.length);
-    const wasAtEnd = this.timeline.isAtEnd;
+    const wasAtEnd = this.timeline.isAtEnd();
     drawRecall(this.recallBox, {
       window, query, session: this.id, jump: (position) => this.jump(position), marks: (text) => marked(text, this.pattern),
     });

@@ -128,3 +128,45 @@ fn what_is_said_meanwhile_appears_and_a_long_conversation_is_a_few_turns() {
     tab.until_text(".timeline-feed", "the newest of all");
     tab.assert_quiet();
 }
+
+#[test]
+#[ignore = "needs a browser: make page"]
+fn the_end_is_followed_until_one_scrolls_up_even_if_messages_come_before_the_event_of_the_scroll() {
+    let server = Server::of_conversations(&[]);
+    let browser = Browser::start();
+    let tab = browser.open(&server, "/#/sessions", (1280, 820));
+    let seen = tab.value(
+        "(async () => {
+            const { Timeline } = await import('/page/session/timeline.js');
+            const replies = [];
+            const turn = () => Object.assign(document.createElement('p'), { style: 'block-size: 9000px' });
+            const timeline = new Timeline({
+                load: (number) => new Promise((resolve) => { replies[number] = resolve; }),
+                draw: () => [turn()], after: document.createElement('p'), onloaded: () => {},
+                onproblem: (error) => { throw error; },
+            });
+            const { element } = timeline;
+            element.style = 'position: fixed; inset: 0';
+            document.body.append(element);
+            const frame = () => new Promise(requestAnimationFrame);
+            const below = () => element.scrollHeight - element.clientHeight - element.scrollTop;
+            timeline.setChunks(Array(20).fill(50));
+            timeline.scrollToEnd();
+            while (!replies[19]) await frame();
+            replies[19]([]);
+            await frame();
+            await frame();
+            const afterGrowth = below();
+            timeline.setChunks(Array(21).fill(50));
+            while (!replies[20]) await frame();
+            element.scrollTop = 0;
+            replies[20]([]);
+            await frame();
+            await frame();
+            return { afterGrowth, isAtEnd: timeline.isAtEnd(), top: element.scrollTop, height: element.scrollHeight };
+        })()",
+    );
+    assert_eq!(seen["afterGrowth"], 0, "{seen}");
+    assert_eq!((&seen["top"], &seen["isAtEnd"]), (&json!(0), &json!(false)), "{seen}");
+    assert!(seen["height"].as_u64().unwrap() > 90_000, "{seen}");
+}
