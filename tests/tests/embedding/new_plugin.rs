@@ -13,9 +13,7 @@ use super::{host_kit::assert_kit_passes, replacement::loaded};
 
 /// Beside what the workspace builds, so that what a project depends on is compiled once.
 fn place() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let target = test.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).unwrap();
-    let place = target.join("new-plugin");
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("new-plugin");
     fs::create_dir_all(&place).unwrap();
     place
 }
