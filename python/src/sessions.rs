@@ -144,7 +144,7 @@ impl NativeSessions {
         }))
     }
 
-    /// A page of messages as sessions of frameworks read them: position, role, content, `raw`, whether it is a plain message.
+    /// A page of messages as sessions of frameworks read them: role, content, `raw`, whether it is a plain message, position.
     fn items(&self, py: Python<'_>, transcript: TranscriptName, before: Option<u64>, limit: u32) -> PyResult<Call> {
         let mut sessions = self.begin(py)?;
         Ok(Call::new(async move {
@@ -362,12 +362,12 @@ fn stored_message(py: Python<'_>, message: Message) -> PyResult<Bound<'_, PyDict
         "content": message.content, "tool": tool.transpose()?, "extras": extras))
 }
 
-type Item<'py> = (u64, String, String, Option<Bound<'py, PyAny>>, bool);
+type Item<'py> = (String, String, Option<Bound<'py, PyAny>>, bool, u64);
 
 fn item(py: Python<'_>, message: Message) -> PyResult<Item<'_>> {
     let mut extras = message.extras.iter().flatten();
     let raw = json::read_optional(py, extras.find(|member| member.name == "raw").map(|member| member.value.as_str()))?;
-    Ok((message.position, message.role, message.content, raw, message.kind == "message"))
+    Ok((message.role, message.content, raw, message.kind == "message", message.position))
 }
 
 fn session_summary(py: Python<'_>, summary: SessionSummary) -> PyResult<Bound<'_, PyDict>> {

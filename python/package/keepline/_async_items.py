@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ._async import AsyncKeepline
 from ._errors import ConfigError, EntryError, SessionError
 from ._keepline import user_bucket
-from ._item import Item, as_record, is_pair, raw_details
+from ._item import Item, as_items, as_record, is_pair, raw_details
 from ._pauses import async_pause
 
 _TRIES = 200
@@ -98,16 +98,12 @@ class AsyncItemLog:
 
     async def newest(self, limit: int | None = None) -> list[Item]:
         """The newest items, oldest first; None: all."""
-        return [item for _, item in await self._newest(limit)]
-
-    async def _newest(self, limit: int | None) -> list[tuple[int, Item]]:
         if not self._is_checked and not await self._check_owner():
             return []
-        pages: list[list[tuple[int, Item]]] = []
-        count = 0
+        items: list[Item] = []
         before: int | None = None
-        while limit is None or count < limit:
-            wanted = _PAGE if limit is None else min(_PAGE, limit - count)
+        while limit is None or len(items) < limit:
+            wanted = _PAGE if limit is None else min(_PAGE, limit - len(items))
             try:
                 call = self._native.items((self._session, None, None), before, wanted)
                 found, before = await call
@@ -115,11 +111,10 @@ class AsyncItemLog:
                 if error.code in ("not-found", "expired"):
                     break
                 raise
-            pages.append([(at, Item(role, text, raw, is_plain)) for at, role, text, raw, is_plain in found])
-            count += len(found)
+            items[:0] = as_items(found)
             if before is None:
                 break
-        return [item for page in reversed(pages) for item in page]
+        return items
 
     async def _check_owner(self) -> bool:
         """Whether the session is there. Another user's is refused."""
@@ -136,21 +131,19 @@ class AsyncItemLog:
 
     async def pop(self) -> Item | None:
         """Remove the newest item and return it."""
-        newest = await self._newest(1)
+        newest = await self.newest(1)
         if not newest:
             return None
-        position, item = newest[0]
-        await self._sessions.rewrite(self._session, position, None)
-        return item
+        await self._sessions.rewrite(self._session, newest[0].position, None)
+        return newest[0]
 
     async def remove(self, index: int) -> Item | None:
         """Remove the item at this place from the oldest on."""
-        items = await self._newest(None)
+        items = await self.newest()
         if not 0 <= index < len(items):
             return None
-        position, item = items[index]
-        await self._sessions.rewrite(self._session, position, None)
-        return item
+        await self._sessions.rewrite(self._session, items[index].position, None)
+        return items[index]
 
     async def replace(self, items: Sequence[Item]) -> None:
         """Put items in place of all that are there: at once, up to 10,000."""

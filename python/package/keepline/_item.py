@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from . import _json
@@ -21,12 +22,23 @@ _NO_TEXT = "(no text)"
 
 class Item(NamedTuple):
     """``text`` is what was said. ``raw`` is the framework's object without that text, and where in it the text belongs;
-    None: the text is all there is. ``is_plain``: Keepline's own windows show it; anything else is kept beside them."""
+    None: the text is all there is. ``is_plain``: Keepline's own windows show it; anything else is kept beside them.
+    ``position``: in the transcript; -1: it is not stored yet."""
 
     role: Role
     text: str
     raw: Mapping[str, Any] | None
     is_plain: bool
+    position: int = -1
+
+
+StoredItem = tuple[Role, str, Mapping[str, Any] | None, bool, int]
+"""An item as the library returns it."""
+
+
+def as_items(stored: Iterable[StoredItem]) -> Iterator[Item]:
+    """By the class's own constructor, a long transcript would take longer here than to be read."""
+    return map(partial(tuple.__new__, Item), stored)
 
 
 def lift_text(whole: Any, places: Sequence[Sequence[str | int]]) -> tuple[str, dict[str, Any]]:

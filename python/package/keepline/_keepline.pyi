@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Generator, Sequence
 from typing import Any, Generic, TypeVar
 
+from ._item import StoredItem
 from ._types import (
     Checked,
     Definition,
@@ -171,7 +172,7 @@ class NativeSessions:
     ) -> Call[MessagePage]: ...
     def items(
         self, transcript: _Transcript, before: int | None, limit: int
-    ) -> Call[tuple[Sequence[tuple[int, Any, str, Any, bool]], int | None]]: ...
+    ) -> Call[tuple[Sequence[StoredItem], int | None]]: ...
     def content(self, transcript: _Transcript, position: int, offset: int, limit: int) -> Call[tuple[str, int]]: ...
     def find_lines(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ._sync import Keepline
 from ._errors import ConfigError, EntryError, SessionError
 from ._keepline import user_bucket
-from ._item import Item, as_record, is_pair, raw_details
+from ._item import Item, as_items, as_record, is_pair, raw_details
 from ._pauses import pause
 
 _TRIES = 200
@@ -94,16 +94,12 @@ class ItemLog:
 
     def newest(self, limit: int | None = None) -> list[Item]:
         """The newest items, oldest first; None: all."""
-        return [item for _, item in self._newest(limit)]
-
-    def _newest(self, limit: int | None) -> list[tuple[int, Item]]:
         if not self._is_checked and not self._check_owner():
             return []
-        pages: list[list[tuple[int, Item]]] = []
-        count = 0
+        items: list[Item] = []
         before: int | None = None
-        while limit is None or count < limit:
-            wanted = _PAGE if limit is None else min(_PAGE, limit - count)
+        while limit is None or len(items) < limit:
+            wanted = _PAGE if limit is None else min(_PAGE, limit - len(items))
             try:
                 call = self._native.items((self._session, None, None), before, wanted)
                 found, before = call.wait()
@@ -111,11 +107,10 @@ class ItemLog:
                 if error.code in ("not-found", "expired"):
                     break
                 raise
-            pages.append([(at, Item(role, text, raw, is_plain)) for at, role, text, raw, is_plain in found])
-            count += len(found)
+            items[:0] = as_items(found)
             if before is None:
                 break
-        return [item for page in reversed(pages) for item in page]
+        return items
 
     def _check_owner(self) -> bool:
         """Whether the session is there. Another user's is refused."""
@@ -132,21 +127,19 @@ class ItemLog:
 
     def pop(self) -> Item | None:
         """Remove the newest item and return it."""
-        newest = self._newest(1)
+        newest = self.newest(1)
         if not newest:
             return None
-        position, item = newest[0]
-        self._sessions.rewrite(self._session, position, None)
-        return item
+        self._sessions.rewrite(self._session, newest[0].position, None)
+        return newest[0]
 
     def remove(self, index: int) -> Item | None:
         """Remove the item at this place from the oldest on."""
-        items = self._newest(None)
+        items = self.newest()
         if not 0 <= index < len(items):
             return None
-        position, item = items[index]
-        self._sessions.rewrite(self._session, position, None)
-        return item
+        self._sessions.rewrite(self._session, items[index].position, None)
+        return items[index]
 
     def replace(self, items: Sequence[Item]) -> None:
         """Put items in place of all that are there: at once, up to 10,000."""

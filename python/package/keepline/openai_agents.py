@@ -80,5 +80,5 @@ def _from_sdk(item: dict[str, Any]) -> Item:
 
 def _to_sdk(item: Item) -> TResponseInputItem:
     if item.raw is None:
-        return cast(TResponseInputItem, {"role": item.role, "content": item.text})
+        return {"role": item.role, "content": item.text}
     return cast(TResponseInputItem, restore(item))
