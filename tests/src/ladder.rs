@@ -20,6 +20,35 @@ pub struct Rung {
     pub store: Vec<u8>,
 }
 
+impl Rung {
+    /// A filter and a store of this build.
+    pub fn of_this_version(filter: &[u8], store: &[u8]) -> Self {
+        Self { version: "this build".to_owned(), filter: filter.to_vec(), store: store.to_vec() }
+    }
+
+    /// A filter and a store of the version that comes after this one: what is added to the contract changes the version in the
+    /// names of all interfaces, and nothing else of those that were there.
+    pub fn of_next_version(filter: &[u8], store: &[u8]) -> Self {
+        let version = contract_version();
+        let (rest, patch) = version.rsplit_once('.').unwrap();
+        let next = format!("{rest}.{}", patch.parse::<u32>().unwrap() + 1);
+        assert_eq!(next.len(), version.len(), "names of another length are not put in their place");
+        let renamed = |component| with_text_replaced(component, &format!("@{version}"), &format!("@{next}"));
+        Self { filter: renamed(filter), store: renamed(store), version: next }
+    }
+}
+
+fn with_text_replaced(component: &[u8], old: &str, new: &str) -> Vec<u8> {
+    let mut bytes = component.to_vec();
+    let mut rest = bytes.as_mut_slice();
+    while let Some(at) = rest.windows(old.len()).position(|window| window == old.as_bytes()) {
+        rest[at..at + new.len()].copy_from_slice(new.as_bytes());
+        rest = &mut rest[at + new.len()..];
+    }
+    assert_ne!(bytes, component, "it has no {old}");
+    bytes
+}
+
 /// The folder with all versions.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/ladder")

@@ -60,6 +60,11 @@ def result(call):
     return answer
 
 
+def without_patch(interface):
+    """The name of an interface as all versions have it that are compatible: `keepline:store/core@0.3`."""
+    return interface.rpartition(".")[0]
+
+
 def report_on_stderr(code, message):
     print(f"keepline: {message}", file=sys.stderr)
 
@@ -106,24 +111,25 @@ class Filter:
                 print(f"{level} {context}: {message}", file=sys.stderr)
 
         imports = {
-            "keepline:store/core@0.3.0": {
+            "keepline:store/core@0.3": {
                 "about": self.store.about,
                 "transact": result(self.store.transact),
                 "transact-each": self.store.transact_each,
                 "delete-each": self.store.delete_each,
             },
-            "keepline:store/leases@0.3.0": {"transact-each": self.store.transact_each_leased},
-            "keepline:store/listing@0.3.0": {"list-buckets": result(self.store.list_buckets)},
-            "wasi:clocks/wall-clock@0.2.0": {
+            "keepline:store/leases@0.3": {"transact-each": self.store.transact_each_leased},
+            "keepline:store/listing@0.3": {"list-buckets": result(self.store.list_buckets)},
+            "wasi:clocks/wall-clock@0.2": {
                 "now": clock, "resolution": lambda: {"seconds": 0, "nanoseconds": 1},
             },
-            "keepline:host/log@0.3.0": {"write": log},
+            "keepline:host/log@0.3": {"write": log},
         }
         linker = Linker(self.engine)
         with linker.root() as root:
-            for interface, functions in imports.items():
+            # Under the names that the filter has for them: those of a later one end in 0.3.1, and mean the same.
+            for interface in self.component.type.imports(self.engine):
                 with root.add_instance(interface) as instance:
-                    for name, function in functions.items():
+                    for name, function in imports.get(without_patch(interface), {}).items():
                         instance.add_func(name, converted(function))
         # Interfaces of the store that this one lacks, or does not know: the component calls none without its capability.
         linker.define_unknown_imports_as_traps(self.component)

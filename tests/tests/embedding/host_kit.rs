@@ -9,6 +9,7 @@ use keepline::{
     embedding::{Embedder, Embedding, EmbeddingError},
     maintenance::{CompletionNeed, Maintenance, MaintenanceOptions, Model, ModelError, Outcome, Purpose},
     pipe::{Answer, AnswerStatus, Effect, EntryError, ProblemCode, Question, Task, ToolActivity},
+    plugin::BUNDLED,
     sessions::{
         ChatMessage, HistoryRecord, LineQuery, Message, MessageQuery, NamedValue, NewMessage, SessionErrorCode,
         SessionSummary, Transcript, TranscriptSettings, ValueList,
@@ -40,8 +41,9 @@ async fn the_library_keeps_what_the_host_kit_asks() {
 }
 
 #[tokio::test]
-async fn the_host_kit_passes_with_published_filters() {
-    for Rung { version, filter, .. } in ladder::published() {
+async fn the_host_kit_passes_with_published_filters_and_one_of_the_next_version() {
+    let next = Rung::of_next_version(BUNDLED, BUNDLED);
+    for Rung { version, filter, .. } in ladder::published().into_iter().chain([next]) {
         println!("filter of {version}");
         assert_kit_passes(&loaded(&filter)).await;
     }

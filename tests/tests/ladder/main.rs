@@ -1,5 +1,5 @@
 //! Stores that are components, filters composed with them, and the ladder: the filter and the store of each published
-//! version of the contract, kept as files in `data/ladder/`, work with those of this version.
+//! version of the contract, kept as files in `data/ladder/`, work with those of this version, and so do those of the next.
 
 use std::{env, fs, sync::Arc};
 
@@ -12,7 +12,7 @@ use keepline::{
 use keepline_stores_tests::{kit, stores::StoreUnderTest};
 use keepline_tests::{
     component_store::StoreComponent,
-    interfaces::WorldInterfaces,
+    interfaces::{Interfaces, WorldInterfaces},
     ladder::{self, Rung},
     lanes::{Node, sandbox},
 };
@@ -21,10 +21,10 @@ use wac_graph::{CompositionGraph, EncodeOptions, plug, types::Package};
 /// The memory store as a component: `examples/stores/rust`.
 const STORE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/memory-store.wasm"));
 
-/// The published versions, and this one.
+/// The published versions, this one, and the next.
 fn rungs() -> Vec<Rung> {
-    let this = Rung { version: "this build".to_owned(), filter: BUNDLED.to_vec(), store: STORE.to_vec() };
-    ladder::published().into_iter().chain([this]).collect()
+    let unpublished = [Rung::of_this_version(BUNDLED, STORE), Rung::of_next_version(BUNDLED, STORE)];
+    ladder::published().into_iter().chain(unpublished).collect()
 }
 
 fn compose(filter: &[u8], store: &[u8]) -> Vec<u8> {
@@ -68,15 +68,24 @@ fn the_version_of_the_contract_is_published() {
 /// function goes into an interface of its own.
 #[test]
 fn published_interfaces_have_the_functions_that_they_were_published_with() {
-    let exports_of = |component: &[u8]| WorldInterfaces::of_component(component).exports;
-    let (filter, store) = (exports_of(BUNDLED), exports_of(STORE));
-    for rung in ladder::published() {
-        for (published, ours) in [(exports_of(&rung.filter), &filter), (exports_of(&rung.store), &store)] {
-            for (interface, functions) in published {
-                assert_eq!(ours.get(&interface), Some(&functions), "{interface}, since {}", rung.version);
+    for ours in [Rung::of_this_version(BUNDLED, STORE), Rung::of_next_version(BUNDLED, STORE)] {
+        let (filter, store) = (exports_by_minor_version(&ours.filter), exports_by_minor_version(&ours.store));
+        for rung in ladder::published() {
+            let published_filter = exports_by_minor_version(&rung.filter);
+            let published_store = exports_by_minor_version(&rung.store);
+            for (published, ours) in [(published_filter, &filter), (published_store, &store)] {
+                for (interface, functions) in published {
+                    assert_eq!(ours.get(&interface), Some(&functions), "{interface}, since {}", rung.version);
+                }
             }
         }
     }
+}
+
+/// Exported interfaces, under names that all versions share: `keepline:memory/lanes@0.3`.
+fn exports_by_minor_version(component: &[u8]) -> Interfaces {
+    let exports = WorldInterfaces::of_component(component).exports.into_iter();
+    exports.map(|(name, functions)| (name.rsplit_once('.').unwrap().0.to_owned(), functions)).collect()
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::{
     process::Command,
 };
 
+use keepline_tests::ladder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -275,7 +276,7 @@ fn the_contract_is_a_wit_package_and_a_layout_with_the_same_bytes_each_time() {
     let package = fs::read(path("wit.wasm")).unwrap();
     let decoded = wit_component::decode(&package).unwrap();
     let main = &decoded.resolve().packages[decoded.package()];
-    assert_eq!(main.name.to_string(), "keepline:memory@0.3.0");
+    assert_eq!(main.name.to_string(), format!("keepline:memory@{}", ladder::contract_version()));
     let worlds: Vec<&str> = main.worlds.keys().map(String::as_str).collect();
     assert!(worlds.contains(&"memory-filter") && worlds.contains(&"plain-filter"), "{worlds:?}");
     // The comments are the reference.
@@ -286,7 +287,7 @@ fn the_contract_is_a_wit_package_and_a_layout_with_the_same_bytes_each_time() {
     let blob =
         |digest: &Value| layout.join("blobs/sha256").join(digest.as_str().unwrap().trim_start_matches("sha256:"));
     let index = json_of(&layout.join("index.json"));
-    assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "0.3.0");
+    assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], ladder::contract_version());
     let manifest = json_of(&blob(&index["manifests"][0]["digest"]));
     assert_eq!(manifest["config"]["mediaType"], "application/vnd.wasm.config.v0+json");
     assert_eq!(manifest["layers"][0]["mediaType"], "application/wasm");
