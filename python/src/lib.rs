@@ -13,6 +13,10 @@ mod sessions;
 
 use pyo3::{exceptions::PyImportError, ffi, prelude::*};
 
+/// Suits entries, which are many small strings on several threads. Python's objects have an allocator of their own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What `keepline` is made of.
 #[pymodule]
 fn _keepline(module: &Bound<'_, PyModule>) -> PyResult<()> {
