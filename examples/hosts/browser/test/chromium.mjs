@@ -20,7 +20,8 @@ export class Chromium {
     const flags = ['--headless=new', '--remote-debugging-pipe', '--no-sandbox', '--disable-gpu', '--no-first-run',
       '--disable-extensions', '--disable-background-networking', '--disable-component-update', '--disable-dev-shm-usage'];
     const stdio = ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'];
-    this.child = spawn(program(), [...flags, `--user-data-dir=${profile}`], { stdio });
+    // A group of its own, since it has processes that write to the profile, too, and outlive it.
+    this.child = spawn(program(), [...flags, `--user-data-dir=${profile}`], { stdio, detached: true });
     this.ended = once(this.child, 'exit');
     const [, , , commands, replies] = this.child.stdio;
     this.commands = commands;
@@ -64,7 +65,12 @@ export class Chromium {
   }
 
   async kill() {
-    this.child.kill('SIGKILL');
+    try {
+      process.kill(-this.child.pid, 'SIGKILL');
+    } catch (error) {
+      // All of them have ended.
+      if (error.code !== 'ESRCH') throw error;
+    }
     await this.ended;
   }
 }

@@ -38,6 +38,17 @@ const inPage = (call) => `import('/browser/test/in-page.mjs').then((page) => pag
 const linesOf = (file) => readFileSync(file, 'utf8').split('\n').filter((line) => line !== '');
 const played = async (some, options) => (await browser.open(`${origin}/empty`)).value(inPage(`play(${JSON.stringify(some)}, ${JSON.stringify(options)})`));
 
+/// A process that was killed finishes what it has asked the system for, such as one more file.
+async function removeProfile(triesLeft = 100) {
+  try {
+    rmSync(profile, { recursive: true, force: true });
+  } catch (error) {
+    if (triesLeft === 0) throw error;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await removeProfile(triesLeft - 1);
+  }
+}
+
 async function restart() {
   await browser?.kill();
   check(!browser?.complaints.length, browser?.complaints);
@@ -103,5 +114,5 @@ try {
 } finally {
   await browser?.kill();
   server.close();
-  rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
+  await removeProfile();
 }
