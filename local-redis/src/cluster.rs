@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use redis::{Client, Connection, FromRedisValue};
 
-use super::{RedisServer, free_port};
+use super::RedisServer;
 
 /// Slots of any Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -118,15 +118,11 @@ impl RedisCluster {
 }
 
 fn node(arguments: &[&str]) -> Result<RedisServer> {
-    let bus = free_port().context("no free port on loopback")?;
-    let bus_text = bus.to_string();
-    let mut all = vec!["--cluster-enabled", "yes", "--cluster-port", &bus_text, "--cluster-config-file", "nodes.conf"];
+    let mut all = vec!["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
     // A master waits five seconds for more replicas before it sends one what it has, unless told otherwise.
     all.extend(["--repl-diskless-sync-delay", "0"]);
     all.extend_from_slice(arguments);
-    let mut node = RedisServer::start_with(&all)?;
-    node.bus_port = Some(bus);
-    Ok(node)
+    RedisServer::start_on_free_ports(&all, true)
 }
 
 fn connect(node: &RedisServer) -> Result<Connection> {

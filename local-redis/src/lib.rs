@@ -70,26 +70,35 @@ impl RedisServer {
     /// # Errors
     /// When there is no redis-server, or it does not answer within five seconds.
     pub fn start_with(arguments: &[&str]) -> Result<Self> {
-        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        Self::start_on_free_ports(arguments, false)
+    }
+
+    /// Starts a server, a node of a cluster with a port for the others, too.
+    fn start_on_free_ports(arguments: &[&str], is_node: bool) -> Result<Self> {
         let mut tries = 1;
         loop {
-            // Another process may take the port between its choice and redis-server's start.
-            match Self::try_start(&arguments) {
+            // Another process may take a port between its choice and redis-server's start.
+            match Self::try_start(arguments, is_node) {
                 Err(_) if tries < 3 => tries += 1,
                 result => return result,
             }
         }
     }
 
-    fn try_start(arguments: &[String]) -> Result<Self> {
+    fn try_start(arguments: &[&str], is_node: bool) -> Result<Self> {
+        let mut arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let port = free_port().context("no free port on loopback")?;
+        let bus_port = is_node.then(free_port).transpose().context("no free port on loopback")?;
+        if let Some(bus_port) = bus_port {
+            arguments.extend(["--cluster-port".to_owned(), bus_port.to_string()]);
+        }
         // Held until the server is listed with its directory: `stop_all` finds both, or this waits for ever before either
         // is made.
         let mut running = RUNNING.lock();
         let directory = TempDir::with_prefix("keepline-redis-").context("can't make a directory for redis-server")?;
-        let child = spawn(&mut running, port, arguments, &directory)?;
+        let child = spawn(&mut running, port, &arguments, &directory)?;
         drop(running);
-        let mut server = Self { child, port, bus_port: None, arguments: arguments.to_vec(), directory };
+        let mut server = Self { child, port, bus_port, arguments, directory };
         server.wait_until_ready()?;
         Ok(server)
     }
